@@ -49,7 +49,7 @@ TRACE ?=
 # Requests in each published workload.
 REQUESTS ?= 1000000
 
-.PHONY: run test test-fast test-rest test-all test-core test-interpreted coverage explore soak sanitize instructions bench bench-docs archive \
+.PHONY: run test test-fast test-rest test-all test-core test-interpreted coverage mutants explore soak sanitize instructions bench bench-docs archive \
 	lint types docs check clean help
 
 run: $(VENV)/.extras ## the published workloads, and TRACE=path, through both designs, into one report
@@ -82,6 +82,9 @@ coverage: $(VENV)/.coverage $(INTERPRETED)/.copied ## branch coverage; fails if 
 		echo "$$part:"; $(BIN)/coverage report --include "src/request_purgatory/$$part/*"; \
 	done; \
 	exit $$code
+
+mutants: $(VENV)/.mutants $(INTERPRETED)/.copied ## one change at a time in the core's changed modules; fails if the tests pass all the same. ARGS=timer/wheel.py, or all
+	HYPOTHESIS_PROFILE=mutants REQUEST_PURGATORY_EXPECT=interpreted PYTHONPATH=$(INTERPRETED) $(BIN)/python -m tools.mutants $(ARGS)
 
 explore: $(VENV)/.test ## every model and property on new examples, 20 times as many; SEED=... repeats a run, ARGS=... one test
 	@echo "seed $(SEED); the same examples again: make explore SEED=$(SEED)"
@@ -164,6 +167,10 @@ $(VENV)/.test: pyproject.toml | $(VENV)/.extras
 
 $(VENV)/.coverage: pyproject.toml | $(VENV)/.extras
 	$(PIP) install --group coverage
+	@touch $@
+
+$(VENV)/.mutants: pyproject.toml | $(VENV)/.built
+	$(PIP) install --group mutants
 	@touch $@
 
 $(VENV)/.lint: pyproject.toml | $(VENV)/.created

@@ -74,7 +74,7 @@ def main() -> int:
         package=PACKAGE.resolve(),
         processes=arguments.processes,
         near_seconds=arguments.near_seconds,
-        deadline=began + 60 * arguments.minutes,
+        seconds=60 * arguments.minutes,
         report=report,
     )
     code = pytest.main(

@@ -32,6 +32,8 @@ _GRACE_CPU_SECONDS = 1.0
 _GRACE_SECONDS = 6.0
 #: Seconds between two looks at the processor's time.
 _LOOK_SECONDS = 0.5
+#: Words in the names of functions that forked children call.
+_FORKED = ("child", "fork", "reinit")
 #: Memory for a mutant that allocates without end.
 _MEMORY_BYTES = 4 << 30
 
@@ -81,7 +83,7 @@ class Campaign:
         package: Path,
         processes: int,
         near_seconds: float,
-        deadline: float,
+        seconds: float,
         report: Callable[[Verdict], object],
     ) -> None:
         """Plan a campaign.
@@ -93,7 +95,7 @@ class Campaign:
             package: The folder of the package that is imported.
             processes: How many mutants to try side by side.
             near_seconds: The usual time of all tests that one mutant is tried on, quickest first.
-            deadline: When to begin no further mutant, by `time.monotonic`.
+            seconds: When to begin no further mutant, after what had to be learned of the tests.
             report: Called with each verdict.
         """
         self.verdicts: list[Verdict] = []
@@ -105,7 +107,7 @@ class Campaign:
         self._package = package
         self._processes = processes
         self._near_seconds = near_seconds
-        self._deadline = deadline
+        self._seconds = seconds
         self._report = report
         self._items: dict[str, pytest.Item] = {}
         self._failed = False
@@ -126,6 +128,7 @@ class Campaign:
         if unknown:
             self._learn(unknown)
             self._line_tests.save()
+        deadline = time.monotonic() + self._seconds
         records = self._line_tests.records
         self.failed_before = [name for name in self._items if not records[name].passed]
         self._line_tests.index(
@@ -135,7 +138,7 @@ class Campaign:
         # What exists by now is neither walked nor freed in the children.
         gc.collect()
         gc.freeze()
-        self._try_all(functions)
+        self._try_all(functions, deadline)
         return True
 
     @pytest.hookimpl
@@ -147,33 +150,46 @@ class Campaign:
     # -- what the tests do on the unchanged code
 
     def _learn(self, names: list[str]) -> None:
-        """Run tests under coverage.py, in a child that leaves nothing behind here.
+        """Run tests under coverage.py, in children that leave nothing behind here.
 
         Raises:
-            UsageError: The child ended before its time.
+            UsageError: A child ended before its time.
         """
         print(f"learning which of {len(names)} tests runs which line", flush=True)
+        shares = [names[number :: self._processes] for number in range(self._processes)]
+        children = [self._learn_share(share) for share in shares if share]
+        failed = False
+        for process, reader in children:
+            with os.fdopen(reader) as file:
+                text = file.read()
+            failed = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) != 0 or failed
+            for name, record in json.loads(text or "{}").items():
+                self._line_tests.add(name, self._items[name].path, TestRecord(**record))
+        if failed:
+            raise pytest.UsageError("the tests ended their process on the unchanged code")
+
+    def _learn_share(self, names: list[str]) -> tuple[int, int]:
+        """Run some of the tests in a child.
+
+        Returns:
+            The child, and a pipe from which the records of its tests can be read.
+        """
         reader, writer = os.pipe()
         process = os.fork()
-        if not process:
-            os.close(reader)
-            code = 1
-            try:
-                os.setpgid(0, 0)
-                self._prepare("learn")
-                records = {name: vars(record) for name, record in self._measure(names)}
-                with os.fdopen(writer, "w") as file:
-                    json.dump(records, file)
-                code = 0
-            finally:
-                os._exit(code)
-        os.close(writer)
-        with os.fdopen(reader) as file:
-            text = file.read()
-        if os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) != 0:
-            raise pytest.UsageError("the tests ended their process on the unchanged code")
-        for name, record in json.loads(text).items():
-            self._line_tests.add(name, self._items[name].path, TestRecord(**record))
+        if process:
+            os.close(writer)
+            return process, reader
+        os.close(reader)
+        code = 1
+        try:
+            os.setpgid(0, 0)
+            self._prepare(f"learn-{reader}")
+            records = {name: vars(record) for name, record in self._measure(names)}
+            with os.fdopen(writer, "w") as file:
+                json.dump(records, file)
+            code = 0
+        finally:
+            os._exit(code)
 
     def _measure(self, names: list[str]) -> Iterator[tuple[str, TestRecord]]:
         measured = coverage.Coverage(
@@ -204,12 +220,12 @@ class Campaign:
 
     # -- the mutants
 
-    def _try_all(self, functions: LiveFunctions) -> None:
+    def _try_all(self, functions: LiveFunctions, deadline: float) -> None:
         trials: dict[int, _Trial] = {}
         waiting = list(reversed(self._chosen))
         try:
             while waiting or trials:
-                if time.monotonic() > self._deadline:
+                if time.monotonic() > deadline:
                     self.left_out += len(waiting)
                     waiting.clear()
                 while waiting and len(trials) < self._processes:
@@ -245,7 +261,12 @@ class Campaign:
     def _tests_of(self, mutant: Mutant) -> list[str]:
         tests = []
         left = self._near_seconds
-        for name in self._line_tests.of(mutant.file, *mutant.lines):
+        known = self._line_tests.of(mutant.file, *mutant.lines)
+        if not known or any(word in mutant.function for word in _FORKED):
+            # coverage.py does not see what forked children run.
+            forking = [name for name in self._items if "fork" in name or "child" in name]
+            known = [name for name in forking if self._line_tests.records[name].passed] + known
+        for name in known:
             left -= self._line_tests.records[name].seconds
             if left < 0:
                 break
