@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -58,6 +59,19 @@ def test_child_is_refused_by_name_and_the_parent_goes_on() -> None:
             return await outcome
 
     assert asyncio.run(main()) == "completed"
+
+
+def test_fork_inside_the_block_raises_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python would print it, and go on without the locks that it is to take."""
+    raised: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", raised.append)
+
+    async def main() -> None:
+        async with Purgatory("inherited"):
+            in_child(lambda: None if raised == [] else pytest.fail(repr(raised)))
+
+    asyncio.run(main())
+    assert raised == []
 
 
 def test_child_makes_a_purgatory_on_its_own_loop() -> None:

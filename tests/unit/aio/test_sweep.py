@@ -10,6 +10,7 @@ import pytest
 
 from request_purgatory import PurgatoryClosedError
 from request_purgatory.aio import Purgatory
+from tests.support.requests import Request
 from tests.unit.aio.scenes import Condition, Scenario, opened, turns
 
 
@@ -194,17 +195,18 @@ def test_interrupted_notify_is_repeated_by_the_loop(play: Scenario) -> None:
     play(scenario)
 
 
-def test_purgatory_that_is_closed_forgets_what_it_was_to_try(play: Scenario) -> None:
+def test_purgatory_that_is_closed_keeps_nothing_that_it_was_to_try(play: Scenario) -> None:
     async def scenario() -> None:
         async with opened(batch=1) as purgatory:
-            condition, held = hold(purgatory, "a", 3)
-            ghost = weakref.ref(condition)
+            requests = [Request() for _ in range(3)]
+            ghosts = [weakref.ref(request) for request in requests]
+            for request in requests:
+                purgatory.try_complete_else_watch(request, ["a"])
             purgatory.notify("a")
             purgatory.close()
-            await asyncio.gather(*held, return_exceptions=True)
-            del condition
-            held.clear()
-            assert ghost() is None
+            requests.clear()
+            del request
+            assert [ghost() for ghost in ghosts] == [None] * 3
 
     play(scenario)
 

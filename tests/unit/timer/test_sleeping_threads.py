@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 import request_purgatory
-from request_purgatory import ManualClock, SystemTimer
+from request_purgatory import SystemTimer
 from request_purgatory._native import primitives
 from request_purgatory._native.parker import Parker
 from request_purgatory.timer.sleeping_threads import SleepingThread, SleepingThreads
+from tests.unit.timer.scripted_clock import ScriptedClock
 
 interpreted_only = pytest.mark.skipif(
     request_purgatory.__compiled__, reason="compiled, the methods are C functions"
@@ -87,27 +86,6 @@ def test_task_may_ask_to_be_told_though_nobody_sleeps() -> None:
     assert sleepers.earliest_ms == 1000
 
 
-class ScriptedClock(ManualClock):
-    """A clock on which nobody sleeps: each sleep runs the next action instead, on its thread.
-
-    So one thread plays several, each asleep inside the sleep of the one before.
-
-    Attributes:
-        sleeps: The end of each sleep.
-        actions: What to do in each sleep, with the sleeper's parker; nothing in later ones.
-    """
-
-    def __init__(self, *actions: Callable[[Parker], object]) -> None:
-        super().__init__()
-        self.actions = list(actions)
-        self.sleeps: list[int | None] = []
-
-    def wait_until(self, parker: Parker, until_ms: int | None) -> None:
-        self.sleeps.append(until_ms)
-        if self.actions:
-            self.actions.pop(0)(parker)
-
-
 def test_thread_that_leaves_wakes_those_who_relied_on_it() -> None:
     def first(parker: Parker) -> None:
         assert timer.advance_clock(None) is True
@@ -122,7 +100,7 @@ def test_thread_that_leaves_wakes_those_who_relied_on_it() -> None:
     timer.call_later_ms(60, lambda: None)
     timer.call_later_ms(90, lambda: None)
     assert timer.advance_clock(1) is False
-    assert clock.sleeps[:2] == [1, 60]
+    assert clock.sleeps == [1, 60]
 
 
 def test_threads_that_sleep_one_after_another_need_one_place() -> None:

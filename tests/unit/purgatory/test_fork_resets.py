@@ -1,0 +1,144 @@
+"""What a forked child forgets of its parent, and what it keeps."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from request_purgatory import DelayedOperationPurgatory, ManualClock, SystemTimer
+from tests.support.children import in_child
+from tests.support.interleaving import interpreted_only
+from tests.support.requests import Request, fail
+from tests.unit.timer.steps import Note
+
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork"),
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+]
+
+TIME_LIMIT = 20.0
+
+
+def test_operation_alone_on_a_shared_timer_is_nobody_s(clock: ManualClock) -> None:
+    """Its timer has no thread, so the child may go on with it."""
+    timer = SystemTimer("test", clock=clock)
+    with DelayedOperationPurgatory("test", timer=timer, reaper=False) as purgatory:
+        alone, held = Request(10), Request(10)
+        timer.add(alone)
+        purgatory.try_complete_else_watch(held, ["a"])
+
+        def child() -> None:
+            assert (alone.outcome, held.outcome, timer.size) == (None, "cancelled", 1)
+            clock.advance(10)
+            timer.advance_clock(0)
+            assert alone.calls == ["complete", "expiration"]
+
+        in_child(child)
+        alone.remove_from_timer()
+
+
+def test_task_that_is_no_operation_stays_on_a_shared_timer(clock: ManualClock) -> None:
+    timer = SystemTimer("test", clock=clock)
+    with DelayedOperationPurgatory("test", timer=timer, reaper=False):
+        runs_ms: list[int] = []
+        timer.add(Note(10, clock, runs_ms))
+
+        def child() -> None:
+            clock.advance(10)
+            timer.advance_clock(0)
+            assert runs_ms == [10]
+
+        in_child(child)
+
+
+def test_purge_that_the_parent_requested_is_no_matter_of_the_child() -> None:
+    """Its own first request of a purge wakes its own reaper."""
+    with DelayedOperationPurgatory("test", reaper=False, purge_interval=0) as purgatory:
+        request = Request()
+        purgatory.try_complete_else_watch(request, ["a"])
+        request.cancel()
+        assert purgatory._purge_requested
+
+        def child() -> None:
+            assert not purgatory._purge_requested
+            assert purgatory.metrics().estimated_operations == 0
+
+        in_child(child)
+
+
+def test_child_logs_errors_in_full_again(
+    clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The traceback that the parent has logged is in another process's log."""
+    timer = SystemTimer("test", clock=clock)
+    with DelayedOperationPurgatory("test", timer=timer, reaper=False) as purgatory:
+
+        def raise_twice() -> list[bool]:
+            caplog.clear()
+            purgatory.try_complete_else_watch(Request(10, complete=fail), ["a"])
+            timer.call_later_ms(10, fail)
+            clock.advance(10)
+            purgatory.advance_clock(0)
+            return [record.exc_info is not None for record in caplog.records]
+
+        assert raise_twice() == [True, True]
+        assert raise_twice() == []
+        in_child(lambda: pytest.fail("not in full") if raise_twice() != [True, True] else None)
+        caplog.clear()
+
+
+def test_child_starts_the_clock_thread_with_its_first_task() -> None:
+    """What is pending in the parent is not the child's, and no early wake-up is."""
+    with SystemTimer("test") as timer:
+        handle = timer.call_later_ms(60_000, fail)
+        timer.wake()
+
+        def child() -> None:
+            assert threading.active_count() == 1
+            assert (timer.size, handle.cancel()) == (0, False)
+            fired = threading.Event()
+            timer.call_later_ms(1, fired.set)
+            assert fired.wait(TIME_LIMIT)
+            assert threading.active_count() == 2
+            again = threading.Event()
+            timer.call_later_ms(1, again.set)
+            assert again.wait(TIME_LIMIT)
+            assert threading.active_count() == 2
+            timer.shutdown()
+            assert threading.active_count() == 1
+
+        in_child(child)
+
+
+def test_operation_on_a_timer_with_a_thread_ends_in_the_child_without_a_word() -> None:
+    with SystemTimer("test") as timer:
+        request = Request(60_000)
+        timer.add(request)
+
+        def child() -> None:
+            assert (request.outcome, request.calls) == ("cancelled", [])
+
+        in_child(child)
+        assert request.outcome is None
+        request.cancel()
+
+
+@interpreted_only
+def test_lock_that_another_thread_held_is_free_in_the_child(clock: ManualClock) -> None:
+    timer = SystemTimer("test", clock=clock)
+    lock = timer._lock
+    timer._reinit_locks()
+    assert timer._lock is not lock
+    assert timer._lock is timer._pending.lock
+
+
+@interpreted_only
+def test_threads_that_slept_in_the_parent_are_forgotten(clock: ManualClock) -> None:
+    timer = SystemTimer("test", clock=clock)
+    sleepers = timer._sleepers
+    timer.wake()
+    timer._reset_in_child()
+    assert timer._sleepers is not sleepers
+    assert timer._wake_requested is False
