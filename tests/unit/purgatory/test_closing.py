@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import weakref
 
@@ -15,7 +16,12 @@ from request_purgatory import (
 )
 from request_purgatory.purgatory.core import checked_keys
 from tests.conftest import MakePurgatory
-from tests.support.interleaving import InterleavedClock, interleave_tasks, interpreted_only
+from tests.support.interleaving import (
+    InterleavedClock,
+    interleave_lists,
+    interleave_tasks,
+    interpreted_only,
+)
 from tests.support.requests import Request
 
 
@@ -115,3 +121,34 @@ def test_request_that_enters_finds_that_a_purge_is_due(
 @pytest.mark.parametrize("keys", [["a", "b"], ("a", "b")])
 def test_keys_in_a_list_are_not_copied(keys: object) -> None:
     assert checked_keys("keys", keys) is keys  # type: ignore[arg-type]
+
+
+def test_operation_that_is_its_own_key_is_freed_with_the_table(
+    make_wheel_purgatory: MakePurgatory,
+) -> None:
+    purgatory = make_wheel_purgatory()
+    request = Request()
+    ghost = weakref.ref(request)
+    purgatory.try_complete_else_watch(request, [request, "another"])
+    gc.disable()
+    try:
+        purgatory.close()
+        del request
+        assert ghost() is None
+    finally:
+        gc.enable()
+
+
+@interpreted_only
+def test_watch_that_another_thread_removes_first_is_not_counted(
+    make_wheel_purgatory: MakePurgatory,
+) -> None:
+    purgatory = make_wheel_purgatory(shards=1)
+    request = Request()
+    purgatory.try_complete_else_watch(request, ["a", "b"])
+    shard = purgatory._table.shard_of("a")
+    lock = interleave_lists(shard)
+    lock.before(1, lambda: shard.remove("b"))
+    assert purgatory._table.drop_watches(request) == 1
+    assert not lock._lock.locked()
+    assert purgatory.watched == 0

@@ -36,7 +36,7 @@ def test_operation_alone_on_a_shared_timer_is_nobody_s(clock: ManualClock) -> No
             assert alone.calls == ["complete", "expiration"]
 
         in_child(child)
-        alone.remove_from_timer()
+        alone.cancel()
 
 
 def test_task_that_is_no_operation_stays_on_a_shared_timer(clock: ManualClock) -> None:

@@ -211,3 +211,26 @@ def run_late(purgatory: DelayedOperationPurgatory, request: Request) -> None:
 
 def test_new_task_is_due_at_no_time() -> None:
     assert TimerTask(5).timer_expiration_ms == -1
+
+
+def test_operation_that_a_key_ends_is_watched_under_no_further_key(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
+    """A key's `__hash__` is the user's code, and may end it."""
+    hashed: list[str] = []
+
+    class Key:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def __hash__(self) -> int:
+            hashed.append(self.name)
+            if self.name == "second" and not request.is_completed:
+                request.cancel()
+            return 1
+
+    request = Request()
+    keys = [Key("first"), Key("second"), Key("third"), Key("fourth")]
+    assert purgatory.try_complete_else_watch(request, keys) is False
+    assert set(hashed) == {"first", "second"}
+    assert purgatory.watched == 0
