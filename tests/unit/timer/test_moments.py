@@ -107,7 +107,7 @@ def test_rest_of_the_due_tasks_is_due_now(clock: ManualClock, timer: SystemTimer
 
 def test_handle_of_a_call_without_a_delay_is_complete(timer: SystemTimer) -> None:
     handle = timer.call_later_ms(0, int)
-    assert handle.timer_expiration_ms == 0
+    assert handle.timer_expiration_ms == -1
     assert handle.cancel() is False
 
 

@@ -1,0 +1,79 @@
+"""What is told of an operation's end on a loop, and to whom."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from request_purgatory import DelayedOperation, PurgatoryClosedError
+from request_purgatory._native.parker import Parker
+from request_purgatory.aio import TimingWheelEventLoop
+from request_purgatory.aio.loop_clock import LoopClock, clock_of
+from request_purgatory.clock import MonotonicClock
+from tests.support.requests import Request
+from tests.unit.aio.scenes import Scenario, opened
+from tests.unit.aio.virtual import VirtualLoop, VirtualWheelLoop
+
+
+def test_every_end_is_reported_once_after_the_callbacks(play: Scenario) -> None:
+    async def scenario() -> None:
+        ended: list[tuple[DelayedOperation, list[str]]] = []
+
+        def on_end(operation: DelayedOperation) -> None:
+            assert isinstance(operation, Request)
+            ended.append((operation, list(operation.calls)))
+
+        async with opened(on_end=on_end) as purgatory:
+            completed, expired, cancelled = Request(), Request(10), Request()
+            waiting = purgatory.wait(completed, ["a"])
+            for operation in (expired, cancelled):
+                purgatory.try_complete_else_watch(operation, ["a"])
+            completed.ready = True
+            purgatory.notify("a")
+            assert await waiting == "completed"
+            cancelled.cancel()
+            await asyncio.sleep(0.02)
+            assert purgatory.metrics().callback_errors == 0
+        assert ended == [
+            (completed, ["complete"]),
+            (cancelled, ["cancellation"]),
+            (expired, ["complete", "expiration"]),
+        ]
+
+    play(scenario)
+
+
+def test_operation_that_completes_while_the_purgatory_closes_has_completed(
+    play: Scenario,
+) -> None:
+    async def scenario() -> None:
+        async with opened() as purgatory:
+            second = Request()
+            first = Request(cancellation=second.force_complete)
+            waits = [purgatory.wait(operation, ["a"]) for operation in (first, second)]
+            purgatory.close()
+            with pytest.raises(PurgatoryClosedError):
+                await waits[0]
+            assert await waits[1] == "completed"
+
+    play(scenario)
+
+
+def test_clock_is_the_monotonic_one_unless_the_loop_has_a_time_of_its_own() -> None:
+    for make, kind in (
+        (asyncio.new_event_loop, MonotonicClock),
+        (TimingWheelEventLoop, MonotonicClock),
+        (VirtualLoop, LoopClock),
+        (VirtualWheelLoop, LoopClock),
+    ):
+        loop = make()
+        assert type(clock_of(loop)) is kind
+        loop.close()
+    loop = asyncio.new_event_loop()
+    loop.time = lambda: 7.0  # type: ignore[method-assign]
+    clock = clock_of(loop)
+    assert clock.now_ms == 7_000
+    with pytest.raises(RuntimeError, match="use the loop's timers"):
+        clock.wait_until(Parker(), None)
+    loop.close()

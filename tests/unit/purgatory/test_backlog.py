@@ -1,0 +1,57 @@
+"""The backlog of a purge: what it forgets, and when it looks."""
+
+from __future__ import annotations
+
+import pytest
+
+from request_purgatory import DelayedOperationPurgatory
+from tests.conftest import MakePurgatory
+from tests.support.requests import Request
+
+#: From this length on the backlog looks for what checks have removed.
+FIRST_LOOK = 1000
+
+
+@pytest.fixture
+def purgatory(make_wheel_purgatory: MakePurgatory) -> DelayedOperationPurgatory:
+    return make_wheel_purgatory(purge_interval=1_000_000)
+
+
+def end(purgatory: DelayedOperationPurgatory, count: int, *keys: str) -> None:
+    """Have operations end that stay watched."""
+    for _ in range(count):
+        request = Request()
+        purgatory.try_complete_else_watch(request, keys)
+        request.force_complete()
+
+
+def test_backlog_is_looked_through_when_it_is_longer_than_a_thousand(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
+    end(purgatory, FIRST_LOOK, "gone")
+    purgatory.cancel_for_key("gone")
+    assert len(purgatory._backlog) == FIRST_LOOK
+    end(purgatory, 1, "stays")
+    assert len(purgatory._backlog) == 1
+
+
+def test_next_look_comes_when_the_backlog_has_doubled(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
+    end(purgatory, FIRST_LOOK + 1, "stays")
+    end(purgatory, FIRST_LOOK + 1, "gone")
+    purgatory.cancel_for_key("gone")
+    assert len(purgatory._backlog) == 2 * (FIRST_LOOK + 1)
+    end(purgatory, 1, "last")
+    assert len(purgatory._backlog) == FIRST_LOOK + 2
+
+
+def test_look_that_leaves_little_keeps_the_first_length(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
+    for _ in range(2):
+        end(purgatory, FIRST_LOOK, "gone")
+        purgatory.cancel_for_key("gone")
+    assert len(purgatory._backlog) == FIRST_LOOK
+    end(purgatory, 1, "stays")
+    assert len(purgatory._backlog) <= FIRST_LOOK
