@@ -46,6 +46,16 @@ def test_next_look_comes_when_the_backlog_has_doubled(
     assert len(purgatory._backlog) == FIRST_LOOK + 2
 
 
+def test_no_look_comes_before_the_backlog_has_doubled(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
+    end(purgatory, FIRST_LOOK + 1, "stays")
+    end(purgatory, FIRST_LOOK // 2, "gone")
+    purgatory.cancel_for_key("gone")
+    end(purgatory, 1, "last")
+    assert len(purgatory._backlog) == FIRST_LOOK + FIRST_LOOK // 2 + 2
+
+
 def test_look_that_leaves_little_keeps_the_first_length(
     purgatory: DelayedOperationPurgatory,
 ) -> None:

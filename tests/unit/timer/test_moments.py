@@ -19,6 +19,7 @@ from request_purgatory import (
     TimerTask,
 )
 from request_purgatory._native.parker import Parker
+from request_purgatory.timer.clock_thread import ClockThread
 from request_purgatory.timer.wheel import TimingWheel
 from tests.support.interleaving import interleave_tasks, interpreted_only
 from tests.unit.timer.scripted_clock import ScriptedClock
@@ -263,3 +264,59 @@ def test_task_that_is_added_while_its_timer_closes_is_returned(clock: ManualCloc
     timer.add(note)
     interleave_tasks(timer).before(2, add)
     assert timer.shutdown() == [note]
+
+
+class Interrupting(TimerTask):
+    """A task that ends the program when it is dropped."""
+
+    def drop(self) -> None:
+        raise KeyboardInterrupt
+
+
+def test_dropped_task_may_end_the_program(clock: ManualClock) -> None:
+    timer = SystemTimer("test", clock=clock, executor=Dropping())
+    timer.add(Interrupting(10))
+    clock.advance(10)
+    with pytest.raises(KeyboardInterrupt):
+        timer.advance_clock(0)
+
+
+@interpreted_only
+def test_task_for_which_no_submission_can_be_made_runs_at_once(
+    clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("request_purgatory.timer.timer.Submission", fail)
+    timer = SystemTimer("test", clock=clock, executor=Dropping())
+    runs_ms: list[int] = []
+    timer.add(Note(10, clock, runs_ms))
+    clock.advance(10)
+    timer.advance_clock(0)
+    assert runs_ms == [10]
+
+
+# -- threads
+
+
+def test_clock_thread_that_was_stopped_before_does_not_start() -> None:
+    thread = ClockThread("test", pytest.fail, lambda: None)
+    assert thread.stop() is True
+    thread.start()
+    assert thread._thread.ident is None
+
+
+@interpreted_only
+@pytest.mark.parametrize("timeout", [1e-6, 0.5, 1.5])
+def test_parker_waits_for_the_time_that_is_given(timeout: float) -> None:
+    class Gate:
+        def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+            waits.append(timeout)
+            return False
+
+    waits: list[float] = []
+    parker = Parker()
+    parker._gate = Gate()  # type: ignore[assignment]
+    assert parker.park(timeout) is False
+    assert waits == [timeout]
