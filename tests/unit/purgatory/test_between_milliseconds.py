@@ -65,3 +65,19 @@ def test_timer_that_comes_early_by_a_fraction_ends_nothing(
     clock.advance_to_ns(11_000_000)
     request.run()
     assert request.outcome == "expired"
+
+
+def test_renewed_timeout_counts_from_the_fraction(
+    make_wheel_purgatory: MakePurgatory, clock: ManualClock
+) -> None:
+    purgatory = make_wheel_purgatory()
+    request = Request(10)
+    purgatory.try_complete_else_watch(request, ["a"])
+    clock.advance_to_ns(5_300_000)
+    assert purgatory.renew(request, 0.010) is True
+    clock.advance_to_ns(15_200_000)
+    purgatory.advance_clock(0)
+    assert request.outcome is None
+    clock.advance_to_ns(16_000_000)
+    purgatory.advance_clock(0)
+    assert request.outcome == "expired"
