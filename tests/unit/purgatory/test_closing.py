@@ -148,7 +148,9 @@ def test_watch_that_another_thread_removes_first_is_not_counted(
     purgatory.try_complete_else_watch(request, ["a", "b"])
     shard = purgatory._table.shard_of("a")
     lock = interleave_lists(shard)
-    lock.before(1, lambda: shard.remove("b"))
+    watchers = shard.get("b")
+    assert watchers is not None
+    lock.before(1, lambda: shard.drop(watchers, request))
     assert purgatory._table.drop_watches(request) == 1
     assert not lock._lock.locked()
     assert purgatory.watched == 0
