@@ -15,12 +15,14 @@ from pathlib import Path
 import coverage
 import pytest
 
+from tools.mutants import native
 from tools.mutants.campaign import Campaign, Verdict
 from tools.mutants.changes import changed_lines
 from tools.mutants.equivalent import Equivalents
 from tools.mutants.line_tests import LineTests
 from tools.mutants.modules import FAR_TESTS, LONG_TESTS, PACKAGE, TESTS, all_modules
 from tools.mutants.mutations import Mutant, Mutations
+from tools.mutants.native import NATIVE
 
 BUILD = Path("build/mutants")
 SURVIVORS = BUILD / "survivors.json"
@@ -34,13 +36,25 @@ def main() -> int:
     """
     arguments = _arguments()
     known = all_modules()
-    lines = {} if arguments.modules else changed_lines(arguments.base)
+    lines = {} if arguments.modules or arguments.native else changed_lines(arguments.base)
     modules = [file for file in arguments.modules or lines if file in known]
     if arguments.modules == ["all"]:
         modules = known
     elif set(arguments.modules) - set(known):
         print(f"not among the modules that have mutants: {set(arguments.modules) - set(known)}")
         return 2
+    native_files = list(NATIVE) if arguments.native else [file for file in lines if file in NATIVE]
+    if native_files:
+        survived = native.run(
+            native_files,
+            lines,
+            count=arguments.native or len(native_files) * 100,
+            seed=arguments.seed,
+            seconds=60 * arguments.minutes,
+            equivalents=Equivalents.load(),
+        )
+        if survived or not modules:
+            return 1 if survived else 0
     if not modules:
         print(f"mutants: no module of the core differs from {arguments.base}")
         return 0
@@ -156,6 +170,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--processes", type=int, default=2, help="mutants tried side by side")
     parser.add_argument(
         "--near-seconds", type=float, default=20.0, help="the usual time of one mutant's tests"
+    )
+    parser.add_argument(
+        "--native", type=int, default=0, help="so many of each file that is only compiled, instead"
     )
     parser.add_argument("--again", action="store_true", help="the last run's survivors only")
     parser.add_argument("--named", action="store_true", help="those named equivalent, too")

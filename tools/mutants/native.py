@@ -17,10 +17,12 @@ import subprocess
 import sys
 import sysconfig
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.mutants.equivalent import Equivalents
 from tools.mutants.modules import SOURCES
 from tools.mutants.mutations import Mutant
 
@@ -76,7 +78,11 @@ NATIVE = {
     ),
     "_native/construction.pyx": Native(
         ("_native/construction",),
-        ("tests/unit/purgatory/test_operation.py", "tests/unit/test_misuse.py", *_PURGATORY_TESTS),
+        (
+            "tests/unit/purgatory/test_construction.py",
+            "tests/unit/test_misuse.py",
+            *_PURGATORY_TESTS,
+        ),
     ),
 }
 
@@ -214,7 +220,11 @@ def _library(extension: str) -> Path:
 
 
 def _build(file: str, extension: str) -> bytes:
-    """Build an extension of the copy, quickly rather than well, and return its code."""
+    """Build an extension of the copy, quickly rather than well.
+
+    Returns:
+        Its code.
+    """
     if file.endswith(".pyx"):
         generated = COPY / "mutant.c"
         directives = [f"-X{name}={value}" for name, value in _directives().items()]
@@ -236,7 +246,11 @@ def _build(file: str, extension: str) -> bytes:
 
 
 def _directives() -> dict[str, object]:
-    """Return the directives for Cython of setup.py."""
+    """Return the directives for Cython of setup.py.
+
+    Raises:
+        AssertionError: There are none.
+    """
     for node in ast.parse(Path("setup.py").read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "DIRECTIVES":
             found: dict[str, object] = ast.literal_eval(node.value)
@@ -250,7 +264,11 @@ def _run(command: list[str]) -> None:
 
 
 def _test(tests: Iterable[str]) -> tuple[str, str]:
-    """Run the tests on the copy, and return the fate of the mutant and the last line printed."""
+    """Run the tests on the copy.
+
+    Returns:
+        The fate of the mutant, and the last line that was printed.
+    """
     environment = os.environ | {
         "PYTHONPATH": str(COPY.resolve()),
         "REQUEST_PURGATORY_EXPECT": "compiled",
@@ -275,33 +293,38 @@ def _test(tests: Iterable[str]) -> tuple[str, str]:
     return ("survived" if process.returncode == 0 else "killed"), last
 
 
-def sample(file: str, count: int | None, seed: int) -> list[tuple[Mutant, str]]:
-    """Return mutants of a file, at random by the seed; all of them if `count` is None."""
-    found = mutants_of(file)
-    random.Random(f"{seed} {file}").shuffle(found)
-    return found if count is None else found[:count]
+def run(
+    files: Iterable[str],
+    lines: dict[str, set[int]],
+    *,
+    count: int,
+    seed: int,
+    seconds: float,
+    equivalents: Equivalents,
+) -> int:
+    """Try mutants of each file, at random by the seed, those of changed lines first.
 
-
-def main() -> int:
-    """Try a sample of each file: `python -m tools.mutants.native [SAMPLE [FILE...]]`.
+    Args:
+        files: Some of NATIVE.
+        lines: The changed lines of each file.
+        count: How many mutants of a file to try.
+        seed: Orders them.
+        seconds: When to begin no further one.
+        equivalents: Those to leave out.
 
     Returns:
-        1 if a mutant survived that is not named equivalent.
+        The number of mutants that survived.
     """
-    from tools.mutants.equivalent import Equivalents
-
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 10
-    equivalents = Equivalents.load()
+    deadline = time.monotonic() + seconds
+    fates: Counter[str] = Counter()
     prepare()
-    fates: dict[str, int] = {}
-    for file in sys.argv[2:] or NATIVE:
-        chosen = [each for each in sample(file, count, 0) if not equivalents.has(each[0])]
-        for mutant, fate, line in try_mutants(chosen, time.monotonic() + 3600):
-            fates[fate] = fates.get(fate, 0) + 1
-            print(f"{fate}: {mutant} [{line}]", flush=True)
-    print(f"mutants of what is only compiled: {fates}")
-    return 1 if fates.get("survived") else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    for file in files:
+        found = [each for each in mutants_of(file) if not equivalents.has(each[0])]
+        random.Random(f"{seed} {file}").shuffle(found)
+        found.sort(key=lambda each: each[0].lines[0] not in lines.get(file, ()))
+        for mutant, fate, line in try_mutants(found[:count], deadline):
+            fates[fate] += 1
+            if fate == "survived":
+                print(f"survived: {mutant}\n    {line}", flush=True)
+    print(f"mutants of what is only compiled: {dict(fates)}")
+    return fates["survived"]

@@ -1,0 +1,86 @@
+"""Objects of operation classes: compiled, the second one of a class is made in a quicker way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from request_purgatory import DelayedOperation, InvalidArgumentError
+from request_purgatory.timer.task import MAX_DELAY_MS
+
+LIMIT = 2**62 - 1
+
+
+class Plain(DelayedOperation):
+    """An operation with the core's own `__init__`."""
+
+    __slots__ = ()
+
+
+class Named(DelayedOperation):
+    """An operation with arguments of its own."""
+
+    def __init__(self, timeout_ms: int, *names: str, first: int = 0, second: int = 0) -> None:
+        super().__init__(timeout_ms)
+        self.seen = (names, first, second)
+
+
+class Counted(DelayedOperation):
+    """An operation with a `__new__` of its own."""
+
+    made = 0
+
+    def __new__(cls, timeout_ms: int) -> Counted:
+        cls.made += 1
+        return super().__new__(cls)
+
+
+@pytest.fixture(autouse=True)
+def first_objects() -> None:
+    """Make the first object of each class."""
+    for kind in (Plain, Named, Counted):
+        kind(1)
+
+
+@pytest.mark.parametrize("timeout_ms", [-(2**70), -1, 0, 1, 500, MAX_DELAY_MS])
+@pytest.mark.parametrize("make", [Plain, lambda ms: Plain(timeout_ms=ms)], ids=["plain", "named"])
+def test_timeout_is_the_argument(make: Callable[[int], DelayedOperation], timeout_ms: int) -> None:
+    operation = make(timeout_ms)
+    assert operation.timeout_ms == max(timeout_ms, -LIMIT)
+    assert (operation.outcome, operation.timer_expiration_ms) == (None, -1)
+
+
+@pytest.mark.parametrize("wrong", [MAX_DELAY_MS + 1, 2**70, 1.5, "5", None, True])
+def test_wrong_timeout_is_refused_by_its_value(wrong: object) -> None:
+    with pytest.raises(InvalidArgumentError, match="timeout_ms"):
+        Plain(wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: Plain(),
+        lambda: Plain(1, 2),
+        lambda: Plain(1, timeout_ms=2),
+        lambda: Plain(other=1),
+        lambda: Plain(1, other=1),
+    ],
+)
+def test_wrong_number_or_name_of_arguments_is_refused(call: Callable[[], object]) -> None:
+    with pytest.raises(TypeError):
+        call()
+
+
+def test_arguments_of_a_class_s_own_init_arrive_as_they_were_given() -> None:
+    assert Named(5).seen == ((), 0, 0)
+    assert Named(5, "a", "b").seen == (("a", "b"), 0, 0)
+    operation = Named(5, "a", second=2, first=1)
+    assert (operation.timeout_ms, operation.seen) == (5, (("a",), 1, 2))
+    assert Named(first=3, timeout_ms=7).timeout_ms == 7
+
+
+def test_new_of_a_class_is_called() -> None:
+    before = Counted.made
+    assert Counted(5).timeout_ms == 5
+    assert Counted.made == before + 1
