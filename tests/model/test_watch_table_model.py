@@ -6,7 +6,6 @@ import logging
 import sys
 from collections import Counter
 from collections.abc import Hashable
-from functools import partial
 
 import pytest
 from hypothesis import strategies as st
@@ -26,7 +25,7 @@ from request_purgatory import (
 )
 from request_purgatory.purgatory import purge_backlog
 from request_purgatory.purgatory.watch_table import WatcherList, WatchShard, WatchTable
-from tests.support.chains import removed_by
+from tests.support.chains import drop_key, removed_by
 from tests.support.profiles import examples
 from tests.support.requests import Request
 
@@ -166,11 +165,11 @@ class OneShard(RuleBasedStateMachine):
         """Remove a key with all its watchers."""
         if self.is_lost(place):
             with pytest.raises(ValueError, match="no hash"):
-                removed_by(partial(self.lists.remove, self.keys[place]))
+                drop_key(self.lists, self.keys[place])
             return
         numbers = self.model.pop(2 if place == 5 else place, [])
-        removed = removed_by(partial(self.lists.remove, self.keys[place]))
-        assert removed == self.requests(list(dict.fromkeys(numbers)))
+        removed = drop_key(self.lists, self.keys[place])
+        assert removed == self.requests(numbers)
 
     @rule()
     def remove_all(self) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from request_purgatory import DelayedOperation
 from request_purgatory._native import primitives
 from request_purgatory.purgatory.operation_chain import OperationChain
+from request_purgatory.purgatory.watch_table import WatchShard
 
 
 def contents(chain: OperationChain) -> list[DelayedOperation]:
@@ -24,3 +25,13 @@ def removed_by(remove: Callable[[OperationChain], object]) -> list[DelayedOperat
     chain = OperationChain(primitives.CoreLock())
     remove(chain)
     return contents(chain)
+
+
+def drop_key(shard: WatchShard, key: Hashable) -> list[DelayedOperation]:
+    """Remove a key's operations from its list, as `cancel_for_key` does, and return them."""
+    watchers = shard.get(key)
+    if watchers is None:
+        return []
+    return [
+        operation for operation in shard.operations_of(watchers) if shard.drop(watchers, operation)
+    ]

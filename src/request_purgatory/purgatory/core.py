@@ -381,13 +381,28 @@ class PurgatoryCore(OperationHost):
             The operations that this call cancelled; none after `close`.
         """
         primitives.require_init(self._initialized, self)
-        # All memory first: an operation that has left its list must be cancelled.
         cancelled: list[DelayedOperation] = []
-        leaving = OperationChain(self._chain_lock)
-        try:
-            self._table.shard_of(key).remove(key, leaving)
-        finally:
-            self._cancel_all(leaving, cancelled)
+        shard = self._table.shard_of(key)
+        watchers = shard.get(key)
+        if watchers is None:
+            return cancelled
+        # All memory before the first of them leaves the list, as it has to be cancelled then.
+        operations: list[DelayedOperation | None] = [*shard.operations_of(watchers)]
+        failure: BaseException | None = None
+        for index, operation in enumerate(operations):
+            try:
+                if operation is not None and not shard.drop(watchers, operation):
+                    operations[index] = None  # Another thread has removed it.
+            except BaseException as error:
+                failure = error
+        for operation in operations:
+            try:
+                if operation is not None and self._cancel_contained(operation):
+                    cancelled.append(operation)
+            except BaseException as error:
+                failure = error  # The others are cancelled first: nothing else would do that.
+        if failure is not None:
+            raise failure
         return cancelled
 
     def check_and_complete(self, key: Hashable) -> int:

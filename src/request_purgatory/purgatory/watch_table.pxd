@@ -32,7 +32,6 @@ cdef class WatchShard:
     cpdef list operations_of(self, WatcherList watchers)
     cpdef bint drop(self, WatcherList watchers, DelayedOperation operation) except -1
     cpdef list lists(self)
-    cpdef remove(self, object key, OperationChain removed)
     cpdef remove_all(self, OperationChain removed)
     cpdef primitives.CoreLock fork_lock(self)
     cpdef renew_lock(self)

@@ -155,15 +155,6 @@ class WatchShard:
             failed = None  # Its traceback refers to this frame.
         return True
 
-    def remove(self, key: Hashable, removed: OperationChain) -> None:
-        """Remove `key`, and add the operations that watched it to `removed`."""
-        watchers = primitives.dict_get(self._lists, key)
-        if watchers is None:
-            return
-        for operation in self.operations_of(watchers):
-            if self.drop(watchers, operation):
-                removed.push(operation)
-
     def remove_all(self, removed: OperationChain) -> None:
         """Empty the shard, and add the operations of all lists to `removed`.
 

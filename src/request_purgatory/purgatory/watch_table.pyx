@@ -258,16 +258,6 @@ cdef class WatchShard:
         """Return the lists of all keys."""
         return list(self._lists.values())
 
-    cpdef remove(self, object key, OperationChain removed):
-        """Remove `key`, and add the operations that watched it to `removed`."""
-        cdef WatcherList watchers = primitives.dict_get(self._lists, key)
-        cdef DelayedOperation operation
-        if watchers is None:
-            return
-        for operation in self.operations_of(watchers):
-            if self.drop(watchers, operation):
-                removed.push(operation)
-
     cpdef remove_all(self, OperationChain removed):
         """Empty the shard, and add the operations of all lists to `removed`.
 

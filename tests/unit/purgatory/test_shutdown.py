@@ -216,3 +216,15 @@ def test_exit_raised_by_a_cancellation_waits_until_all_are_cancelled(
     assert [request.calls for request in requests] == [["cancellation"]] * 3
     assert (purgatory.is_closed, purgatory.num_delayed, purgatory.watched) == (True, 0, 0)
     assert purgatory.metrics().cancellations == 3
+
+
+def test_cancellation_may_cancel_those_that_leave_with_it(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
+    cancelled: list[object] = []
+    first = Request(cancellation=lambda: cancelled.extend(purgatory.cancel_for_key("b")))
+    second = Request()
+    purgatory.try_complete_else_watch(first, ["a"])
+    purgatory.try_complete_else_watch(second, ["a", "b"])
+    assert purgatory.cancel_for_key("a") == [first]
+    assert cancelled == [second]

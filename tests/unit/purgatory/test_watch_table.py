@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 
 import pytest
 
 from request_purgatory.purgatory.watch_table import WatcherList, WatchShard, WatchTable
-from tests.support.chains import removed_by
+from tests.support.chains import drop_key, removed_by
 from tests.support.interleaving import interleave_lists, interpreted_only
 from tests.support.requests import Request
 
@@ -58,7 +57,7 @@ def test_list_keeps_the_order_of_the_watches(table: WatchTable) -> None:
 def test_key_that_nobody_watches_has_no_list(table: WatchTable, lists: WatchShard) -> None:
     """Asking makes none."""
     assert lists.get("a") is None
-    assert removed_by(partial(lists.remove, "a")) == []
+    assert drop_key(lists, "a") == []
     assert (table.num_watchers("a"), table.size, table.num_keys) == (0, 0, 0)
 
 
@@ -148,7 +147,7 @@ def test_operation_has_no_reference_left_once_it_is_out(table: WatchTable) -> No
     for leave in (
         table.drop_watches,
         lambda _: removed_by(table.remove_all),
-        lambda _: [removed_by(partial(table.shard_of(key).remove, key)) for key in "abcde"],
+        lambda _: [drop_key(table.shard_of(key), key) for key in "abcde"],
     ):
         request = Request()
         table.watch(request, list("abbcde"))
@@ -216,7 +215,7 @@ def test_walk_is_not_disturbed_by_what_is_dropped_and_watched(
 def test_removed_key_is_gone_with_its_list(table: WatchTable, lists: WatchShard) -> None:
     """The others stay."""
     first, second = watching(table, "a"), watching(table, "b")
-    assert removed_by(partial(lists.remove, "a")) == [first]
+    assert drop_key(lists, "a") == [first]
     assert lists.get("a") is None
     assert removed_by(lists.remove_all) == [second]
     assert (lists.size, lists.num_keys) == (0, 0)
@@ -265,7 +264,7 @@ def test_removed_key_leaves_out_what_another_thread_drops_meanwhile(
     watchers = list_of(table, "a")
     # The lock is taken for the walk, and to take out the first operation.
     interleave_lists(lists).before(2, lambda: lists.drop(watchers, first))
-    assert removed_by(partial(lists.remove, "a")) == [second]
+    assert drop_key(lists, "a") == [second]
     assert (lists.size, lists.num_keys) == (0, 0)
 
 
