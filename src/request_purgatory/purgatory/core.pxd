@@ -30,6 +30,7 @@ cdef class PurgatoryCore(OperationHost):
     cdef readonly bint _purge_requested
     cdef public long long warn_after_ms
     cdef bint _measures
+    cdef bint _trusts_clock
     cdef long long _warned_ms
     cdef readonly object _errors
     cdef readonly object _reaper

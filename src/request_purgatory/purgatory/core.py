@@ -12,7 +12,7 @@ from typing import Self
 from request_purgatory._native import hiding, linked_list, primitives, states
 from request_purgatory._native.failsafe import ErrorLog, ends_program, warn
 from request_purgatory._native.forks import register_for_forks
-from request_purgatory.clock import Clock, ManualClock
+from request_purgatory.clock import Clock, ManualClock, MonotonicClock
 from request_purgatory.errors import (
     InvalidArgumentError,
     PurgatoryClosedError,
@@ -114,6 +114,7 @@ class PurgatoryCore(OperationHost):
         self._wheel_timer = self.timer if type(self.timer) is SystemTimer else None
         self._hides = hiding.HIDES and self._wheel_timer is not None
         self._clock = self.timer.clock
+        self._trusts_clock = type(self._clock) in (MonotonicClock, ManualClock)
         # A manual clock jumps, so a timeout that it passes is not late.
         self._measures = not isinstance(self._clock, ManualClock)
         self._table = WatchTable(shards)
@@ -221,7 +222,7 @@ class PurgatoryCore(OperationHost):
         delay_ms = operation.timer_delay_ms
         if delay_ms <= 0:
             # The timer would contain what the callbacks raise; here it reaches the caller.
-            operation._expire(primitives.LIMIT)
+            operation._run_out(primitives.LIMIT)
             return
         self._add_to_timer(operation, start_ms)
         self._follow_renewals(operation, entered_ms, delay_ms)
@@ -747,10 +748,10 @@ class PurgatoryCore(OperationHost):
         # The purgatory was dropped with operations pending. Lists and operations refer to one
         # another, and in the compiled build nothing else takes that apart.
         self._closed = True  # A finalizer of the ring may bring the purgatory back.
-        table = getattr(self, "_table", None)  # None if the arguments were refused.
-        if table is not None:
+        leaving = getattr(self, "_leaving", None)  # None if `__init__` raised before it was made.
+        if leaving is not None:
             try:
-                table.remove_all(self._leaving)
+                self._table.remove_all(leaving)
             finally:
                 self._abandon_leaving()
                 # One by one: an operation that goes takes the next one of its chain with it.
@@ -830,6 +831,8 @@ class PurgatoryCore(OperationHost):
         self._errors.log(error, "purgatory %r: %s raised", self.name, operation)
 
     def _now_or(self, otherwise_ms: int) -> int:
+        if self._trusts_clock:
+            return primitives.floor_ms(self._clock.read_ns())
         try:
             return primitives.floor_ms(self._clock.read_ns())
         except Exception as error:  # A clock may be anything.

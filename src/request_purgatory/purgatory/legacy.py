@@ -293,7 +293,10 @@ class LegacyPurgatory(DelayedOperationPurgatory):
         """
         primitives.require_init(self._initialized, self)
         try:
-            return super().close()
+            cancelled = super().close()
         finally:
             # Also where a cancellation raised an exit: nothing is left pending then either.
-            self.delay_queue.shutdown()
+            if self._closed:
+                self.delay_queue.shutdown()
+        # Not out of the `try`: compiled, the list would never be freed where `shutdown` raises.
+        return cancelled

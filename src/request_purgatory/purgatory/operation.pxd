@@ -45,6 +45,9 @@ cdef class DelayedOperation(TimerTask):
     cpdef bint _expire(self, long long now_ms) except -1
 
     @cython.final
+    cdef bint _run_out(self, long long now_ms) except -1
+
+    @cython.final
     cdef bint _cancel(self) except -1
 
     @cython.final

@@ -252,12 +252,12 @@ class DelayedOperation(TimerTask):
         primitives.require_init(self.timer_expiration_ms != 0, self)
         purgatory = self._purgatory
         if purgatory is None:
-            self._expire(primitives.LIMIT)  # Alone on a timer, which contains what this raises.
+            self._run_out(primitives.LIMIT)  # Alone on a timer, which contains what this raises.
             return
         # Without a clock it is at least as late as the timer has found it.
         began_ms = purgatory._now_or(self.timer_expiration_ms)
         try:
-            if not self._expire(began_ms):
+            if not self._run_out(began_ms):
                 if self._state == states.PENDING:
                     purgatory._ran_early(self)
                 return
@@ -289,6 +289,10 @@ class DelayedOperation(TimerTask):
         Returns:
             True for the one caller that ended the operation.
         """
+        return self._run_out(now_ms)
+
+    def _run_out(self, now_ms: int) -> bool:
+        # Compiled, no override of `_expire` is looked for, which would need memory.
         if not self._end(states.EXPIRED, now_ms):
             return False
         try:

@@ -38,6 +38,7 @@ cdef class WatchShard:
 
     cdef watch(self, object key, DelayedOperation operation, Node *node, size_t place)
     cdef WatcherList _add_list(self, object key)
+    cdef WatcherList _next_list(self, Py_ssize_t *position)
     cdef bint drop_node(self, Node *node) except -1
     cdef bint _unlink(self, WatcherList watchers, Node *node) except -1
 

@@ -32,6 +32,9 @@ cdef extern from "Python.h":
     # Macros for a list or a tuple.
     Py_ssize_t PySequence_Fast_GET_SIZE(object sequence) noexcept
     PyObject *PySequence_Fast_GET_ITEM(object sequence, Py_ssize_t index) noexcept
+    int PyDict_Next(
+        dict mapping, Py_ssize_t *position, PyObject **key, PyObject **value
+    ) noexcept
 
 logger = logging.getLogger(__name__)
 
@@ -267,29 +270,52 @@ cdef class WatchShard:
         cdef DelayedOperation operation
         cdef PyObject *found
         cdef Node *node
+        cdef Py_ssize_t position
         cdef bint emptied
-        for watchers in self.lists():
-            while True:
-                operation = None
-                emptied = False
-                self._lock.acquire()
-                node = watchers.nodes.head
-                if node != NULL:
-                    found = operation_at(node)
-                    operation = <DelayedOperation> found
-                    remove_node(&watchers.nodes, node)
-                    watchers._size -= 1
-                    emptied = watchers._size == 0
-                self._lock.release()
-                if operation is None:
-                    break
-                Py_DECREF(operation)
-                removed.push(operation)
-                if emptied:
-                    Py_DECREF(watchers)
-            watchers.key = None  # As in `_unlink`; the map still has the key.
+        while True:
+            position = 0
+            watchers = self._next_list(&position)
+            if watchers is None:
+                break
+            while watchers is not None:
+                while True:
+                    operation = None
+                    emptied = False
+                    self._lock.acquire()
+                    node = watchers.nodes.head
+                    if node != NULL:
+                        found = operation_at(node)
+                        operation = <DelayedOperation> found
+                        remove_node(&watchers.nodes, node)
+                        watchers._size -= 1
+                        emptied = watchers._size == 0
+                    self._lock.release()
+                    if operation is None:
+                        break
+                    Py_DECREF(operation)
+                    removed.push(operation)
+                    if emptied:
+                        Py_DECREF(watchers)
+                watchers.key = None  # As in `_unlink`; the map still has the key.
+                watchers = self._next_list(&position)
         # Not key by key: a key's __hash__ may raise by now.
         self._lists.clear()
+
+    cdef WatcherList _next_list(self, Py_ssize_t *position):
+        """Return the first list after a position in the map that has entries; None at the map's end.
+
+        Unlike a list of all lists, this needs no memory. If the map changes, look once more.
+        """
+        cdef WatcherList watchers = None
+        cdef PyObject *key
+        cdef PyObject *found
+        self._lock.acquire()
+        while PyDict_Next(self._lists, position, &key, &found):
+            if (<WatcherList> found)._size > 0:
+                watchers = <WatcherList> found
+                break
+        self._lock.release()
+        return watchers
 
     cpdef primitives.CoreLock fork_lock(self):
         """Return the lock, which a fork holds."""
