@@ -90,7 +90,10 @@ class FutureOperation(DelayedOperation):
 
     def on_cancellation(self) -> None:
         """End the future with the reason, unless its owner cancelled it."""
-        future = self.detach()
+        try:
+            future = self.detach()
+        except MemoryError:  # Of the look for an override.
+            future = FutureOperation.detach(self)
         assert future is not None, "an operation ends once"
         purgatory = self._purgatory
         name = "" if purgatory is None else purgatory.name
@@ -246,33 +249,56 @@ class HoldFuture(Future[T]):
     """
 
     operation: DelayedOperation
-    # That of `Future`, since Python 3.2.
+    # Those of `Future`, since Python 3.2.
     _done_callbacks: list[Callable[[Future[T]], object]]
+    _result: T | None
+    _exception: BaseException | None
 
     def cancel(self) -> bool:
         """Cancel the future and its operation, which leaves every watcher list and the timer.
 
         Returns:
             False if the future was done.
+
+        Raises:
+            MemoryError: The future is pending as before.
         """
-        if not super().cancel():
-            return False
+        try:
+            if not super().cancel():
+                return False
+        except MemoryError:
+            if not self.cancelled():
+                raise
+            try:
+                self._tell()
+            finally:
+                discard(self.operation)
+            return True
         discard(self.operation)
         return True
 
     def answer(self, value: Any, error: BaseException | None) -> None:
-        """End the future with a value or an error; no-op if it was cancelled."""
+        """End the future with a value or an error; no-op if it was cancelled.
+
+        Raises:
+            MemoryError: The future is done, and not all who wait for it could be told.
+        """
         try:
             self._answer(value, error)
         except MemoryError:
-            self._answer(value, error)  # Nothing else would; each step is made once.
+            try:
+                self._answer(value, error)  # Nothing else would; each step is made once.
+            except MemoryError:
+                if not self.done():
+                    # A later `result` has it. Threads that wait already, and callbacks, have not.
+                    self._result = value
+                    self._exception = error
+                    self._state = "FINISHED"
+                raise
 
     def _answer(self, value: Any, error: BaseException | None) -> None:
-        # `Future` has had these methods and attributes since Python 3.2.
         if self.done() and not self.cancelled():
-            with self._condition:
-                self._condition.notify_all()
-            self._invoke_callbacks()
+            self._tell()
             return
         # Of a cancelled future this informs `concurrent.futures.wait` and `as_completed`, which
         # `cancel` alone does not.
@@ -284,6 +310,12 @@ class HoldFuture(Future[T]):
             self.set_exception(wrap_error(error))
         else:
             self.set_exception(error)
+
+    def _tell(self) -> None:
+        """Tell of the end once more, after a call that could not tell everybody."""
+        with self._condition:
+            self._condition.notify_all()
+        self._invoke_callbacks()
 
     def _invoke_callbacks(self) -> None:
         """Call each callback once, also where a call of this method could not go on."""

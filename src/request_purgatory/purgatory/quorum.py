@@ -238,22 +238,34 @@ class QuorumOperation(FutureOperation):
         """End the answer with the quorum, or with why there is none."""
         answer = self.detach()
         assert answer is not None, "an operation ends once"
-        quorum = self.quorum()
+        quorum: Quorum | None = None
+        error: BaseException | None = None
+        try:
+            quorum = self.quorum()
+            error = self._error(quorum)
+        except MemoryError as no_memory:
+            error = no_memory
+        answer.answer(quorum if error is None else None, error)
+
+    def _error(self, quorum: Quorum) -> BaseException | None:
+        """Return why there is no quorum; None if there is one."""
         if len(quorum.succeeded) >= self._needed:
-            answer.answer(quorum, None)
-        elif self.outcome == "expired":
-            answer.answer(None, QuorumTimeoutError(self._needed, quorum, self.timeout_ms))
-        else:
-            answer.answer(None, QuorumFailedError(self._needed, quorum))
+            return None
+        if self.outcome == "expired":
+            return QuorumTimeoutError(self._needed, quorum, self.timeout_ms)
+        return QuorumFailedError(self._needed, quorum)
 
     def _leave_listeners(self) -> None:
-        for listener in self._listeners:
-            listener.leave(self)
+        try:
+            for listener in self._listeners:
+                listener.leave(self)
+        except MemoryError:
+            pass  # A listener goes with its future, which finds that this operation has ended.
 
     def detach(self) -> Answerable | None:
         """Return the future and forget it; leave the listeners of all futures."""
         self._leave_listeners()
-        return super().detach()
+        return FutureOperation.detach(self)  # `super()` would need memory.
 
 
 def _has_succeeded(future: FutureLike) -> bool:
