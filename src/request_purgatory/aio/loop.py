@@ -191,6 +191,7 @@ class TimingWheelTimers(_Loop):
             TypeError: `when` is None.
             InvalidArgumentError: At the first timer, if the loop's time is negative or beyond 292
                 years.
+            MemoryError: The call will not happen.
         """
         if when is None:
             raise TypeError("when cannot be None")
@@ -222,13 +223,17 @@ class TimingWheelTimers(_Loop):
             wheel = self._make_wheel()
         due = self._due_handles
         handle.wheel_task = schedule_handle(wheel, when, due, handle)
-        if due and due[-1] is handle:
-            # Due in this millisecond, and appended at once. (Other handles in the list are for
-            # `_collect_due`: a finalizer may call this method inside of that one.)
-            del due[-1]
-            self._push_to_loop_heap(handle)
-        elif when < self._wakeup_at:
-            self._schedule_wakeup(when)
+        try:
+            if due and due[-1] is handle:
+                # Due in this millisecond, and appended at once. (Other handles in the list are for
+                # `_collect_due`: a finalizer may call this method inside of that one.)
+                del due[-1]
+                self._push_to_loop_heap(handle)
+            elif when < self._wakeup_at:
+                self._schedule_wakeup(when)
+        except MemoryError:
+            handle.cancel()  # The caller has no handle to cancel.
+            raise
         return handle
 
     def _make_wheel(self) -> SystemTimer:
@@ -248,11 +253,13 @@ class TimingWheelTimers(_Loop):
         handle._scheduled = True
 
     def _schedule_wakeup(self, when: float) -> None:
-        if self._wakeup is not None:
-            self._wakeup.cancel()
-        self._wakeup = wakeup = WheelHandle(when, self._collect_due, (), self)
-        self._wakeup_at = when
+        # The new one first: where there is no memory for it, the old one stays.
+        wakeup = WheelHandle(when, self._collect_due, (), self)
         self._push_to_loop_heap(wakeup)
+        before, self._wakeup = self._wakeup, wakeup
+        self._wakeup_at = when
+        if before is not None:
+            before.cancel()
 
     def _process_events(self, event_list: Any) -> None:
         super()._process_events(event_list)

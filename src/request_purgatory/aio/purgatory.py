@@ -192,7 +192,7 @@ class Purgatory:
         operation = HoldOperation(until, timeout_to_ms(timeout), future, not_yet)
         core.try_complete_else_watch(operation, keys)
         if not future.done():
-            self._set_alarm_for(core, operation)
+            self._set_first_alarm_for(core, operation)
         return future
 
     def gather(
@@ -228,7 +228,7 @@ class Purgatory:
         operation = QuorumOperation(tuple(futures), quorum, timeout_to_ms(timeout), future)
         operation.watch_in(core)
         if not future.done():
-            self._set_alarm_for(core, operation)
+            self._set_first_alarm_for(core, operation)
         return future
 
     # -- requests as operations
@@ -276,7 +276,7 @@ class Purgatory:
         if ended_before:
             # Its callbacks ran before it was handed over, and its end is not reported again.
             self._answers.answer(operation)
-        self._set_alarm_for(core, operation)
+        self._set_first_alarm_for(core, operation)
         return future
 
     def try_complete_else_watch(
@@ -301,7 +301,7 @@ class Purgatory:
         if core is None or core.is_closed or running_loop() is not self._loop:
             core = self._here()  # Raises.
         completed = core.try_complete_else_watch(operation, watch_keys)
-        self._set_alarm_for(core, operation)
+        self._set_first_alarm_for(core, operation)
         return completed
 
     def renew(self, operation: DelayedOperation, timeout: float | timedelta | None) -> bool:
@@ -321,7 +321,10 @@ class Purgatory:
         """
         core = self._here()
         renewed = core.renew(operation, timeout)
-        self._set_alarm_for(core, operation)
+        try:
+            self._set_alarm_for(core, operation)
+        except MemoryError:
+            self._set_alarm_for(core, operation)  # It has its new deadline already.
         return renewed
 
     # -- events
@@ -427,17 +430,37 @@ class Purgatory:
     def _set_alarm_for(self, core: PurgatoryCore, operation: DelayedOperation) -> None:
         """Set the alarm earlier if the operation's bucket is the first that falls due."""
         if operation.timer_list is not None and operation.timer_expiration_ms < self._alarm_ms:
-            self._set_alarm(operation.timer_expiration_ms)
+            if self._alarm is None:
+                self._set_next_alarm(core)  # The last one may have found no memory for this.
+            else:
+                self._set_alarm(operation.timer_expiration_ms)
         if core._purge_requested:
             core._purge_if_due()
 
+    def _set_first_alarm_for(self, core: PurgatoryCore, operation: DelayedOperation) -> None:
+        """Set the alarm for an operation that has just entered, or leave nothing of it behind."""
+        try:
+            self._set_alarm_for(core, operation)
+        except BaseException:
+            core.discard(operation)
+            raise
+
+    def _set_next_alarm(self, core: PurgatoryCore) -> None:
+        """Set the alarm to the next bucket, if that is earlier."""
+        next_ms = self._timer.next_expiration_ms
+        # What ran may have added an operation and set an alarm for it, or closed the purgatory.
+        if next_ms is not None and next_ms < self._alarm_ms and not core.is_closed:
+            self._set_alarm(next_ms)
+
     def _set_alarm(self, now_ms: float) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
-        self._alarm_ms = now_ms
+        # The new alarm first: where the loop finds no memory for it, the old one stays.
+        alarm = None
         if now_ms < math.inf:
-            self._alarm = self._loop.call_at(now_ms / 1000, self._on_alarm, context=self._context)
+            alarm = self._loop.call_at(now_ms / 1000, self._on_alarm, context=self._context)
+        before, self._alarm = self._alarm, alarm
+        self._alarm_ms = now_ms
+        if before is not None:
+            before.cancel()
 
     def _on_alarm(self) -> None:
         self._alarm = None
@@ -449,10 +472,10 @@ class Purgatory:
             self._timer.run_due(self.batch)
             core._purge_if_due()
         finally:
-            next_ms = self._timer.next_expiration_ms
-            # What ran may have added an operation and set an alarm for it, or closed the purgatory.
-            if next_ms is not None and next_ms < self._alarm_ms and not core.is_closed:
-                self._set_alarm(next_ms)
+            try:
+                self._set_next_alarm(core)
+            except MemoryError:
+                self._set_next_alarm(core)  # Without an alarm no timeout would come.
 
     # -- what it holds
 
@@ -536,12 +559,13 @@ class Purgatory:
         ignored.
 
         Returns:
-            The operations that this call cancelled; none if the purgatory was closed before.
+            The operations that this call cancelled. A second call returns what an interrupted first
+            one has left, usually nothing.
 
         Raises:
             RuntimeError: The loop of the block runs on another thread.
         """
-        if self._core is None or self._core.is_closed:
+        if self._core is None or (self._core.is_closed and not self._core.num_delayed):
             return []
         self._refuse_other_threads("call_soon_threadsafe(purgatory.close)")
         return self._close(self._core)
@@ -551,9 +575,10 @@ class Purgatory:
         try:
             return core.close()
         finally:
-            self._timer.shutdown()
-            self._sweeper.clear()
-            self._set_alarm(math.inf)
+            if core.is_closed:
+                self._timer.shutdown()
+                self._sweeper.clear()
+                self._set_alarm(math.inf)
 
     def _refuse_other_threads(self, instead: str) -> None:
         if is_foreign_thread(self._loop):

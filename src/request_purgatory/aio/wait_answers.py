@@ -29,7 +29,10 @@ class WaitAnswers:
 
     def operation_ended(self, operation: DelayedOperation) -> None:
         """Answer `wait` and call `on_end`; called by the thread that ended the operation."""
-        self.answer(operation)
+        try:
+            self.answer(operation)
+        except MemoryError:
+            self.answer(operation)  # Nothing else would.
         if self._on_end is not None:
             self._on_end(operation)
 
@@ -39,10 +42,13 @@ class WaitAnswers:
         Raises:
             RuntimeError: The loop refuses callbacks, though it is not closed.
         """
-        future = self.futures.pop(id(operation), None)
+        key = id(operation)
+        future = self.futures.get(key)
         if future is None:
             return
         if operation.outcome == "cancelled" and self.is_closed:
             future.answer(None, PurgatoryClosedError(self._name))
         else:
             future.answer(operation.outcome, None)
+        # Last: a call that finds no memory before can be made again.
+        del self.futures[key]
