@@ -243,7 +243,11 @@ class ManualClock(Clock):
                 self._sleepers.remove(parker)
 
     def _wake_sleepers(self) -> None:
-        for parker in list(self._sleepers):
+        try:
+            sleepers = list(self._sleepers)
+        except MemoryError:
+            sleepers = list(self._sleepers)  # The clock has moved: the threads have to look.
+        for parker in sleepers:
             parker.unpark()
 
 

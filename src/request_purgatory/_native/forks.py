@@ -83,10 +83,17 @@ def _after_in_parent() -> None:
 
 
 def _after_in_child() -> None:
+    try:
+        _reset_all()
+    except (MemoryError, RuntimeError):  # A lock that finds no memory raises the latter.
+        _reset_all()  # Nothing else would, and a reset may be made again.
+
+
+def _reset_all() -> None:
     forkables = _living()
     for forkable in forkables:
         forkable._reinit_locks()
-    if primitives.FORKS_HOLD_LOCKS:
+    if primitives.FORKS_HOLD_LOCKS and _one_at_a_time.locked():
         _end()
     for forkable in forkables:
         forkable._reset_in_child()
