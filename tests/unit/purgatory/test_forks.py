@@ -21,7 +21,6 @@ from request_purgatory import (
 )
 from request_purgatory._native import primitives
 from request_purgatory._native.forks import register_for_forks
-from request_purgatory.purgatory.operation_chain import OperationChain
 from tests.support.children import in_child
 from tests.support.requests import Request, fail
 from tests.support.thread_group import ThreadGroup
@@ -228,9 +227,8 @@ def test_operation_that_left_the_lists_is_not_expired_in_the_child() -> None:
     )
     request = Request(10)
     purgatory.try_complete_else_watch(request, ["a"])
-    leaving = OperationChain(primitives.CoreLock())
-    purgatory._table.shard_of("a").remove("a", leaving)
-    assert leaving.length == 1
+    shard = purgatory._table.shard_of("a")
+    assert shard.drop(shard.get("a"), request)
 
     def child() -> None:
         clock.advance(10)
