@@ -74,6 +74,16 @@ cdef class PurgatoryCore(OperationHost):
 
     cdef _defer_purge(self, DelayedOperation operation)
 
+    @cython.locals(
+        cancelled=list,
+        shard=WatchShard,
+        watchers=WatcherList,
+        operations=list,
+        index=Py_ssize_t,
+        operation=DelayedOperation,
+    )
+    cpdef list cancel_for_key(self, key)
+
     @cython.locals(shard=WatchShard, watchers=WatcherList, depth=int)
     cpdef Py_ssize_t check_and_complete(self, key) except -1
 

@@ -388,6 +388,7 @@ class PurgatoryCore(OperationHost):
         if watchers is None:
             return cancelled
         # All memory before the first of them leaves the list, as it has to be cancelled then.
+        # Compiled, the index is no object either.
         operations: list[DelayedOperation | None] = [*shard.operations_of(watchers)]
         failure: BaseException | None = None
         for index, operation in enumerate(operations):

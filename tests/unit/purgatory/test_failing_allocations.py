@@ -250,6 +250,17 @@ CALLS: dict[str, Callable[[PurgatoryScene], object]] = {
 }
 
 
+class CrowdScene(PurgatoryScene):
+    """A key with more operations than there are small numbers, which need no memory."""
+
+    def __init__(self, kind: type[DelayedOperationPurgatory]) -> None:
+        super().__init__(kind, lambda scene: scene.purgatory.cancel_for_key("a"))
+        crowd = [Counted(10 if number % 2 else 5_000) for number in range(300)]
+        for request in crowd:
+            self.purgatory.try_complete_else_watch(request, ["a", "b"])
+        self.requests += crowd
+
+
 class ForkedScene(PurgatoryScene):
     """A purgatory that is reset as in a forked child.
 
@@ -321,6 +332,11 @@ KINDS = {"wheel": DelayedOperationPurgatory, "subclass": Subclass, "legacy": Leg
 @pytest.mark.parametrize("call", CALLS)
 def test_call_of_a_purgatory_fails_alone(call: str, kind: str) -> None:
     fails_each(lambda: PurgatoryScene(KINDS[kind], CALLS[call]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_cancellation_of_a_crowd_fails_alone(kind: str) -> None:
+    fails_each(lambda: CrowdScene(KINDS[kind]))
 
 
 @pytest.mark.parametrize("kind", KINDS)
