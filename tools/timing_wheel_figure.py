@@ -19,6 +19,7 @@ from pathlib import Path
 from request_purgatory import TimerTask
 from request_purgatory.timer.bucket import PendingTasks
 from request_purgatory.timer.delay_queue import DelayQueue
+from request_purgatory.timer.task import remove_from
 from request_purgatory.timer.wheel import TimingWheel
 
 PAGE = Path(__file__).parents[1] / "docs" / "images" / "timing_wheels.svg"
@@ -98,7 +99,7 @@ def phases() -> list[Phase]:
             wheel.advance(bucket.expiration_ms)
             bucket.expiration_ms = -1
             for task in due:
-                bucket.remove(task)
+                remove_from(bucket, task)
                 (name,) = (key for key, each in tasks.items() if each is task)
                 if wheel.add(task):
                     moved.append(name)
@@ -117,7 +118,7 @@ def phases() -> list[Phase]:
             if completed_ms == now_ms:
                 bucket_of_task = tasks[name].timer_list
                 assert bucket_of_task is not None
-                bucket_of_task.remove(tasks[name])
+                remove_from(bucket_of_task, tasks[name])
                 ended.add(name)
                 caption = (
                     f"{now_ms} ms: the event comes that {name} waits for.",
