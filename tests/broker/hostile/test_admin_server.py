@@ -285,6 +285,41 @@ def test_client_connects_again_when_its_idle_connection_made_room(
     run_scenario(scenario)
 
 
+def test_answer_to_an_interrupted_command_is_not_taken_for_the_next_one(
+    run_scenario: RunScenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupted(BaseException):
+        """What a signal handler raises."""
+
+    async def scenario(cluster: AsyncCluster) -> None:
+        async with ControlServer(cluster) as control:
+            client = await asyncio.to_thread(ControlClient, control.address)
+            await asyncio.to_thread(client.call, "create_topic", {"name": "t"})
+
+            class Interrupting:
+                """The file of the connection, in whose read the handler raises."""
+
+                close = client._file.close
+
+                def readline(self) -> bytes:
+                    raise Interrupted
+
+            monkeypatch.setattr(client, "_file", Interrupting())
+            with pytest.raises(Interrupted):
+                client.call("describe_topic", {"topic": "t"})
+            assert (
+                await asyncio.to_thread(
+                    client.call, "high_watermark", {"topic": "t", "partition": 0}
+                )
+                == 0
+            )
+            client.close()
+            with pytest.raises(ClusterError, match="the connection was closed"):
+                client.call("high_watermark", {"topic": "t", "partition": 0})
+
+    run_scenario(scenario)
+
+
 def test_client_refuses_a_command_that_is_too_long(run_scenario: RunScenario) -> None:
     async def scenario(cluster: AsyncCluster) -> None:
         async with ControlServer(cluster) as control:

@@ -245,6 +245,7 @@ class ControlClient:
         self.address = address
         self._timeout = timeout
         self._host, self._port = host, int(port)
+        self._is_closed = False
         try:
             self._connect()
         except OSError as error:
@@ -255,6 +256,8 @@ class ControlClient:
         self._file = self._socket.makefile("rb")
         #: No command was answered yet.
         self._is_new = True
+        #: A command was sent whose answer was not read: it would be taken for the next one's.
+        self._is_stale = False
 
     def call(self, command: str, arguments: dict[str, Any]) -> Any:
         """Run a command.
@@ -273,20 +276,24 @@ class ControlClient:
             InvalidArgumentError: an argument's value is not allowed.
         """
         checked = checked_arguments(command, arguments)
+        if self._is_closed:
+            raise ClusterError(f"{command}: the connection was closed")
         line = json.dumps({"command": command, "arguments": checked}).encode() + b"\n"
         if len(line) > MAX_LINE_BYTES:
             raise ClusterError(
                 f"{command}: its arguments are longer than {MAX_LINE_BYTES:,} bytes of JSON"
             )
         try:
-            if not self._is_new and self._is_closed_by_server():
-                # An idle connection is closed when another one needs its place.
+            # An idle connection is closed when another one needs its place.
+            if self._is_stale or (not self._is_new and self._is_closed_by_server()):
                 self._file.close()
                 self._socket.close()
                 self._connect()
             self._socket.settimeout(self._timeout + command_timeout(checked))
+            self._is_stale = True  # Also where a signal handler raises before the answer is there.
             self._socket.sendall(line)
             answer = self._file.readline()
+            self._is_stale = False
         except ConnectionRefusedError:
             raise ClusterError(f"{command}: the cluster has stopped") from None
         except (OSError, ValueError) as error:  # ValueError: another thread has closed it
@@ -309,6 +316,7 @@ class ControlClient:
 
     def close(self) -> None:
         """Close the connection; a command of another thread ends with an error."""
+        self._is_closed = True
         with suppress(OSError):
             # It ends the other thread's read, for which closing the file would wait.
             self._socket.shutdown(socket.SHUT_RDWR)
