@@ -11,7 +11,7 @@ import gc
 import os
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
 from request_purgatory._native import primitives
@@ -36,6 +36,7 @@ class Forkable(Protocol):
 
 
 _forkables: set[weakref.ref[Any]] = set()
+_shared_locks: list[Callable[[], None]] = []
 _one_at_a_time = threading.Lock()
 _held: list[primitives.CoreLock] = []
 _gc_was_enabled = False
@@ -44,6 +45,11 @@ _gc_was_enabled = False
 def register_for_forks(forkable: Forkable) -> None:
     """Reset `forkable` in each process that is forked from this one, for as long as it exists."""
     _forkables.add(weakref.ref(forkable, _forkables.discard))
+
+
+def reinit_in_child(reinit: Callable[[], None]) -> None:
+    """Call `reinit` in each child before anything is reset there, for locks that objects share."""
+    _shared_locks.append(reinit)
 
 
 def living(kind: type[T]) -> list[T]:
@@ -91,6 +97,8 @@ def _after_in_child() -> None:
 
 def _reset_all() -> None:
     forkables = _living()
+    for reinit in _shared_locks:
+        reinit()
     for forkable in forkables:
         forkable._reinit_locks()
     if primitives.FORKS_HOLD_LOCKS and _one_at_a_time.locked():

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Literal, TypeAlias
 
 from request_purgatory._native import hiding, primitives, states
 from request_purgatory._native.failsafe import ends_program
+from request_purgatory._native.forks import reinit_in_child
 from request_purgatory.errors import NotCompletedError, NotificationLoopError
 from request_purgatory.timer.task import TimerTask
 
@@ -21,13 +21,8 @@ _MAX_SELF_NOTIFICATIONS = 1000
 _OUTCOMES: tuple[Outcome | None, ...] = (None, "completed", "expired", "cancelled")
 
 
-def _reinit_locks() -> None:
-    """Free the locks that operations share, in a forked child: their holders are gone there."""
-    primitives.reinit_locks()
-
-
-if hasattr(os, "register_at_fork"):  # Not on Windows, which does not fork.
-    os.register_at_fork(after_in_child=_reinit_locks)
+# In a forked child the holders of the locks that operations share are gone.
+reinit_in_child(lambda: primitives.reinit_locks())
 
 
 class OperationHost:

@@ -316,3 +316,27 @@ def test_fork_leaves_a_collector_that_was_off_as_it_was() -> None:
         gc.enable()
     in_child(lambda: None if gc.isenabled() else fail())
     assert gc.isenabled()
+
+
+@pytest.mark.skipif(
+    primitives.COMPILED and primitives.HOLDS_GIL, reason="no thread is inside of such a lock"
+)
+def test_child_does_not_wait_for_a_lock_that_operations_share(
+    purgatory: DelayedOperationPurgatory, thread_group: ThreadGroup
+) -> None:
+    future = purgatory.hold(["k"], until=lambda: False, timeout=60)
+    operation = future.operation  # type: ignore[attr-defined]
+    held, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        primitives.lock_object(operation)
+        held.set()
+        go_on.wait(TIME_LIMIT)
+        primitives.unlock_object(operation)
+
+    thread_group.start(hold)
+    assert held.wait(TIME_LIMIT)
+    try:
+        in_child(lambda: expire(purgatory))
+    finally:
+        go_on.set()
