@@ -263,8 +263,20 @@ class DelayedOperation(TimerTask):
         purgatory._callbacks_ran(self, began_ms)
 
     def drop(self) -> None:
-        """End as cancelled: the timer's executor dropped the expiration that it had accepted."""
-        self.cancel()
+        """End as cancelled: the timer's executor dropped the expiration that it had accepted.
+
+        An operation that was renewed since stays pending: that expiration was none.
+        """
+        primitives.require_init(self.timer_expiration_ms != 0, self)
+        purgatory = self._purgatory
+        if (
+            purgatory is not None
+            and self._state == states.PENDING
+            and purgatory._now_or(primitives.LIMIT) < self._entered_ms + self.timer_delay_ms
+        ):
+            purgatory._ran_early(self)
+        else:
+            self.cancel()
 
     def abandon_in_child(self) -> None:
         """End in a forked child without a callback: the parent answers the request."""

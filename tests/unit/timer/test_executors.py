@@ -224,3 +224,26 @@ def test_task_of_a_forked_child_runs_without_a_users_executor() -> None:
     assert len(executor.calls) == 1
     executor.calls[0]()
     assert ran == ["inherited"]
+
+
+def test_operation_that_was_renewed_outlives_its_dropped_expiration() -> None:
+    clock = ManualClock()
+    executor = ThreadPoolExecutor(1)
+    blocked = threading.Event()
+    executor.submit(blocked.wait, TIME_LIMIT)
+    timer = SystemTimer("test", clock=clock, executor=executor)
+    with DelayedOperationPurgatory("test", timer=timer, reaper=False) as purgatory:
+        kept, lost = Request(5), Request(5)
+        for request in (kept, lost):
+            purgatory.try_complete_else_watch(request, ["a"])
+        clock.advance(5)
+        purgatory.advance_clock(0)  # Both wait for the executor now.
+        assert purgatory.renew(kept, 1)
+        executor.shutdown(wait=False, cancel_futures=True)
+        blocked.set()
+        executor.shutdown()
+        assert (kept.outcome, lost.outcome) == (None, "cancelled")
+        clock.advance(1000)
+        purgatory.advance_clock(0)  # The executor refuses, so it runs here.
+        assert kept.outcome == "expired"
+    timer.shutdown()
