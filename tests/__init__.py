@@ -1,1 +1,0 @@
-"""The tests, laid out as the source is."""
