@@ -3,14 +3,22 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-JAVA := src/request_purgatory/pipeline/spark/java.py
+JAVA := packages/purgatory-spark/src/purgatory_spark/spark/java.py
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
+CORE_PACKAGE := packages/request-purgatory
+BROKER_PACKAGE := packages/purgatory-broker
+SPARK_PACKAGE := packages/purgatory-spark
+# Exact versions to install, such as constraints.txt, which CI takes; none unless given: the newest that the packages allow.
+CONSTRAINTS ?=
+ifneq ($(CONSTRAINTS),)
+export PIP_CONSTRAINT := $(abspath $(CONSTRAINTS))
+endif
+
 # What the compiled core is made of: when one of these changes, it is built again.
-CORE := $(wildcard src/request_purgatory/*.p[xy]* $(foreach folder,_native purgatory timer aio,\
-	src/request_purgatory/$(folder)/*.p[xy]* src/request_purgatory/$(folder)/*.h)) \
-	$(foreach module,key_state end_recorder trace_operation replay_driver,\
-	$(wildcard src/request_purgatory/pipeline/outcomes/$(module).p*))
+SOURCES := $(CORE_PACKAGE)/src/request_purgatory
+CORE := $(wildcard $(SOURCES)/*.p[xy]* $(foreach folder,_native purgatory timer aio replay,\
+	$(SOURCES)/$(folder)/*.p[xy]* $(SOURCES)/$(folder)/*.h))
 # "interpreted" goes without a C compiler; "compiled", as here, fails if it can't compile. See setup.py.
 REQUEST_PURGATORY_BUILD ?= compiled
 export REQUEST_PURGATORY_BUILD
@@ -20,19 +28,17 @@ BENCH := runs/bench
 
 # Test processes side by side; the tests on Spark stay together in one of them.
 WORKERS ?= 2
-PYTEST = REQUEST_PURGATORY_EXPECT=$(REQUEST_PURGATORY_BUILD) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+PYTEST = REQUEST_PURGATORY_EXPECT=$(REQUEST_PURGATORY_BUILD) $(BIN)/python -m pytest -c pyproject.toml --rootdir . -n $(WORKERS) --dist loadgroup
 # The tiers; CONTRIBUTING.md has the table.
 FAST := not jvm and not slow
-CORE_TESTS := tests/unit tests/model
+CORE_TESTS := $(CORE_PACKAGE)/tests/unit $(CORE_PACKAGE)/tests/model
 # By themselves: what other tests of a process have left is reset in a child, by allocations of its own.
-ALLOCATIONS := $(wildcard tests/unit/*/test_failing_allocations.py)
+ALLOCATIONS := $(wildcard $(CORE_PACKAGE)/tests/unit/*/test_failing_allocations.py)
 # What the interpreted build can't do otherwise than the compiled one is tested on the latter alone.
-INTERPRETED_TESTS := $(CORE_TESTS) --ignore tests/unit/aio/test_cpython.py --ignore tests/unit/aio/test_examples.py \
-	--ignore tests/unit/test_published.py --ignore tests/unit/test_doctests.py \
-	--ignore tests/unit/test_leftovers.py
+INTERPRETED_TESTS := $(CORE_TESTS) --ignore $(CORE_PACKAGE)/tests/unit/aio/test_cpython.py --ignore $(CORE_PACKAGE)/tests/unit/aio/test_examples.py \
+	--ignore $(CORE_PACKAGE)/tests/unit/test_doctests.py --ignore $(CORE_PACKAGE)/tests/unit/test_leftovers.py
 # The core's modules in the report of `make coverage`: neither the commands nor the fixtures for users.
-CORE_FILES := --include 'src/request_purgatory/*.py,src/request_purgatory/_native/*,src/request_purgatory/dashboard/*,src/request_purgatory/metrics/*,src/request_purgatory/purgatory/*,src/request_purgatory/timer/*' \
-	--omit 'src/request_purgatory/__main__.py'
+CORE_FILES := --include '$(SOURCES)/*.py,$(SOURCES)/_native/*,$(SOURCES)/dashboard/*,$(SOURCES)/metrics/*,$(SOURCES)/purgatory/*,$(SOURCES)/timer/*'
 # What `make explore` draws its examples from, below 2**32; the same number gives the same examples, in sets' order too.
 # Assigned once: each use of a recursive variable would be another number.
 ifndef SEED
@@ -51,10 +57,10 @@ TRACE ?=
 # Requests in each published workload.
 REQUESTS ?= 1000000
 
-.PHONY: run test test-fast test-rest test-all test-core test-interpreted coverage mutants explore soak sanitize instructions bench bench-docs archive \
+.PHONY: run test test-fast test-rest test-all test-core test-broker test-interpreted coverage mutants explore soak sanitize instructions bench bench-docs archive \
 	lint types docs check clean help
 
-run: $(VENV)/.extras ## the published workloads, and TRACE=path, through both designs, into one report
+run: $(VENV)/.packages ## the published workloads, and TRACE=path, through both designs, into one report
 	$(BIN)/purgatory run --workload low high --requests $(REQUESTS) $(if $(TRACE),--trace "$(TRACE)")
 
 test: test-fast test-interpreted ## the fast tier, and the core's tests on the interpreted build (under 8 minutes)
@@ -68,21 +74,24 @@ test-rest: $(VENV)/.test ## the slower tiers: further JVMs, long runs; ARGS=... 
 
 test-all: test test-rest ## all tests (under 20 minutes)
 
-test-core: $(VENV)/.core ## the core's tests, without Java and all that comes with Spark; ARGS=... for pytest
-	$(PYTEST) $(CORE_TESTS) $(ARGS)
+test-core: $(VENV)/.core ## the core's tests, with nothing of Java, Spark or kafka-python (under 3 minutes); ARGS=... for pytest
+	$(PYTEST) -m "$(FAST)" $(CORE_TESTS) $(ARGS)
+
+test-broker: $(VENV)/.broker ## the broker's tests, without Java and Spark; ARGS=... for pytest
+	$(PYTEST) -m "$(FAST)" $(BROKER_PACKAGE)/tests $(ARGS)
 
 test-interpreted: $(VENV)/.core $(INTERPRETED)/.copied ## the core's tests on the interpreted build
-	REQUEST_PURGATORY_EXPECT=interpreted PYTHONPATH=$(INTERPRETED) $(BIN)/python -m pytest -q -n $(WORKERS) $(INTERPRETED_TESTS)
+	REQUEST_PURGATORY_EXPECT=interpreted PYTHONPATH=$(INTERPRETED) $(BIN)/python -m pytest -c pyproject.toml --rootdir . -q -n $(WORKERS) $(INTERPRETED_TESTS)
 
 coverage: $(VENV)/.coverage $(INTERPRETED)/.copied ## branch coverage; fails if the core has less than 100 %
 	$(BIN)/coverage erase
 	@code=0; \
 	REQUEST_PURGATORY_EXPECT=interpreted PYTHONPATH=$(INTERPRETED) SPARK_CONF_DIR=$(CURDIR)/tools/coverage \
-		$(BIN)/coverage run -m pytest -q -n $(WORKERS) --dist loadgroup -m "$(FAST)" $(ARGS) || code=$$?; \
+		$(BIN)/coverage run -m pytest -c pyproject.toml --rootdir . -q -n $(WORKERS) --dist loadgroup -m "$(FAST)" $(ARGS) || code=$$?; \
 	$(BIN)/coverage combine -q || exit 1; \
 	echo "core:"; $(BIN)/coverage report $(CORE_FILES) --fail-under 100 || code=$$?; \
-	for part in aio pipeline broker; do \
-		echo "$$part:"; $(BIN)/coverage report --include "src/request_purgatory/$$part/*"; \
+	for part in $(SOURCES)/aio $(BROKER_PACKAGE)/src $(SPARK_PACKAGE)/src; do \
+		echo "$$part:"; $(BIN)/coverage report --include "$$part/*"; \
 	done; \
 	exit $$code
 
@@ -105,18 +114,18 @@ instructions: $(VENV)/.test ## count the core's instructions under valgrind; fai
 
 bench: $(VENV)/.test ## all benchmarks against all peers, into one report (most of an hour); ARGS=--quick for a look
 	@code=0; $(BIN)/python -m benchmarks --out $(BENCH) $(ARGS) || code=$$?; \
-	$(BIN)/purgatory report --bench $(BENCH) --out $(BENCH)/report.html --force && exit $$code
+	$(BIN)/python -m benchmarks.report $(BENCH) $(BENCH)/report.html && exit $$code
 
 bench-docs: $(VENV)/.test ## the last run's figures and pictures into docs/explanation/benchmarks.md
 	$(BIN)/python -m benchmarks.page $(BENCH) --pictures
 
-archive: $(VENV)/.extras ## what the machines of a Spark cluster need, into dist/purgatory.tar.gz
+archive: $(VENV)/.packages ## what the machines of a Spark cluster need, into dist/purgatory.tar.gz
 	$(BIN)/purgatory archive dist/purgatory.tar.gz --force
 
 lint: $(VENV)/.lint ## ruff, import-linter's contracts on the layers, zizmor on the workflows, and the changelog's files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	PYTHONPATH=src $(BIN)/lint-imports --no-cache
+	PYTHONPATH=$(CORE_PACKAGE)/src:$(BROKER_PACKAGE)/src:$(SPARK_PACKAGE)/src $(BIN)/lint-imports --no-cache
 	$(BIN)/zizmor --offline --quiet .github
 	$(BIN)/towncrier build --draft --version next >/dev/null
 
@@ -139,12 +148,12 @@ $(VENV)/.created: tools/find_python.sh
 	$(PIP) install --upgrade 'pip>=25.1'
 	@touch $@
 
-$(VENV)/.built: pyproject.toml setup.py $(CORE) tools/check_compiler.sh | $(VENV)/.created
+$(VENV)/.built: $(CORE_PACKAGE)/pyproject.toml $(CORE_PACKAGE)/setup.py $(CORE) tools/check_compiler.sh | $(VENV)/.created
 	@test "$(REQUEST_PURGATORY_BUILD)" = interpreted || tools/check_compiler.sh $(BIN)/python
 	@echo "installing request-purgatory, with its core $(REQUEST_PURGATORY_BUILD)"
 	@# Cython looks neither at compiler directives nor at every header of its own.
-	@find src -name '*.so' -delete; rm -rf build/cython
-	$(PIP) install --editable .
+	@find $(CORE_PACKAGE)/src -name '*.so' -delete; rm -rf $(CORE_PACKAGE)/build/cython
+	$(PIP) install --editable $(CORE_PACKAGE)
 	@touch $@
 
 # Before any download: without Java, neither a run nor Spark's part of the tests can do anything.
@@ -152,50 +161,54 @@ $(VENV)/.java: $(JAVA)
 	@python="$$(tools/find_python.sh)" && "$$python" $(JAVA)
 	@mkdir -p $(VENV) && touch $@
 
-$(VENV)/.extras: pyproject.toml | $(VENV)/.java $(VENV)/.built
-	$(PIP) install 'request-purgatory[spark,broker]'
+$(VENV)/.packages: $(BROKER_PACKAGE)/pyproject.toml $(SPARK_PACKAGE)/pyproject.toml | $(VENV)/.java $(VENV)/.built
+	$(PIP) install --editable $(BROKER_PACKAGE) --editable '$(SPARK_PACKAGE)[connect]'
 	@touch $@
 
-$(VENV)/.core: pyproject.toml | $(VENV)/.built
-	$(PIP) install --group core
+$(VENV)/.core: $(CORE_PACKAGE)/pyproject.toml | $(VENV)/.built
+	$(PIP) install --group $(CORE_PACKAGE)/pyproject.toml:test
+	@touch $@
+
+$(VENV)/.broker: $(BROKER_PACKAGE)/pyproject.toml | $(VENV)/.built
+	$(PIP) install --editable $(BROKER_PACKAGE) --group $(BROKER_PACKAGE)/pyproject.toml:test
 	@touch $@
 
 $(VENV)/.soak: pyproject.toml | $(VENV)/.built
 	$(PIP) install --group soak
 	@touch $@
 
-$(VENV)/.test: pyproject.toml | $(VENV)/.extras
-	$(PIP) install --group test
+$(VENV)/.test: pyproject.toml | $(VENV)/.packages $(VENV)/.core $(VENV)/.broker
+	$(PIP) install --group $(SPARK_PACKAGE)/pyproject.toml:test --group test
 	@touch $@
 
-$(VENV)/.coverage: pyproject.toml | $(VENV)/.extras
+$(VENV)/.coverage: pyproject.toml | $(VENV)/.test
 	$(PIP) install --group coverage
 	@touch $@
 
-$(VENV)/.mutants: pyproject.toml | $(VENV)/.built
-	$(PIP) install --group mutants
+$(VENV)/.mutants: pyproject.toml | $(VENV)/.core
+	$(PIP) install --group mutants --group soak
 	@touch $@
 
 $(VENV)/.lint: pyproject.toml | $(VENV)/.created
 	$(PIP) install --group lint
 	@touch $@
 
-$(VENV)/.types: pyproject.toml | $(VENV)/.built
-	$(PIP) install 'request-purgatory[spark,broker]' --group types
+$(VENV)/.types: pyproject.toml | $(VENV)/.test
+	$(PIP) install --group types
 	@touch $@
 
-$(VENV)/.docs: pyproject.toml | $(VENV)/.built
-	$(PIP) install 'request-purgatory[spark,broker]' --group docs
+$(VENV)/.docs: pyproject.toml | $(VENV)/.packages
+	$(PIP) install --group docs
 	@touch $@
 
-$(INTERPRETED)/.copied: $(shell find src -name '*.py' -o -name '*.html' -o -name '*.css' -o -name '*.js' -o -name '*.pxd')
-	rm -rf $(INTERPRETED) && mkdir -p build && cp -r src $(INTERPRETED)
+$(INTERPRETED)/.copied: $(shell find $(CORE_PACKAGE)/src -name '*.py' -o -name '*.html' -o -name '*.css' -o -name '*.js' -o -name '*.pxd')
+	rm -rf $(INTERPRETED) && mkdir -p build && cp -r $(CORE_PACKAGE)/src $(INTERPRETED)
 	find $(INTERPRETED) -name '*.so' -delete
 	@touch $@
 
 clean: ## all that make has made, but runs/
-	find src -name '*.so' -delete
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
+	find packages -name '*.so' -delete
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis packages/*/build packages/*/src/*.egg-info
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20

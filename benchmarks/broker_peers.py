@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks import peers
 from benchmarks.question import NotApplicableError
-from request_purgatory.broker import ClusterProcess
+from purgatory_broker import ClusterProcess
 
 #: The options of Kafka's own scripts, with less memory.
 _JAVA_OPTIONS = (

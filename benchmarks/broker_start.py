@@ -9,7 +9,7 @@ from benchmarks import peers
 from benchmarks.broker_client import create_topic
 from benchmarks.broker_peers import running_broker
 from benchmarks.question import Case
-from request_purgatory.broker import Cluster
+from purgatory_broker import Cluster
 
 QUESTION = "broker_start"
 METRICS = {"ms": "ms"}

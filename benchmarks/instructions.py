@@ -34,9 +34,9 @@ from rich.table import Table
 from benchmarks import peers, reference
 from benchmarks.delays import pending_ms
 from benchmarks.peers import no_op
+from benchmarks.published_runs.run import TimedRequest
 from benchmarks.request import ADVANCE_EVERY, TIMEOUT_MS, Request, open_purgatory, watch_keys
 from request_purgatory import ManualClock, SystemTimer
-from request_purgatory.published_benchmark.run import TimedRequest
 
 #: Instructions of one turn, by the loop's name.
 Counts: TypeAlias = dict[str, float]

@@ -45,9 +45,9 @@ PUBLIC_MODULES = (
     "request_purgatory.testing",
     "request_purgatory.snapshot",
     "request_purgatory.metrics.prometheus",
-    "request_purgatory.broker",
-    "request_purgatory.pipeline",
-    "request_purgatory.pipeline.stream",
+    "purgatory_broker",
+    "purgatory_spark",
+    "purgatory_spark.stream",
 )
 
 #: Members that belong to the library's own machinery, or to the compiled build.

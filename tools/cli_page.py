@@ -13,7 +13,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from request_purgatory.cli.app import make_app
+from purgatory_spark.cli.app import make_app
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "command.md"
 BEGIN = "<!-- What follows is made by tools/cli_page.py. -->\n"

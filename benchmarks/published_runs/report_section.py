@@ -9,10 +9,10 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
-from request_purgatory.pipeline.analysis.charts import page_chart
-from request_purgatory.pipeline.analysis.units import format_number
-from request_purgatory.published_benchmark import charts, results
-from request_purgatory.published_benchmark.results import PUBLISHED, Row
+from benchmarks.published_runs import charts, results
+from benchmarks.published_runs.results import PUBLISHED, Row
+from purgatory_spark.analysis.charts import page_chart
+from purgatory_spark.analysis.units import format_number
 
 #: Charts of the published benchmark: metric, axis label, title.
 PUBLISHED_CHARTS = (

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from purgatory_spark.output_folder import read_json
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.output_folder import read_json
 
 Row = dict[str, Any]
 

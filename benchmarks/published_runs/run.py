@@ -1,6 +1,6 @@
 """One run of the published benchmark of request purgatories, in this process.
 
-Command: `python -m request_purgatory.published_benchmark.run key=value ...`
+Command: `python -m benchmarks.published_runs.run key=value ...`
 
 One thread enqueues requests, at a target rate with exponentially distributed gaps or as fast as
 possible. Each request is watched under a few keys that all requests share and that have no events.

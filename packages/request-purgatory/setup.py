@@ -15,7 +15,6 @@ interpreted. Environment variables:
 from __future__ import annotations
 
 import os
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -55,10 +54,10 @@ MODULES = (
     "purgatory/hold.py",
     "purgatory/legacy.py",
     "aio/loop_handle.py",
-    "pipeline/outcomes/key_state.py",
-    "pipeline/outcomes/end_recorder.py",
-    "pipeline/outcomes/trace_operation.py",
-    "pipeline/outcomes/replay_driver.py",
+    "replay/key_state.py",
+    "replay/end_recorder.py",
+    "replay/trace_operation.py",
+    "replay/replay_driver.py",
 )
 
 DIRECTIVES = {
@@ -148,17 +147,6 @@ def extensions() -> list[Extension]:
     return modules
 
 
-def readme() -> str:
-    """Return the README as a package index shows it, which has no other files of the repository.
-
-    Pictures among them are left out, and links to them become text: the project has no address
-    yet that they could point to.
-    """
-    text = Path("README.md").read_text(encoding="utf-8")
-    text = re.sub(r"^!\[[^]]*\]\((?!https?:)[^)]*\)\n\n?", "", text, flags=re.MULTILINE)
-    return re.sub(r"\[([^]]*)\]\((?!https?:|#)[^)]*\)", r"\1", text)
-
-
 def warn(error: BaseException) -> None:
     """Print to stderr why the core stays interpreted."""
     print(
@@ -232,8 +220,6 @@ def main() -> None:
         ext_modules=modules,
         cmdclass={"build_ext": BuildCompiled, "bdist_wheel": BuildWheel},
         options=options,
-        long_description=readme(),
-        long_description_content_type="text/markdown",
     )
 
 

@@ -15,15 +15,8 @@ from typing import cast
 
 import pytest
 
-from request_purgatory import (
-    DelayedOperationPurgatory,
-    InvalidArgumentError,
-    ManualClock,
-    PurgatoryMetrics,
-    SystemTimer,
-)
-from request_purgatory.published_benchmark import run
-from request_purgatory.published_benchmark.run import (
+from benchmarks.published_runs import run
+from benchmarks.published_runs.run import (
     CASES,
     DESIGNS,
     METRICS,
@@ -31,6 +24,13 @@ from request_purgatory.published_benchmark.run import (
     CompletionThread,
     GcTimer,
     measure,
+)
+from request_purgatory import (
+    DelayedOperationPurgatory,
+    InvalidArgumentError,
+    ManualClock,
+    PurgatoryMetrics,
+    SystemTimer,
 )
 
 
@@ -169,7 +169,7 @@ def test_collections_are_timed() -> None:
 )
 def test_module_runs_as_a_command(arguments: list[str], code: int, message: str) -> None:
     """The command prints one line of JSON, or an error message."""
-    command = [sys.executable, "-m", "request_purgatory.published_benchmark.run", *arguments]
+    command = [sys.executable, "-m", "benchmarks.published_runs.run", *arguments]
     completed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert completed.returncode == code, completed.stderr
     assert message in completed.stderr

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.browser import open_browser
+from tests.browser.browser import open_browser
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.live_page import port_of
 
 from request_purgatory import DelayedOperation, ManualClock, SystemTimer
 from request_purgatory.dashboard import Dashboard, serve_dashboard
 from request_purgatory.testing import ManualPurgatory
 from tests.browser.conftest import PHONE, OpenPage
-from tests.support.live_page import port_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -299,9 +299,10 @@ def served_broker(*options: str) -> Iterator[dict[str, str]]:
 def test_buttons_put_faults_in_force_in_a_broker(open_page: OpenPage) -> None:
     """The cluster's own commands report them, and a client meets them."""
     pytest.importorskip("kafka", reason="the extra [broker] is not installed")
-    from request_purgatory.broker.cluster.admin_server import ControlClient
     from tests.broker.parity.raw import RawClient
     from tests.broker.raw_requests import produce
+
+    from purgatory_broker.cluster.admin_server import ControlClient
 
     options = ("--nodes", "3", "--topic", "orders:2:3", "--replica-lag-time-max-ms", "200")
     with served_broker(*options) as served:

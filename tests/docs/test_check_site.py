@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.support.snippets import ROOT
+from tests.docs.snippets import ROOT
 
 PAGE = (
     '<html><link rel="stylesheet" href="style.css"><a href="https://example.org">a link</a></html>'

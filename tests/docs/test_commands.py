@@ -7,8 +7,8 @@ import re
 import pytest
 from cyclopts import CycloptsError
 
-from request_purgatory.cli.app import make_app
-from tests.support import snippets
+from purgatory_spark.cli.app import make_app
+from tests.docs import snippets
 
 #: Made from the command's own help, with `[OPTIONS]` in its lines.
 GENERATED = "docs/reference/command.md"

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.support.snippets import DOCS, ROOT
+from tests.docs.snippets import DOCS, ROOT
 
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "examples/docker/README.md"]
 

@@ -8,16 +8,16 @@ import re
 
 import pytest
 
-from tests.support.snippets import DOCS
+from tests.docs.snippets import DOCS
 
 #: Pages of docs/reference by the modules whose `__all__` they have to list.
 PAGES = {
     "request_purgatory": "request_purgatory",
     "request_purgatory.aio": "aio",
-    "request_purgatory.broker": "broker",
+    "purgatory_broker": "broker",
     "request_purgatory.dashboard": "observing",
-    "request_purgatory.pipeline": "pipeline",
-    "request_purgatory.pipeline.stream": "streams",
+    "purgatory_spark": "pipeline",
+    "purgatory_spark.stream": "streams",
     "request_purgatory.snapshot": "observing",
 }
 #: Names that another page has, or that a page describes in words.
@@ -43,7 +43,7 @@ def test_page_lists_every_public_name(module: str, page: str) -> None:
 
 def test_page_on_fixtures_lists_each() -> None:
     """With its name, and each option."""
-    plugin = importlib.import_module("pytest_request_purgatory")
+    plugin = importlib.import_module("pytest_purgatory_broker")
     text = (DOCS / "reference" / "pytest.md").read_text(encoding="utf-8")
     source = inspect.getsource(plugin)
     names = re.findall(r"@pytest\.fixture.*\ndef (\w+)", source)

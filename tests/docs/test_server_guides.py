@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import snippets
+from tests.docs import snippets
 
 SERVERS = "docs/how_to/fork_servers.md"
 SHUTDOWN = "docs/how_to/clean_shutdown.md"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import snippets
+from tests.docs import snippets
 
 #: Pages that no test runs, with the reason. There is none.
 NOT_RUN: dict[str, str] = {}

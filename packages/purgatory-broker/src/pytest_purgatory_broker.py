@@ -3,12 +3,12 @@
     def test_order_is_sent(kafka_cluster):
         producer = KafkaProducer(bootstrap_servers=kafka_cluster.bootstrap_servers, acks="all")
 
-Tests with them are skipped where the extra `broker` is missing. Two options in pytest's
+Two options in pytest's
 configuration file set them up: `kafka_nodes` is the number of nodes, and `kafka_subprocess` gives
 each cluster its own process.
 
-This module is not part of the package `request_purgatory`. Every pytest in the environment imports
-it, and would import the core with it.
+This module is not part of the package `purgatory_broker`. Every pytest in the environment imports
+it, and would import the broker with it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from request_purgatory.broker import ClusterClient
+    from purgatory_broker import ClusterClient
 
 _topic_numbers = count()
 #: The clusters that the fixtures have started.
@@ -88,13 +88,8 @@ def make_kafka_cluster(pytestconfig: pytest.Config) -> Iterator[Callable[..., Cl
     Yields:
         The function.
     """
-    try:
-        from request_purgatory.broker import Cluster, ClusterProcess
-    except ModuleNotFoundError as missing:
-        from request_purgatory.extras import install_command
+    from purgatory_broker import Cluster, ClusterProcess
 
-        package = (missing.name or "").partition(".")[0]
-        pytest.skip(f"{package!r} is not installed: {install_command('broker')}")
     in_subprocess = pytestconfig.getini("kafka_subprocess")
     started = pytestconfig.stash.setdefault(_clusters, [])
     with ExitStack() as running:

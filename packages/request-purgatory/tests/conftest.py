@@ -1,79 +1,26 @@
-"""Fixtures of all tests: virtual time, both designs of the purgatory, threads."""
+"""Fixtures of the core's tests: virtual time, both designs of the purgatory, threads."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from hypothesis import is_hypothesis_test
+from tests.support import test_session
+from tests.support.thread_group import ThreadGroup
 
-import request_purgatory
 from request_purgatory import (
     DelayedOperationPurgatory,
     LegacyPurgatory,
     ManualClock,
     SystemTimer,
 )
-from tests.support import leftovers
-from tests.support.profiles import PROFILE, load_all_constants, reproducing
-from tests.support.thread_group import ThreadGroup
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Check what each test left behind, and load what the examples of a seed depend on."""
-    # `-p no:leftovers` blocks the name.
-    config.pluginmanager.register(leftovers.Leftovers(), leftovers.NAME)
-    if PROFILE == "explore":
-        load_all_constants()
-
-
-def pytest_report_header() -> str:
-    """Say which build of the core is tested, and which examples Hypothesis tries."""
-    build = "compiled" if request_purgatory.__compiled__ else "interpreted"
-    return f"core: {build}; Hypothesis profile: {PROFILE}"
-
-
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print the command that reproduces each failure of an exploration."""
-    failed = dict.fromkeys(
-        report.nodeid
-        for kind in ("failed", "error")
-        for report in terminalreporter.stats.get(kind, [])
-    )
-    if PROFILE == "explore" and failed:
-        terminalreporter.section("the same examples again")
-        for command in reproducing(failed, config.getoption("hypothesis_seed")):
-            terminalreporter.write_line(command)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that Hypothesis draws examples for, and those that use the Spark session.
-
-    The latter stay in one process: a session of a gigabyte is enough.
-    """
-    for item in items:
-        if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj):
-            item.add_marker("explore")
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker("spark")
-            item.add_marker(pytest.mark.xdist_group("spark"))
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """One local session for all tests of this process."""
-    # Only here: the core's tests run where there is no Spark.
-    from tests.support.spark_session import small_session
-
-    session = small_session()
-    yield session
-    session.stop()
+    """Register what holds for all tests, where this is the only conftest.py."""
+    test_session.register(config)
 
 
 @pytest.fixture

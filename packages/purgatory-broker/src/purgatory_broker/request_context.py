@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from request_purgatory.broker.metadata.topics import TopicPartition
+from purgatory_broker.metadata.topics import TopicPartition
 
 if TYPE_CHECKING:
-    from request_purgatory.broker.wire.messages import Header
+    from purgatory_broker.wire.messages import Header
     from request_purgatory.purgatory.operation import DelayedOperation
 
 

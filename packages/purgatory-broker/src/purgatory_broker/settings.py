@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypedDict, get_args, get_type_hints
 
-from request_purgatory.broker.listeners import (
+from purgatory_broker.listeners import (
     LOOPBACK,
     PROTOCOL_MAP,
     Listener,
     join_address,
     listeners_from,
 )
-from request_purgatory.broker.setting_values import checked_setting
+from purgatory_broker.setting_values import checked_setting
 from request_purgatory.errors import InvalidArgumentError
 
 SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from request_purgatory.broker.api.registry import APIS, find_api
+from purgatory_broker.api.registry import APIS, find_api
 
 PRODUCE = find_api("Produce")
 FETCH = find_api("Fetch")

@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from request_purgatory.pipeline.spark.java import JavaNotFoundError, require_java
 from tests.broker.parity.raw import ConnectionClosedError, RawClient
 from tests.support.downloads import download_folder
 from tests.support.ports import free_ports

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from request_purgatory.broker.log import build_batch
 from tests.broker.parity.raw import RawClient
+
+from purgatory_broker.log import build_batch
 
 NOW_MS = 1_700_000_000_000
 

@@ -7,16 +7,16 @@ import json
 from typing import Any
 
 import pytest
-
-from request_purgatory.broker import AsyncCluster, ClusterError, ClusterSettings
-from request_purgatory.broker.cluster import cluster_overview as overview_module
-from request_purgatory.broker.cluster.broker_panel import ACTIONS, broker_panel
-from request_purgatory.broker.cluster.commands import COMMANDS
-from request_purgatory.broker.cluster.group_snapshot import GroupSnapshot, MemberSnapshot
-from request_purgatory.dashboard.panel import Panel
-from request_purgatory.errors import InvalidArgumentError
 from tests.broker.replication.cluster_harness import ClusterHarness
 from tests.unit.aio.virtual import run
+
+from purgatory_broker import AsyncCluster, ClusterError, ClusterSettings
+from purgatory_broker.cluster import cluster_overview as overview_module
+from purgatory_broker.cluster.broker_panel import ACTIONS, broker_panel
+from purgatory_broker.cluster.commands import COMMANDS
+from purgatory_broker.cluster.group_snapshot import GroupSnapshot, MemberSnapshot
+from request_purgatory.dashboard.panel import Panel
+from request_purgatory.errors import InvalidArgumentError
 
 
 async def press(panel: Panel, action: str, **arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The commands `purgatory broker ...`."""
+"""The commands `purgatory-broker ...`."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from request_purgatory.broker.cluster import collector
-from request_purgatory.cli.exit_codes import ExitCode
-from request_purgatory.cli.main import main
-from request_purgatory.extras import install_command
 from tests.broker.parity.raw import RawClient
 from tests.broker.raw_requests import produce
 from tests.support.live_page import LivePage, port_of, press
 
+from purgatory_broker.cli.main import main
+from purgatory_broker.cluster import collector
+from request_purgatory.command_line.exit_codes import ExitCode
+
 TIME_LIMIT = 60.0
 SERVE = (
-    *(sys.executable, "-m", "request_purgatory", "broker", "serve"),
+    *(sys.executable, "-m", "purgatory_broker", "serve"),
     *("--port", "0", "--control-port", "0"),
 )
 Connect = Callable[[str], RawClient]
@@ -57,7 +56,7 @@ def served_cluster(*options: str) -> Iterator[tuple[list[str], str]]:
 
 def run_command(capsys: pytest.CaptureFixture[str], control: str, *arguments: str) -> Any:
     """Run a command on a served cluster, and return its result."""
-    assert main(["broker", *arguments, "--address", control, "--json"]) == 0
+    assert main([*arguments, "--address", control, "--json"]) == 0
     printed = capsys.readouterr().out
     return json.loads(printed) if printed else None
 
@@ -84,7 +83,7 @@ def test_served_cluster_serves_clients_and_runs_commands(
         assert produce(client, "orders", b"x").error_code == 19
         metrics = run_command(capsys, control, "metrics")
         assert metrics[str(leader)]["Produce"]["Completions"] == 1
-        assert main(["broker", "pause-replication", "7", "--address", control]) == 2
+        assert main(["pause-replication", "7", "--address", control]) == 2
         assert "node must be between 0 and 1, got 7" in capsys.readouterr().err
     assert sorted(path.name for path in data_dir.iterdir()) == [
         "cluster.json",
@@ -204,14 +203,14 @@ def test_page_at_a_taken_port_is_refused() -> None:
 def test_results_are_tables_unless_json_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     """A row for each replica, and for each purgatory in use."""
     with served_cluster("--nodes", "2", "--topic", "orders:1:2") as (_, control):
-        assert main(["broker", "describe-topic", "orders", "--address", control]) == ExitCode.OK
+        assert main(["describe-topic", "orders", "--address", control]) == ExitCode.OK
         topic = capsys.readouterr().out
-        assert main(["broker", "metrics", "--address", control]) == ExitCode.OK
+        assert main(["metrics", "--address", control]) == ExitCode.OK
         metrics = capsys.readouterr().out
         fault = ["inject-request-error", "Fetch", "56", "--topic", "orders", "--times", "-1"]
-        assert main(["broker", *fault, "--address", control]) == ExitCode.OK
+        assert main([*fault, "--address", control]) == ExitCode.OK
         assert capsys.readouterr().out == "fault 1\n"
-        assert main(["broker", "faults", "--address", control]) == ExitCode.OK
+        assert main(["faults", "--address", control]) == ExitCode.OK
         faults = capsys.readouterr().out
     assert "KAFKA_STORAGE_ERROR" in faults
     assert "topic orders" in faults
@@ -239,26 +238,30 @@ def test_invalid_command_line_is_refused(
     capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, message: str
 ) -> None:
     """With a message that has the value."""
-    assert main(["broker", *arguments]) == code
+    assert main([*arguments]) == code
     assert re.search(message, " ".join(capsys.readouterr().err.split()))
 
 
 @pytest.mark.parametrize(
     ("package", "options", "needed"),
     [
-        ("kafka", [], install_command("broker")),
+        ("kafka", [], "the Python package 'kafka' is not installed"),
         ("pyarrow", ["--record", "traffic"], "pip install pyarrow"),
-        ("prometheus_client", ["--metrics-listen", "0"], install_command("metrics")),
+        (
+            "prometheus_client",
+            ["--metrics-listen", "0"],
+            "the Python package 'prometheus_client' is not installed",
+        ),
     ],
 )
 def test_missing_package_is_named(
     tmp_path: Path, package: str, options: list[str], needed: str
 ) -> None:
     """The message says what to install, and no more than that."""
-    serve = ["broker", *SERVE[4:], *options]
+    serve = [*SERVE[3:], *options]
     script = (
         f"import sys; sys.modules[{package!r}] = None;"
-        f"from request_purgatory.cli.main import main; sys.exit(main({serve}))"
+        f"from purgatory_broker.cli.main import main; sys.exit(main({serve}))"
     )
     ran = subprocess.run(
         [sys.executable, "-c", script],
@@ -275,8 +278,8 @@ def test_missing_package_is_named(
 @pytest.mark.parametrize(
     "start",
     [
-        f"from request_purgatory.cli.main import main; main({['broker', *SERVE[4:]]})",
-        "from request_purgatory.broker.cluster.process_main import main; main()",
+        f"from purgatory_broker.cli.main import main; main({[*SERVE[3:]]})",
+        "from purgatory_broker.cluster.process_main import main; main()",
     ],
     ids=["served", "ClusterProcess"],
 )
@@ -368,7 +371,7 @@ def test_served_cluster_has_users_and_listeners(
             assert client.call("SaslHandshake", 1, mechanism="PLAIN").error_code == 0
             assert client.call("SaslAuthenticate", 2, auth_bytes=token).error_code == error
         found = ["bootstrap-servers-of", "PLAINTEXT", "--address", served["control"]]
-        assert main(["broker", *found]) == ExitCode.OK
+        assert main([*found]) == ExitCode.OK
         other = capsys.readouterr().out.strip()
         assert connect(other).call("Metadata", 9, topics=[]).brokers
     finally:
@@ -391,7 +394,7 @@ def test_invalid_options_of_listeners_are_refused(
     options: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without a password in the message."""
-    assert main(["broker", "serve", *options]) == ExitCode.BAD_INPUT
+    assert main(["serve", *options]) == ExitCode.BAD_INPUT
     printed = capsys.readouterr()
     assert message in " ".join((printed.out + printed.err).split())
     assert "hush" not in printed.out + printed.err

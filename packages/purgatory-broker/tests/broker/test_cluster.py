@@ -14,20 +14,20 @@ from typing import Any, Unpack, get_type_hints
 
 import numpy as np
 import pytest
+from tests.broker.parity.raw import RawClient
+from tests.broker.raw_requests import fetch, fetch_fields, produce
+from tests.support.children import in_child
 
-from request_purgatory.broker import (
+from purgatory_broker import (
     AsyncCluster,
     Cluster,
     ClusterError,
     ClusterProcess,
     ClusterSettings,
 )
-from request_purgatory.broker.cluster.cluster_client import ClusterClient
-from request_purgatory.broker.settings import ClusterOptions
+from purgatory_broker.cluster.cluster_client import ClusterClient
+from purgatory_broker.settings import ClusterOptions
 from request_purgatory.errors import InvalidArgumentError
-from tests.broker.parity.raw import RawClient
-from tests.broker.raw_requests import fetch, fetch_fields, produce
-from tests.support.children import in_child
 
 TIME_LIMIT = 30.0
 NO_ERROR = 0
@@ -464,7 +464,7 @@ def test_compaction_is_accepted_with_a_warning(caplog: pytest.LogCaptureFixture)
 def test_cluster_process_ends_with_its_parent() -> None:
     """Here the parent is killed by SIGKILL."""
     script = (
-        "import time; from request_purgatory.broker import ClusterProcess;"
+        "import time; from purgatory_broker import ClusterProcess;"
         "cluster = ClusterProcess().start();"
         "print(cluster.pid, cluster.bootstrap_servers, flush=True); time.sleep(60)"
     )

@@ -14,23 +14,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.broker.hostile.client import check_clients_are_served
+from tests.broker.hostile.conftest import RunScenario, run_scenario
+from tests.broker.replication.cluster_harness import ClusterHarness
+from tests.broker.replication.cluster_harness import run_scenario as run_harness
 
-from request_purgatory.broker import (
+from purgatory_broker import (
     AsyncCluster,
     Cluster,
     ClusterError,
     ClusterProcess,
     ClusterTimeoutError,
 )
-from request_purgatory.broker.cluster.broker_panel import ACTIONS, broker_panel
-from request_purgatory.broker.cluster.cluster_client import ClusterClient
-from request_purgatory.broker.cluster.commands import COMMANDS
-from request_purgatory.broker.metadata.controller import ControllerError
+from purgatory_broker.cluster.broker_panel import ACTIONS, broker_panel
+from purgatory_broker.cluster.cluster_client import ClusterClient
+from purgatory_broker.cluster.commands import COMMANDS
+from purgatory_broker.metadata.controller import ControllerError
 from request_purgatory.errors import InvalidArgumentError
-from tests.broker.hostile.client import check_clients_are_served
-from tests.broker.hostile.conftest import RunScenario, run_scenario
-from tests.broker.replication.cluster_harness import ClusterHarness
-from tests.broker.replication.cluster_harness import run_scenario as run_harness
 
 __all__ = ["run_scenario"]
 

@@ -8,18 +8,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-from request_purgatory.broker import Cluster
-from request_purgatory.broker.api.registry import APIS, decode, find_api
-from request_purgatory.broker.metadata.topics import TopicPartition
-from request_purgatory.broker.replication.fetch_sessions import FetchSessions
-from request_purgatory.broker.request_context import Client, RequestContext, Subject
-from request_purgatory.broker.wire.error_code import ErrorCode
-from request_purgatory.broker.wire.messages import Header
-from request_purgatory.errors import InvalidArgumentError
 from tests.broker.parity.raw import RawClient
 from tests.broker.raw_requests import fetch, fetch_fields, produce, records
 from tests.broker.test_faults import example
+
+from purgatory_broker import Cluster
+from purgatory_broker.api.registry import APIS, decode, find_api
+from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.replication.fetch_sessions import FetchSessions
+from purgatory_broker.request_context import Client, RequestContext, Subject
+from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.wire.messages import Header
+from request_purgatory.errors import InvalidArgumentError
 
 Connect = Callable[[str], RawClient]
 

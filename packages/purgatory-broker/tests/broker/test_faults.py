@@ -8,15 +8,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
-from request_purgatory.broker import Cluster
-from request_purgatory.broker.api.registry import APIS, decode
-from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.request_context import Client, RequestContext
-from request_purgatory.broker.wire.error_code import ErrorCode
-from request_purgatory.broker.wire.messages import Header, encode_response
 from tests.broker.parity.raw import ConnectionClosedError, RawClient
 from tests.broker.raw_requests import fetch, fetch_fields, produce
+
+from purgatory_broker import Cluster
+from purgatory_broker.api.registry import APIS, decode
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.request_context import Client, RequestContext
+from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.wire.messages import Header, encode_response
 
 Connect = Callable[[str], RawClient]
 

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.broker.parity.raw import ConnectionClosedError, RawClient
+from tests.broker.raw_requests import fetch, fetch_fields, produce, records
 
-from request_purgatory.broker import (
+from purgatory_broker import (
     AsyncCluster,
     Cluster,
     ClusterError,
@@ -17,10 +19,8 @@ from request_purgatory.broker import (
     InterceptedRequest,
     Unanswered,
 )
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
-from tests.broker.parity.raw import ConnectionClosedError, RawClient
-from tests.broker.raw_requests import fetch, fetch_fields, produce, records
 
 Connect = Callable[[str], RawClient]
 

@@ -9,21 +9,21 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from tests.broker.parity.raw import ConnectionClosedError, RawClient
+from tests.broker.raw_requests import fetch, produce, records
 
-from request_purgatory.broker import (
+from purgatory_broker import (
     AsyncCluster,
     Cluster,
     ClusterError,
     InterceptedRequest,
     Interception,
 )
-from request_purgatory.broker.cluster import cluster as cluster_module
-from request_purgatory.broker.cluster.commands import COMMANDS
-from request_purgatory.broker.cluster.run_command import WAITING_COMMANDS
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.cluster import cluster as cluster_module
+from purgatory_broker.cluster.commands import COMMANDS
+from purgatory_broker.cluster.run_command import WAITING_COMMANDS
+from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
-from tests.broker.parity.raw import ConnectionClosedError, RawClient
-from tests.broker.raw_requests import fetch, produce, records
 
 Connect = Callable[[str], RawClient]
 

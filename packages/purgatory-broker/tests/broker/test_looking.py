@@ -12,30 +12,30 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from tests.broker.log.batches import NOW, batch
+from tests.broker.parity.raw import RawClient
+from tests.broker.raw_requests import fetch, produce
+from tests.broker.replication.cluster_harness import ClusterHarness, run_scenario
+from tests.broker.test_faults import encoded_example
 
-from request_purgatory.broker import (
+from purgatory_broker import (
     ClientRequest,
     Cluster,
     ClusterError,
     ClusterProcess,
     ClusterTimeoutError,
 )
-from request_purgatory.broker.api.registry import APIS, find_api
-from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.cluster.client_request import client_request
-from request_purgatory.broker.cluster.cluster_client import ClusterClient
-from request_purgatory.broker.cluster.json_values import from_json, to_json
-from request_purgatory.broker.cluster.topic_records import MAX_BYTES, TopicRecord, take_records
-from request_purgatory.broker.groups.assignment import assigned_partitions
-from request_purgatory.broker.metadata.topics import OFFSETS_TOPIC, TopicPartition
-from request_purgatory.broker.server.request_log import LoggedRequest
-from request_purgatory.broker.wire.messages import Header
+from purgatory_broker.api.registry import APIS, find_api
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.cluster.client_request import client_request
+from purgatory_broker.cluster.cluster_client import ClusterClient
+from purgatory_broker.cluster.json_values import from_json, to_json
+from purgatory_broker.cluster.topic_records import MAX_BYTES, TopicRecord, take_records
+from purgatory_broker.groups.assignment import assigned_partitions
+from purgatory_broker.metadata.topics import OFFSETS_TOPIC, TopicPartition
+from purgatory_broker.server.request_log import LoggedRequest
+from purgatory_broker.wire.messages import Header
 from request_purgatory.errors import InvalidArgumentError
-from tests.broker.log.batches import NOW, batch
-from tests.broker.parity.raw import RawClient
-from tests.broker.raw_requests import fetch, produce
-from tests.broker.replication.cluster_harness import ClusterHarness, run_scenario
-from tests.broker.test_faults import encoded_example
 
 TIME_LIMIT = 30.0
 LAG_MS = 200

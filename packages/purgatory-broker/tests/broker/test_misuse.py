@@ -7,17 +7,17 @@ import inspect
 from typing import Any
 
 import pytest
-
-from request_purgatory import InvalidArgumentError
 from tests.misuse.hostile_values import HOSTILE, HostileError
 from tests.misuse.subjects import ignore
 
+from request_purgatory import InvalidArgumentError
+
 pytest.importorskip("kafka", reason="the broker needs the extra `broker`")
 
-from request_purgatory.broker import AsyncCluster, Cluster, ClusterError
-from request_purgatory.broker.cluster.commands import COMMANDS
-from request_purgatory.broker.log import RecordError
-from request_purgatory.broker.metadata.controller import ControllerError
+from purgatory_broker import AsyncCluster, Cluster, ClusterError
+from purgatory_broker.cluster.commands import COMMANDS
+from purgatory_broker.log import RecordError
+from purgatory_broker.metadata.controller import ControllerError
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -59,7 +59,7 @@ def test_fixtures_cause_no_warnings(pytester: pytest.Pytester, subprocess: str) 
             producer.close()
 
         def test_of_an_import():
-            from request_purgatory.broker import ClusterProcess
+            from purgatory_broker import ClusterProcess
         """
     )
     pytester.runpytest_subprocess(*_WITHOUT, "-W", "error").assert_outcomes(passed=2)
@@ -166,7 +166,7 @@ def test_plugin_imports_nothing_of_the_package(pytester: pytest.Pytester) -> Non
         import sys
 
         def test_without():
-            assert "pytest_request_purgatory" in sys.modules
+            assert "pytest_purgatory_broker" in sys.modules
             assert not {"kafka", "request_purgatory"} & set(sys.modules)
         """
     )

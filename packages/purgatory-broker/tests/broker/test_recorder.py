@@ -10,12 +10,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-
-from request_purgatory.broker import Cluster, Recorder, RecorderError
-from request_purgatory.errors import InvalidArgumentError
 from tests.broker.parity.raw import RawClient
 from tests.broker.raw_requests import fetch, fetch_fields, produce
-from tests.model.naive_trace import TraceEvent, TraceRequest, outcome
+from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
+
+from purgatory_broker import Cluster, Recorder, RecorderError
+from request_purgatory.errors import InvalidArgumentError
 
 Connect = Callable[[str], RawClient]
 

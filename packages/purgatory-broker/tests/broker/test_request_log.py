@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from request_purgatory.broker.api.registry import find_api
-from request_purgatory.broker.server.request_log import (
+from purgatory_broker.api.registry import find_api
+from purgatory_broker.server.request_log import (
     MAX_BYTES,
     MAX_FRAME_BYTES,
     MAX_REQUESTS,
     RequestLog,
 )
-from request_purgatory.broker.wire.messages import Header
+from purgatory_broker.wire.messages import Header
 
 HEADER = Header(find_api("Produce"), 9, 0, "client", 20, is_supported=True)
 

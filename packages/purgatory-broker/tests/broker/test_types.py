@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 _CODE = """
-from request_purgatory.broker import Cluster, ClusterProcess
-from request_purgatory.broker.cluster.topic_records import TopicRecord
+from purgatory_broker import Cluster, ClusterProcess
+from purgatory_broker.cluster.topic_records import TopicRecord
 
 with Cluster(nodes=3, min_insync_replicas=2) as cluster, ClusterProcess(nodes=2) as other:
     cluster.create_topic("orders", partitions=2)

@@ -1,10 +1,10 @@
-"""`python -m request_purgatory`: the command `purgatory`."""
+"""`python -m purgatory_spark`: the command `purgatory`."""
 
 from __future__ import annotations
 
 import sys
 
-from request_purgatory.cli.main import main
+from purgatory_spark.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

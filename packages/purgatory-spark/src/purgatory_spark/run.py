@@ -13,22 +13,22 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from request_purgatory.pipeline.analysis.analysis import Analysis, analyze
-from request_purgatory.pipeline.analysis.findings import find
-from request_purgatory.pipeline.analysis.replay_folder import ReplayFolder, write_replays
-from request_purgatory.pipeline.analysis.report import write_report
-from request_purgatory.pipeline.analysis.units import format_ms, format_share
-from request_purgatory.pipeline.outcomes.replay import ReplaySettings, replay_designs
-from request_purgatory.pipeline.output_folder import write_json
-from request_purgatory.pipeline.spark.host_sizes import MAX_WORKER_MB, REPLAY, require_hosts_fit
-from request_purgatory.pipeline.spark.job_progress import step
-from request_purgatory.pipeline.traces.trace_folder import (
+from purgatory_spark.analysis.analysis import Analysis, analyze
+from purgatory_spark.analysis.findings import find
+from purgatory_spark.analysis.replay_folder import ReplayFolder, write_replays
+from purgatory_spark.analysis.report import write_report
+from purgatory_spark.analysis.units import format_ms, format_share
+from purgatory_spark.outcomes.replay import ReplaySettings, replay_designs
+from purgatory_spark.output_folder import write_json
+from purgatory_spark.spark.host_sizes import MAX_WORKER_MB, REPLAY, require_hosts_fit
+from purgatory_spark.spark.job_progress import step
+from purgatory_spark.traces.trace_folder import (
     TraceFolder,
     import_trace,
     make_workload_trace,
 )
-from request_purgatory.pipeline.traces.trace_reader import ImportSettings
-from request_purgatory.pipeline.traces.workload import Workload
+from purgatory_spark.traces.trace_reader import ImportSettings
+from purgatory_spark.traces.workload import Workload
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,14 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.cli.main import main as run_command
-from request_purgatory.pipeline.outcomes.batch import batch_outcomes
-from request_purgatory.pipeline.outcomes.replay import replay
-from request_purgatory.pipeline.outcomes.results import outcomes_of
-from request_purgatory.pipeline.spark.session import create_session
-from request_purgatory.pipeline.traces.schema import OUTCOMES
-from request_purgatory.pipeline.traces.workload import CASES
-from request_purgatory.pipeline.traces.workload_blocks import workload_trace
+from purgatory_spark.cli.main import main as run_command
+from purgatory_spark.outcomes.batch import batch_outcomes
+from purgatory_spark.outcomes.replay import replay
+from purgatory_spark.outcomes.results import outcomes_of
+from purgatory_spark.spark.session import create_session
+from purgatory_spark.traces.schema import OUTCOMES
+from purgatory_spark.traces.workload import CASES
+from purgatory_spark.traces.workload_blocks import workload_trace
 
 
 def probe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""Fixtures of the pipeline's tests. The fixture `spark` is in the conftest.py of all tests."""
+"""Fixtures of the pipeline's tests."""
 
 from __future__ import annotations
 
@@ -6,9 +6,17 @@ from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.spark.spark_session import CODE_GENERATION, small_session
 
-from request_purgatory.pipeline.spark.session import apply_stream_settings
-from tests.support.spark_session import CODE_GENERATION
+from purgatory_spark.spark.session import apply_stream_settings
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Start one local session for all tests of this process."""
+    session = small_session()
+    yield session
+    session.stop()
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pyspark
 import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
-
-from request_purgatory.pipeline.spark.java import require_java
 from tests.spark.job import QUICK_JAVA
 from tests.support.ports import free_ports
+
+from purgatory_spark.spark.java import require_java
 
 if TYPE_CHECKING:
     from tests.spark.kafka_client import Broker

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.model.naive_trace import TraceEvent, TraceRequest
+from tests.spark.naive_trace import TraceEvent, TraceRequest
 
 FOLDER = Path(__file__).with_name("layouts")
 #: Batches after which the shard's blobs are in the file.

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from request_purgatory.pipeline.analysis.aggregates import compare_outcomes
-from request_purgatory.pipeline.analysis.replay_folder import write_replay
-from request_purgatory.pipeline.outcomes.batch import batch_outcomes
-from request_purgatory.pipeline.outcomes.replay import ReplaySettings, replay
-from request_purgatory.pipeline.spark.session import create_session
-from request_purgatory.pipeline.traces.trace_folder import make_workload_trace
-from request_purgatory.pipeline.traces.workload import Workload
+from purgatory_spark.analysis.aggregates import compare_outcomes
+from purgatory_spark.analysis.replay_folder import write_replay
+from purgatory_spark.outcomes.batch import batch_outcomes
+from purgatory_spark.outcomes.replay import ReplaySettings, replay
+from purgatory_spark.spark.session import create_session
+from purgatory_spark.traces.trace_folder import make_workload_trace
+from purgatory_spark.traces.workload import Workload
 
 #: Several hosts, and more shuffle partitions than hosts.
 WORKLOAD = Workload(requests=4_000, hosts=3, rate=5_000.0)

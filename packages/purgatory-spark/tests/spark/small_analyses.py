@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-
-from request_purgatory.pipeline.analysis.analysis import Analysis, analyze
-from request_purgatory.pipeline.outcomes.replay import DESIGNS, ReplaySettings
-from request_purgatory.pipeline.output_folder import write_json
-from request_purgatory.pipeline.run import replay_trace
-from request_purgatory.pipeline.traces.trace_folder import TraceFolder
-from tests.model.naive_trace import TraceEvent, TraceRequest
+from tests.spark.naive_trace import TraceEvent, TraceRequest
 from tests.spark.trace_folders import write_recorded
 from tests.spark.trace_strategies import events_table, requests_table
+
+from purgatory_spark.analysis.analysis import Analysis, analyze
+from purgatory_spark.outcomes.replay import DESIGNS, ReplaySettings
+from purgatory_spark.output_folder import write_json
+from purgatory_spark.run import replay_trace
+from purgatory_spark.traces.trace_folder import TraceFolder
 
 
 def new_folder(folder: Path) -> Path:

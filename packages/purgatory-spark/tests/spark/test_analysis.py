@@ -8,17 +8,17 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-
-from request_purgatory.pipeline.analysis.aggregates import timeline
-from request_purgatory.pipeline.analysis.agreement import compare_replays
-from request_purgatory.pipeline.analysis.analysis import Analysis, analyze
-from request_purgatory.pipeline.analysis.outcome_counts import count_outcomes
-from request_purgatory.pipeline.analysis.replay_folder import ReplayFolder
-from request_purgatory.pipeline.analysis.time_bins import MAX_BINS, TimeBins, bin_width_us
-from request_purgatory.pipeline.output_folder import write_json
-from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
-from tests.model.naive_trace import TraceEvent, TraceRequest
+from tests.spark.naive_trace import TraceEvent, TraceRequest
 from tests.spark.small_analyses import new_folder, replay_and_analyze, write_trace
+
+from purgatory_spark.analysis.aggregates import timeline
+from purgatory_spark.analysis.agreement import compare_replays
+from purgatory_spark.analysis.analysis import Analysis, analyze
+from purgatory_spark.analysis.outcome_counts import count_outcomes
+from purgatory_spark.analysis.replay_folder import ReplayFolder
+from purgatory_spark.analysis.time_bins import MAX_BINS, TimeBins, bin_width_us
+from purgatory_spark.output_folder import write_json
+from purgatory_spark.traces.importers.imported_trace import TraceFormatError
 
 #: Five requests: satisfied after 1, 2 and 4 ms, at once (threshold 0), and never. Timeout 3 ms.
 REQUESTS = [

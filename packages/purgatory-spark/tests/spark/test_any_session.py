@@ -13,37 +13,37 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from tests.spark.foreign_sessions import ZONES, foreign_session
+from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
+from tests.spark.stream_files import write_files
+from tests.spark.trace_folders import imported_rows, rows_of
+from tests.spark.trace_strategies import events_table, requests_table
 
-from request_purgatory.pipeline import Trace
-from request_purgatory.pipeline.analysis.analysis import analyze
-from request_purgatory.pipeline.analysis.replay_folder import write_replay
-from request_purgatory.pipeline.analysis.report import write_report
-from request_purgatory.pipeline.outcomes.batch import batch_outcomes
-from request_purgatory.pipeline.outcomes.replay import ReplaySettings, replay
-from request_purgatory.pipeline.outcomes.results import RESULTS, outcomes_of, rejects_of
-from request_purgatory.pipeline.spark.session import (
+from purgatory_spark import Trace
+from purgatory_spark.analysis.analysis import analyze
+from purgatory_spark.analysis.replay_folder import write_replay
+from purgatory_spark.analysis.report import write_report
+from purgatory_spark.outcomes.batch import batch_outcomes
+from purgatory_spark.outcomes.replay import ReplaySettings, replay
+from purgatory_spark.outcomes.results import RESULTS, outcomes_of, rejects_of
+from purgatory_spark.spark.session import (
     SETTINGS,
     SessionSettingError,
     apply_stream_settings,
     create_session,
 )
-from request_purgatory.pipeline.stream import StreamSettings, delayed_operations
-from request_purgatory.pipeline.stream.endpoints.address import AddressOptions, parse_endpoints
-from request_purgatory.pipeline.stream.endpoints.json_rows import read_json_rows
-from request_purgatory.pipeline.stream.run import StreamPlan, run_stream
-from request_purgatory.pipeline.traces.importers.row_checks import parse_us
-from request_purgatory.pipeline.traces.importers.table_files import read_rows
-from request_purgatory.pipeline.traces.marks import Mark
-from request_purgatory.pipeline.traces.schema import EVENTS, REQUESTS
-from request_purgatory.pipeline.traces.trace_folder import import_trace, make_workload_trace
-from request_purgatory.pipeline.traces.trace_reader import ImportSettings
-from request_purgatory.pipeline.traces.workload import Workload
-from request_purgatory.pipeline.traces.workload_blocks import workload_trace
-from tests.model.naive_trace import TraceEvent, TraceRequest, outcome
-from tests.spark.foreign_sessions import ZONES, foreign_session
-from tests.spark.stream_files import write_files
-from tests.spark.trace_folders import imported_rows, rows_of
-from tests.spark.trace_strategies import events_table, requests_table
+from purgatory_spark.stream import StreamSettings, delayed_operations
+from purgatory_spark.stream.endpoints.address import AddressOptions, parse_endpoints
+from purgatory_spark.stream.endpoints.json_rows import read_json_rows
+from purgatory_spark.stream.run import StreamPlan, run_stream
+from purgatory_spark.traces.importers.row_checks import parse_us
+from purgatory_spark.traces.importers.table_files import read_rows
+from purgatory_spark.traces.marks import Mark
+from purgatory_spark.traces.schema import EVENTS, REQUESTS
+from purgatory_spark.traces.trace_folder import import_trace, make_workload_trace
+from purgatory_spark.traces.trace_reader import ImportSettings
+from purgatory_spark.traces.workload import Workload
+from purgatory_spark.traces.workload_blocks import workload_trace
 
 #: In New York it is 01:45 for the first time, 15 minutes before the clock is turned back.
 BEFORE_US = 1_730_612_700_000_001
@@ -340,7 +340,7 @@ def test_legacy_time_parser_is_refused_for_json(spark: SparkSession) -> None:
 
 def test_session_beside_a_running_one(spark: SparkSession) -> None:
     """It has the package's settings and the others of the running one, which is not changed."""
-    active = "request_purgatory.pipeline.spark.session.SparkSession.getActiveSession"
+    active = "purgatory_spark.spark.session.SparkSession.getActiveSession"
     settings = {"session__timeZone": "Asia/Kolkata", "shuffle__partitions": "3"}
     with foreign_session(spark, **settings) as session, pytest.MonkeyPatch.context() as patch:
         patch.setattr(active, lambda: session)

@@ -17,30 +17,30 @@ from hypothesis import strategies as st
 from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
+from tests.spark.trace_strategies import EVENTS as EVENT_STRATEGY
+from tests.spark.trace_strategies import events_table, requests, requests_table
+from tests.support.profiles import examples
 
-from request_purgatory.pipeline.outcomes.batch import (
+from purgatory_spark.outcomes.batch import (
     SATISFACTIONS,
     batch_outcomes,
     satisfactions,
     trace_outcomes,
     trace_satisfactions,
 )
-from request_purgatory.pipeline.outcomes.results import RESULTS, outcomes_of
-from request_purgatory.pipeline.traces import parquet_splits
-from request_purgatory.pipeline.traces.parquet_splits import (
+from purgatory_spark.outcomes.results import RESULTS, outcomes_of
+from purgatory_spark.traces import parquet_splits
+from purgatory_spark.traces.parquet_splits import (
     Split,
     TableFiles,
     list_files,
     plan_tasks,
     read_split,
 )
-from request_purgatory.pipeline.traces.schema import EVENTS, REQUESTS, SchemaError
-from request_purgatory.pipeline.traces.workload import Workload
-from request_purgatory.pipeline.traces.workload_blocks import workload_trace
-from tests.model.naive_trace import TraceEvent, TraceRequest, outcome
-from tests.spark.trace_strategies import EVENTS as EVENT_STRATEGY
-from tests.spark.trace_strategies import events_table, requests, requests_table
-from tests.support.profiles import examples
+from purgatory_spark.traces.schema import EVENTS, REQUESTS, SchemaError
+from purgatory_spark.traces.workload import Workload
+from purgatory_spark.traces.workload_blocks import workload_trace
 
 ZONES = ("UTC", "America/New_York", "Asia/Kathmandu")
 WORKLOAD = Workload(requests=3_000, hosts=3, shared_keys=2)

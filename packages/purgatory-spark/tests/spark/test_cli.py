@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-
-from request_purgatory.cli.exit_codes import ExitCode
-from request_purgatory.pipeline.output_folder import read_json
-from tests.model.naive_trace import TraceEvent, TraceRequest
+from tests.spark.command import Purgatory, command_runner
+from tests.spark.naive_trace import TraceEvent, TraceRequest
 from tests.spark.small_analyses import write_trace
-from tests.support.command import Purgatory, command_runner
+
+from purgatory_spark.output_folder import read_json
+from request_purgatory.command_line.exit_codes import ExitCode
 
 SPANS = """\
 TraceID,SpanID,ParentID,PodName,OperationName,StartTimeUnixNano,EndTimeUnixNano,Duration
@@ -42,7 +42,7 @@ def purgatory(
     def session() -> Iterator[SparkSession]:
         yield spark
 
-    monkeypatch.setattr("request_purgatory.cli.session.open_session", session)
+    monkeypatch.setattr("purgatory_spark.cli.session.open_session", session)
     return command_runner(capsys)
 
 

@@ -16,12 +16,6 @@ from typing import Any
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
-
-from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.output_folder import OutputExistsError
-from request_purgatory.pipeline.spark import session, workers
-from request_purgatory.pipeline.spark.archive import make_archive, requirement
-from request_purgatory.pipeline.traces.schema import EVENTS, REQUESTS
 from tests.spark.job import TIME_LIMIT, clean_environment, job, quick_spark
 from tests.spark.stream_files import (
     StreamTrace,
@@ -34,6 +28,12 @@ from tests.spark.stream_files import (
 )
 from tests.support.ports import free_ports
 
+from purgatory_spark.output_folder import OutputExistsError
+from purgatory_spark.spark import session, workers
+from purgatory_spark.spark.archive import make_archive, requirement
+from purgatory_spark.traces.schema import EVENTS, REQUESTS
+from request_purgatory.errors import InvalidArgumentError
+
 pytestmark = pytest.mark.timeout(3 * TIME_LIMIT)
 
 APPLICATION = Path(__file__).with_name("cluster_application.py")
@@ -44,7 +44,7 @@ TRACE_APPLICATION = Path(__file__).with_name("trace_application.py")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make an archive with the command."""
     target = tmp_path_factory.mktemp("archive") / "env.tar.gz"
-    arguments = [sys.executable, "-m", "request_purgatory.cli.main", "archive", str(target)]
+    arguments = [sys.executable, "-m", "purgatory_spark", "archive", str(target)]
     finished = subprocess.run(
         arguments,
         capture_output=True,
@@ -311,7 +311,7 @@ def test_workers_must_have_the_package_and_see_the_folder(
     (machine, version, sees), *others = workers._probe_workers(spark, str(tmp_path / "nowhere"))
     assert (machine, version, sees, others) == (
         socket.gethostname(),
-        workers.version("request-purgatory"),
+        workers.version("purgatory-spark"),
         False,
         [],
     )
@@ -322,7 +322,7 @@ def test_workers_must_have_the_package_and_see_the_folder(
     monkeypatch.setattr(workers, "_probe_workers", fake_probe)
     answers: list[tuple[str, str | None, bool]] = [("here", version, True), ("there", None, True)]
     with pytest.raises(
-        workers.WorkersError, match=r"workers on there have no request-purgatory, .* --archives"
+        workers.WorkersError, match=r"workers on there have no purgatory-spark, .* --archives"
     ):
         workers.require_workers(spark, tmp_path)
     answers = [("there", version, False)]
@@ -352,11 +352,10 @@ def test_archive_with_an_invalid_path_is_an_error(tmp_path: Path) -> None:
         make_archive(tmp_path / "env.tgz")
 
 
-def test_requirement_of_the_archive(
-    tmp_path: Path,
-) -> None:
+def test_requirement_of_the_archive(tmp_path: Path) -> None:
     """The source may be a folder, a URL or a requirement, and defaults to this installation."""
-    assert requirement(str(tmp_path)) == f"request-purgatory[cluster] @ {tmp_path.as_uri()}"
-    assert requirement("request-purgatory[cluster]==9") == "request-purgatory[cluster]==9"
-    assert requirement("https://host/a.whl") == "request-purgatory[cluster] @ https://host/a.whl"
-    assert requirement().startswith("request-purgatory[cluster]")
+    package = "purgatory-spark"
+    assert requirement(package, str(tmp_path)) == f"{package} @ {tmp_path.as_uri()}"
+    assert requirement(package, f"{package}==9") == f"{package}==9"
+    assert requirement(package, "https://host/a.whl") == f"{package} @ https://host/a.whl"
+    assert requirement(package).startswith(package)

@@ -7,20 +7,15 @@ from types import ModuleType
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-import request_purgatory
-from request_purgatory.pipeline.outcomes import (
-    end_recorder,
-    key_state,
-    replay_driver,
-    trace_operation,
-)
-from request_purgatory.pipeline.outcomes.replay import HostReplay, ReplaySettings
-from request_purgatory.pipeline.traces.schema import AGGREGATES, MAX_TIMEOUT_MS
-from request_purgatory.purgatory.legacy import LegacyPurgatory
-from tests.model.naive_trace import TraceEvent, TraceRequest
+from tests.spark.naive_trace import TraceEvent, TraceRequest
 from tests.spark.trace_strategies import EVENTS, events_table, requests, requests_table
 from tests.support.profiles import examples
+
+import request_purgatory
+from purgatory_spark.outcomes.replay import HostReplay, ReplaySettings
+from purgatory_spark.traces.schema import AGGREGATES, MAX_TIMEOUT_MS
+from request_purgatory.purgatory.legacy import LegacyPurgatory
+from request_purgatory.replay import end_recorder, key_state, replay_driver, trace_operation
 
 
 @pytest.mark.parametrize("module", [end_recorder, key_state, replay_driver, trace_operation])

@@ -18,11 +18,13 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from tests.spark.checkpoints import remove_commit
+from tests.spark.naive_trace import TraceEvent, TraceRequest
+from tests.spark.trace_strategies import events_table, requests_table
 
-from request_purgatory.cli.failures import describe_failure
-from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.stream import StreamSettings
-from request_purgatory.pipeline.stream.endpoints import (
+from purgatory_spark.cli.failures import describe_failure
+from purgatory_spark.stream import StreamSettings
+from purgatory_spark.stream.endpoints import (
     EndpointError,
     FolderSink,
     FolderSource,
@@ -31,19 +33,17 @@ from request_purgatory.pipeline.stream.endpoints import (
     KafkaSource,
     RateSource,
 )
-from request_purgatory.pipeline.stream.endpoints.address import AddressOptions, parse_endpoints
-from request_purgatory.pipeline.stream.endpoints.connector import (
+from purgatory_spark.stream.endpoints.address import AddressOptions, parse_endpoints
+from purgatory_spark.stream.endpoints.connector import (
     connector_settings,
     create_kafka_session,
     default_connector,
 )
-from request_purgatory.pipeline.stream.endpoints.json_rows import read_json_rows, to_json_row
-from request_purgatory.pipeline.stream.run import StreamPlan, run_stream
-from request_purgatory.pipeline.traces.importers.row_checks import CORRUPT, RAW
-from request_purgatory.pipeline.traces.schema import EVENTS, REQUESTS
-from tests.model.naive_trace import TraceEvent, TraceRequest
-from tests.spark.checkpoints import remove_commit
-from tests.spark.trace_strategies import events_table, requests_table
+from purgatory_spark.stream.endpoints.json_rows import read_json_rows, to_json_row
+from purgatory_spark.stream.run import StreamPlan, run_stream
+from purgatory_spark.traces.importers.row_checks import CORRUPT, RAW
+from purgatory_spark.traces.schema import EVENTS, REQUESTS
+from request_purgatory.errors import InvalidArgumentError
 
 TIME_LIMIT = 120.0
 SECOND = timedelta(seconds=1)

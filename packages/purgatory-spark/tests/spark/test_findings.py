@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-
-from request_purgatory.pipeline.analysis.contributors import find_contributors, stands_out
-from request_purgatory.pipeline.analysis.findings import describe_changes, describe_contributors
 from tests.spark.trace_folders import rows_of
+
+from purgatory_spark.analysis.contributors import find_contributors, stands_out
+from purgatory_spark.analysis.findings import describe_changes, describe_contributors
 
 AT = datetime(2026, 3, 2, 9, 1, tzinfo=UTC)
 MARK = {"label": "deployment", "at": AT}

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from tests.support.profiles import examples
 
-from request_purgatory import InvalidArgumentError
-from request_purgatory.pipeline.analysis.histogram import (
+from purgatory_spark.analysis.histogram import (
     BUCKETS_PER_DOUBLING,
     RELATIVE_ERROR,
     Histogram,
     bounds_of,
     bucket_of,
 )
-from tests.support.profiles import examples
+from request_purgatory import InvalidArgumentError
 
 VALUES = st.one_of(
     st.integers(0, 300),

@@ -8,17 +8,17 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.outcomes.batch import batch_outcomes
-from request_purgatory.pipeline.spark.host_sizes import (
+from purgatory_spark.outcomes.batch import batch_outcomes
+from purgatory_spark.spark.host_sizes import (
     BATCH,
     REPLAY,
     HostTooLargeError,
     parts_of_hosts,
     require_hosts_fit,
 )
-from request_purgatory.pipeline.traces.workload import Workload
-from request_purgatory.pipeline.traces.workload_blocks import workload_trace
+from purgatory_spark.traces.workload import Workload
+from purgatory_spark.traces.workload_blocks import workload_trace
+from request_purgatory.errors import InvalidArgumentError
 
 #: An empty worker and 1 MiB, enough for some 2,000 requests with one key.
 MAX_WORKER_MB = BATCH.worker // 2**20 + 1

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from request_purgatory.pipeline.spark import java
+from purgatory_spark.spark import java
 
 
 def fake_java(folder: Path, output: str) -> Path:

@@ -13,26 +13,26 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from tests.spark.command import command_runner
 
-from request_purgatory.cli.failures import describe_failure
-from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.stream import StreamSettings, delayed_operations, map_streams
-from request_purgatory.pipeline.stream.endpoints import (
+from purgatory_spark.cli.failures import describe_failure
+from purgatory_spark.stream import StreamSettings, delayed_operations, map_streams
+from purgatory_spark.stream.endpoints import (
     AvroMessages,
     EndpointError,
     FolderSource,
     RateSource,
 )
-from request_purgatory.pipeline.stream.endpoints.address import AddressOptions, parse_endpoints
-from request_purgatory.pipeline.stream.endpoints.avro_rows import require_avro
-from request_purgatory.pipeline.stream.endpoints.connector import default_avro
-from request_purgatory.pipeline.stream.endpoints.kafka_records import needs_headers, read_records
-from request_purgatory.pipeline.traces.importers.columns import map_tables
-from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
-from request_purgatory.pipeline.traces.importers.mapping import TableMapping
-from request_purgatory.pipeline.traces.importers.row_checks import CORRUPT, RAW
-from request_purgatory.pipeline.traces.schema import REQUESTS
-from tests.support.command import command_runner
+from purgatory_spark.stream.endpoints.address import AddressOptions, parse_endpoints
+from purgatory_spark.stream.endpoints.avro_rows import require_avro
+from purgatory_spark.stream.endpoints.connector import default_avro
+from purgatory_spark.stream.endpoints.kafka_records import needs_headers, read_records
+from purgatory_spark.traces.importers.columns import map_tables
+from purgatory_spark.traces.importers.imported_trace import TraceFormatError
+from purgatory_spark.traces.importers.mapping import TableMapping
+from purgatory_spark.traces.importers.row_checks import CORRUPT, RAW
+from purgatory_spark.traces.schema import REQUESTS
+from request_purgatory.errors import InvalidArgumentError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

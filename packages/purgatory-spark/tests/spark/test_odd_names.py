@@ -12,16 +12,16 @@ from contextlib import contextmanager
 import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
-
-from request_purgatory.pipeline.analysis.analysis import Analysis, analyze
-from request_purgatory.pipeline.analysis.replay_folder import ReplayFolder
-from request_purgatory.pipeline.analysis.report import write_report
-from request_purgatory.pipeline.outcomes.replay import ReplaySettings
-from request_purgatory.pipeline.run import print_row_counts, print_summary, replay_trace
-from request_purgatory.pipeline.traces.marks import Mark
-from request_purgatory.pipeline.traces.trace_folder import TraceFolder
 from tests.spark.small_analyses import new_folder
 from tests.spark.trace_folders import NOON, event, make_trace, request
+
+from purgatory_spark.analysis.analysis import Analysis, analyze
+from purgatory_spark.analysis.replay_folder import ReplayFolder
+from purgatory_spark.analysis.report import write_report
+from purgatory_spark.outcomes.replay import ReplaySettings
+from purgatory_spark.run import print_row_counts, print_summary, replay_trace
+from purgatory_spark.traces.marks import Mark
+from purgatory_spark.traces.trace_folder import TraceFolder
 
 NAME = "[bold] *{a,b} [/x] $y$ <b>"
 SETTINGS = [ReplaySettings(tick_ms=10), ReplaySettings()]

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from request_purgatory.pipeline.outcomes.shards import INPUT_SCHEMAS
-from request_purgatory.pipeline.spark.hashes import SEED, xxhash64
-from request_purgatory.pipeline.stream.packing import Packer, shard_labels
-from request_purgatory.pipeline.stream.state import rows
-from request_purgatory.pipeline.traces.importers.row_checks import CORRUPT, RAW
+from purgatory_spark.outcomes.shards import INPUT_SCHEMAS
+from purgatory_spark.spark.hashes import SEED, xxhash64
+from purgatory_spark.stream.packing import Packer, shard_labels
+from purgatory_spark.stream.state import rows
+from purgatory_spark.traces.importers.row_checks import CORRUPT, RAW
 
 LABELS = shard_labels(4, even=True)
 AT_US = 1_700_000_000_000_000

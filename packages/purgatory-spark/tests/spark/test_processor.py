@@ -8,12 +8,12 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
-
-from request_purgatory.pipeline.stream.processor import COUNTS, ShardProcessor
-from request_purgatory.pipeline.stream.state import rows
-from request_purgatory.pipeline.stream.state.layout import StateLayoutError
-from tests.model.naive_trace import TraceEvent, TraceRequest
+from tests.spark.naive_trace import TraceEvent, TraceRequest
 from tests.spark.test_shard import event_rows, request_rows
+
+from purgatory_spark.stream.processor import COUNTS, ShardProcessor
+from purgatory_spark.stream.state import rows
+from purgatory_spark.stream.state.layout import StateLayoutError
 
 LABEL = -1_693_959_553
 

@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from purgatory_spark.analysis.analysis import Analysis
+from purgatory_spark.analysis.replay_folder import ReplayFolder
+from purgatory_spark.outcomes.replay import ReplaySettings
+from purgatory_spark.output_folder import OutputExistsError, output_folder
+from purgatory_spark.run import _folder_names
+from purgatory_spark.spark import memory, session
+from purgatory_spark.spark.java import JavaNotFoundError
+from purgatory_spark.traces.importers.imported_trace import TraceFormatError
+from purgatory_spark.traces.marks import Mark
+from purgatory_spark.traces.schema import EVENTS, SchemaError, require
+from purgatory_spark.traces.trace_folder import TraceFolder
+from purgatory_spark.traces.trace_reader import ImportSettings
+from purgatory_spark.traces.workload import LOW_TIMEOUT
 from request_purgatory import InvalidArgumentError
-from request_purgatory.pipeline.analysis.analysis import Analysis
-from request_purgatory.pipeline.analysis.replay_folder import ReplayFolder
-from request_purgatory.pipeline.outcomes.replay import ReplaySettings
-from request_purgatory.pipeline.output_folder import OutputExistsError, output_folder
-from request_purgatory.pipeline.run import _folder_names
-from request_purgatory.pipeline.spark import memory, session
-from request_purgatory.pipeline.spark.java import JavaNotFoundError
-from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
-from request_purgatory.pipeline.traces.marks import Mark
-from request_purgatory.pipeline.traces.schema import EVENTS, SchemaError, require
-from request_purgatory.pipeline.traces.trace_folder import TraceFolder
-from request_purgatory.pipeline.traces.trace_reader import ImportSettings
-from request_purgatory.pipeline.traces.workload import LOW_TIMEOUT
 
 
 @pytest.mark.parametrize(

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import Phase, given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
-
-from request_purgatory import InvalidArgumentError, ManualClock
-from request_purgatory.pipeline.outcomes.batch import batch_outcomes
-from request_purgatory.pipeline.outcomes.replay import HostReplay, ReplaySettings, replay
-from request_purgatory.pipeline.outcomes.results import outcomes_of
-from request_purgatory.pipeline.traces.schema import EVENTS as EVENTS_SCHEMA
-from request_purgatory.pipeline.traces.schema import OUTCOMES, REQUESTS, SchemaError
-from tests.model.naive_trace import TraceEvent, TraceRequest, outcome
+from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
 from tests.spark.trace_strategies import EVENTS, events_table, requests, requests_table
 from tests.support.profiles import examples
 from tests.support.requests import Request
+
+from purgatory_spark.outcomes.batch import batch_outcomes
+from purgatory_spark.outcomes.replay import HostReplay, ReplaySettings, replay
+from purgatory_spark.outcomes.results import outcomes_of
+from purgatory_spark.traces.schema import EVENTS as EVENTS_SCHEMA
+from purgatory_spark.traces.schema import OUTCOMES, REQUESTS, SchemaError
+from request_purgatory import InvalidArgumentError, ManualClock
 
 SETTINGS = [
     ReplaySettings(),

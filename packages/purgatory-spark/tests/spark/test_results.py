@@ -15,29 +15,29 @@ import pytest
 from hypothesis import Phase, given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Row, SparkSession
-
-from request_purgatory.pipeline.analysis.aggregates import compare_outcomes
-from request_purgatory.pipeline.analysis.replay_folder import write_replay
-from request_purgatory.pipeline.outcomes.batch import (
-    batch_outcomes,
-    satisfactions,
-    trace_outcomes,
-    trace_satisfactions,
-)
-from request_purgatory.pipeline.outcomes.replay import ReplaySettings, replay
-from request_purgatory.pipeline.outcomes.results import outcomes_of, rejects_of
-from request_purgatory.pipeline.stream import StreamSettings, delayed_operations
-from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
-from request_purgatory.pipeline.traces.importers.table_files import write_spark_table
-from request_purgatory.pipeline.traces.schema import EVENTS, OUTCOMES, QUANTIFIERS, REQUESTS
-from request_purgatory.pipeline.traces.trace_reader import read_trace
-from tests.model.naive_trace import TraceEvent, TraceRequest, not_repeated, outcome
+from tests.spark.naive_trace import TraceEvent, TraceRequest, not_repeated, outcome
 from tests.spark.small_analyses import replay_and_analyze, write_trace
 from tests.spark.stream_files import write_files
 from tests.spark.trace_folders import write_recorded
 from tests.spark.trace_strategies import EVENTS as ANY_EVENT
 from tests.spark.trace_strategies import events_table, requests, requests_table, with_enough_keys
 from tests.support.profiles import examples
+
+from purgatory_spark.analysis.aggregates import compare_outcomes
+from purgatory_spark.analysis.replay_folder import write_replay
+from purgatory_spark.outcomes.batch import (
+    batch_outcomes,
+    satisfactions,
+    trace_outcomes,
+    trace_satisfactions,
+)
+from purgatory_spark.outcomes.replay import ReplaySettings, replay
+from purgatory_spark.outcomes.results import outcomes_of, rejects_of
+from purgatory_spark.stream import StreamSettings, delayed_operations
+from purgatory_spark.traces.importers.imported_trace import TraceFormatError
+from purgatory_spark.traces.importers.table_files import write_spark_table
+from purgatory_spark.traces.schema import EVENTS, OUTCOMES, QUANTIFIERS, REQUESTS
+from purgatory_spark.traces.trace_reader import read_trace
 
 NOON_US = 1_700_000_000_000_000
 FAR_US = 10**17

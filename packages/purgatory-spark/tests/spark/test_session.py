@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-
-from request_purgatory.pipeline.spark import session
 from tests.spark.job import job
 from tests.spark.session_application import WORKLOAD, java_options
-from tests.support.spark_session import JAVA_OPTIONS
+from tests.spark.spark_session import JAVA_OPTIONS
+
+from purgatory_spark.spark import session
 
 APPLICATION = Path(__file__).with_name("session_application.py")
 

@@ -14,24 +14,24 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.spark.naive_trace import TraceEvent, TraceRequest, not_repeated, outcome
+from tests.spark.trace_strategies import EVENTS as ANY_EVENT
+from tests.spark.trace_strategies import requests
+from tests.support.profiles import examples
 
-from request_purgatory.pipeline.stream.state.compaction import segments_to_merge
-from request_purgatory.pipeline.stream.state.keys import KEY_SCHEMA, KeyAggregates, KeyedEvents
-from request_purgatory.pipeline.stream.state.pairs import Pairs
-from request_purgatory.pipeline.stream.state.rows import (
+from purgatory_spark.stream.state.compaction import segments_to_merge
+from purgatory_spark.stream.state.keys import KEY_SCHEMA, KeyAggregates, KeyedEvents
+from purgatory_spark.stream.state.pairs import Pairs
+from purgatory_spark.stream.state.rows import (
     EVENT_INPUT_SCHEMA,
     EVENTS,
     REJECTS,
     REQUEST_INPUT_SCHEMA,
     REQUESTS,
 )
-from request_purgatory.pipeline.stream.state.shard import Shard, ShardTooLargeError
-from request_purgatory.pipeline.stream.state.store import MemoryBlobStore, ShardStore
-from request_purgatory.pipeline.traces.schema import AGGREGATES
-from tests.model.naive_trace import TraceEvent, TraceRequest, not_repeated, outcome
-from tests.spark.trace_strategies import EVENTS as ANY_EVENT
-from tests.spark.trace_strategies import requests
-from tests.support.profiles import examples
+from purgatory_spark.stream.state.shard import Shard, ShardTooLargeError
+from purgatory_spark.stream.state.store import MemoryBlobStore, ShardStore
+from purgatory_spark.traces.schema import AGGREGATES
 
 END_US = 10**12
 LONG_US = 10**15

@@ -13,10 +13,13 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
+from tests.spark.trace_strategies import EVENTS, events_table, requests, requests_table
+from tests.support.profiles import examples
 
-from request_purgatory.pipeline.outcomes import string_hashes
-from request_purgatory.pipeline.outcomes.batch import reject_repeated, satisfy_shard
-from request_purgatory.pipeline.outcomes.shards import (
+from purgatory_spark.outcomes import string_hashes
+from purgatory_spark.outcomes.batch import reject_repeated, satisfy_shard
+from purgatory_spark.outcomes.shards import (
     BLOB_SCHEMAS,
     INPUT_SCHEMAS,
     PACKED_SCHEMA,
@@ -24,10 +27,7 @@ from request_purgatory.pipeline.outcomes.shards import (
     pack_batches,
     unpack,
 )
-from request_purgatory.pipeline.outcomes.string_hashes import hash_strings
-from tests.model.naive_trace import TraceEvent, TraceRequest, outcome
-from tests.spark.trace_strategies import EVENTS, events_table, requests, requests_table
-from tests.support.profiles import examples
+from purgatory_spark.outcomes.string_hashes import hash_strings
 
 HOSTS = ["a", "b", "", "hôte-10", "a much longer name of a host"]
 
@@ -210,7 +210,7 @@ def test_repeated_requests_are_found_among_many_hosts() -> None:
 
 def test_large_host_has_several_blobs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A blob has a limited number of rows, and no row is lost."""
-    monkeypatch.setattr("request_purgatory.pipeline.outcomes.shards._BLOB_ROWS", 10)
+    monkeypatch.setattr("purgatory_spark.outcomes.shards._BLOB_ROWS", 10)
     made = [TraceEvent("k", number, 1.0) for number in range(25)]
     (batch,) = pack_batches(
         input_table([events_table(made)], "events").to_batches(), "events", Sharding(1)

@@ -17,22 +17,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Row, SparkSession
+from tests.spark.foreign_sessions import foreign_session
+from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
+from tests.spark.trace_strategies import EVENTS, requests
+from tests.support.profiles import examples
 
-from request_purgatory import InvalidArgumentError
-from request_purgatory.cli import output, session
-from request_purgatory.cli.exit_codes import ExitCode
-from request_purgatory.cli.main import main
-from request_purgatory.pipeline.analysis.histogram import RELATIVE_ERROR, Histogram
-from request_purgatory.pipeline.outcomes.batch import batch_outcomes
-from request_purgatory.pipeline.outcomes.replay import ReplaySettings, replay
-from request_purgatory.pipeline.outcomes.trace_part import EventPart, RequestPart
-from request_purgatory.pipeline.output_folder import read_json
-from request_purgatory.pipeline.simulation.cluster_simulation import (
+from purgatory_spark.analysis.histogram import RELATIVE_ERROR, Histogram
+from purgatory_spark.cli import output, session
+from purgatory_spark.cli.main import main
+from purgatory_spark.outcomes.batch import batch_outcomes
+from purgatory_spark.outcomes.replay import ReplaySettings, replay
+from purgatory_spark.outcomes.trace_part import EventPart, RequestPart
+from purgatory_spark.output_folder import read_json
+from purgatory_spark.simulation.cluster_simulation import (
     SimulationPlan,
     run_simulation,
     simulate,
 )
-from request_purgatory.pipeline.simulation.extrapolation import (
+from purgatory_spark.simulation.extrapolation import (
     CHECKPOINT_FACTOR,
     DAY_S,
     STREAM_ROWS_PER_CORE,
@@ -41,36 +43,34 @@ from request_purgatory.pipeline.simulation.extrapolation import (
     TargetLoad,
     extrapolate,
 )
-from request_purgatory.pipeline.simulation.host_simulation import (
+from purgatory_spark.simulation.host_simulation import (
     QUANTILES,
     SimulatedHost,
     simulate_host,
     trace_parts,
 )
-from request_purgatory.pipeline.simulation.sizes import (
+from purgatory_spark.simulation.sizes import (
     Sizes,
     measure_sizes,
     require_simulated_host_fits,
 )
-from request_purgatory.pipeline.simulation.stream_sizes import StoredBytes, StreamSizes
-from request_purgatory.pipeline.simulation.tables import HOSTS
-from request_purgatory.pipeline.traces import workload_blocks as blocks_module
-from request_purgatory.pipeline.traces.schema import OUTCOMES
-from request_purgatory.pipeline.traces.workload import (
+from purgatory_spark.simulation.stream_sizes import StoredBytes, StreamSizes
+from purgatory_spark.simulation.tables import HOSTS
+from purgatory_spark.traces import workload_blocks as blocks_module
+from purgatory_spark.traces.schema import OUTCOMES
+from purgatory_spark.traces.workload import (
     LOW_TIMEOUT,
     START,
     Workload,
     cluster_workload,
 )
-from request_purgatory.pipeline.traces.workload_blocks import (
+from purgatory_spark.traces.workload_blocks import (
     HOST_BLOCK,
     host_blocks,
     workload_trace,
 )
-from tests.model.naive_trace import TraceEvent, TraceRequest, outcome
-from tests.spark.foreign_sessions import foreign_session
-from tests.spark.trace_strategies import EVENTS, requests
-from tests.support.profiles import examples
+from request_purgatory import InvalidArgumentError
+from request_purgatory.command_line.exit_codes import ExitCode
 
 START_US = int(START.timestamp()) * 1_000_000
 BIN_US = 200_000

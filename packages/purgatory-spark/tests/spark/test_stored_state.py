@@ -12,19 +12,19 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-
-from request_purgatory.cli.exit_codes import ExitCode
-from request_purgatory.pipeline.stream import StreamSettings, read_stream_state
-from request_purgatory.pipeline.stream.checkpoint import CheckpointError
-from request_purgatory.pipeline.stream.endpoints.address import AddressOptions, parse_endpoints
-from request_purgatory.pipeline.stream.progress import BatchProgress
-from request_purgatory.pipeline.stream.run import StreamPlan, run_stream
-from request_purgatory.pipeline.stream.state.layout import STATE_VERSION
-from request_purgatory.pipeline.stream.state.store import ShardStore
-from request_purgatory.pipeline.stream.stored_state import SHARD_STATE, describe_state
+from tests.spark.command import command_runner
 from tests.spark.stream_files import StreamTrace, expected_outcomes, stream_trace, write_trace
 from tests.spark.test_layouts import STORED, resumed
-from tests.support.command import command_runner
+
+from purgatory_spark.stream import StreamSettings, read_stream_state
+from purgatory_spark.stream.checkpoint import CheckpointError
+from purgatory_spark.stream.endpoints.address import AddressOptions, parse_endpoints
+from purgatory_spark.stream.progress import BatchProgress
+from purgatory_spark.stream.run import StreamPlan, run_stream
+from purgatory_spark.stream.state.layout import STATE_VERSION
+from purgatory_spark.stream.state.store import ShardStore
+from purgatory_spark.stream.stored_state import SHARD_STATE, describe_state
+from request_purgatory.command_line.exit_codes import ExitCode
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "stream_state.md"
 
@@ -99,7 +99,7 @@ def test_state_is_that_of_the_last_batch(
     def session() -> Iterator[SparkSession]:
         yield streaming
 
-    monkeypatch.setattr("request_purgatory.cli.session.open_session", session)
+    monkeypatch.setattr("purgatory_spark.cli.session.open_session", session)
     purgatory = command_runner(capsys)
     ran = purgatory("stream-state", tmp_path / "checkpoint", "--json")
     assert ran.code == ExitCode.OK

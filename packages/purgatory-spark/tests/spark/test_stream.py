@@ -17,26 +17,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
-
-from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.outcomes.batch import batch_outcomes
-from request_purgatory.pipeline.outcomes.results import outcomes_of
-from request_purgatory.pipeline.stream import StreamSettings, delayed_operations, run
-from request_purgatory.pipeline.stream.checkpoint import (
-    CLOCK_TICKS,
-    FOLDER_TICKS,
-    CheckpointError,
-    require_compatible_checkpoint,
-)
-from request_purgatory.pipeline.stream.endpoints import clock_ticks
-from request_purgatory.pipeline.stream.endpoints.address import AddressOptions, parse_endpoints
-from request_purgatory.pipeline.stream.processor import STATE_NAME
-from request_purgatory.pipeline.stream.progress import BatchProgress
-from request_purgatory.pipeline.stream.run import DrainError, StreamPlan, run_stream
-from request_purgatory.pipeline.stream.state.layout import STATE_VERSION
-from request_purgatory.pipeline.traces.schema import EVENTS, OUTCOMES, REQUESTS, SchemaError
-from tests.model.naive_trace import TraceEvent, TraceRequest
 from tests.spark.job import job, quick_spark
+from tests.spark.naive_trace import TraceEvent, TraceRequest
 from tests.spark.stream_files import (
     expected_outcomes,
     microseconds,
@@ -50,6 +32,24 @@ from tests.spark.trace_strategies import EVENTS as ANY_EVENT
 from tests.spark.trace_strategies import events_table, requests, requests_table
 from tests.support.live_page import LivePage, port_of
 from tests.support.profiles import IRRELEVANT, examples
+
+from purgatory_spark.outcomes.batch import batch_outcomes
+from purgatory_spark.outcomes.results import outcomes_of
+from purgatory_spark.stream import StreamSettings, delayed_operations, run
+from purgatory_spark.stream.checkpoint import (
+    CLOCK_TICKS,
+    FOLDER_TICKS,
+    CheckpointError,
+    require_compatible_checkpoint,
+)
+from purgatory_spark.stream.endpoints import clock_ticks
+from purgatory_spark.stream.endpoints.address import AddressOptions, parse_endpoints
+from purgatory_spark.stream.processor import STATE_NAME
+from purgatory_spark.stream.progress import BatchProgress
+from purgatory_spark.stream.run import DrainError, StreamPlan, run_stream
+from purgatory_spark.stream.state.layout import STATE_VERSION
+from purgatory_spark.traces.schema import EVENTS, OUTCOMES, REQUESTS, SchemaError
+from request_purgatory.errors import InvalidArgumentError
 
 TIME_LIMIT = 120.0
 HOUR = timedelta(hours=1)

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from purgatory_spark.stream.metrics import StreamMetrics, open_metrics_file
+from purgatory_spark.stream.progress import BatchProgress
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.metrics.metrics_server import (
     metrics_url,
     parse_listen_address,
     serve_metrics,
 )
-from request_purgatory.pipeline.stream.metrics import StreamMetrics, open_metrics_file
-from request_purgatory.pipeline.stream.progress import BatchProgress
 
 FULL = BatchProgress(0, 100, 2.0, "2024-01-01T00:00:10.500Z", 60, 5, 2, 35, 1_000_000)
 QUIET = BatchProgress(1, 0, 0.5, "2024-01-01T00:00:12.000Z", 0, 7, 0, 28, 2_000_000)

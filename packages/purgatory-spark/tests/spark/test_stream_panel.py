@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from request_purgatory.dashboard import serve_dashboard
-from request_purgatory.pipeline.stream import stream_panel
-from request_purgatory.pipeline.stream.progress import BatchProgress
-from request_purgatory.pipeline.stream.stream_panel import StreamPanel
 from tests.support.live_page import LivePage, port_of, press, refreshed
+
+from purgatory_spark.stream import stream_panel
+from purgatory_spark.stream.progress import BatchProgress
+from purgatory_spark.stream.stream_panel import StreamPanel
+from request_purgatory.dashboard import serve_dashboard
 
 NAMES = {"requests": "in/requests", "events": "in/events", "out": "out"}
 

@@ -6,12 +6,12 @@ import random
 
 import pytest
 from pyspark.sql import SparkSession
-
-from request_purgatory.pipeline.analysis.aggregates import timeline
-from request_purgatory.pipeline.analysis.outcome_counts import count_outcomes
-from request_purgatory.pipeline.analysis.time_bins import TimeBins
-from request_purgatory.pipeline.traces.importers.row_checks import MAX_TIME_US, MIN_TIME_US
 from tests.spark.trace_folders import rows_of
+
+from purgatory_spark.analysis.aggregates import timeline
+from purgatory_spark.analysis.outcome_counts import count_outcomes
+from purgatory_spark.analysis.time_bins import TimeBins
+from purgatory_spark.traces.importers.row_checks import MAX_TIME_US, MIN_TIME_US
 
 
 @pytest.mark.parametrize(

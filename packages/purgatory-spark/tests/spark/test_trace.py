@@ -13,20 +13,20 @@ import pytest
 from markupsafe import Markup
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-
-from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline import Mark, Trace
-from request_purgatory.pipeline.notebook.html import html_table
-from request_purgatory.pipeline.notebook.replay_result import Replay
-from request_purgatory.pipeline.output_folder import OutputExistsError, output_folder
-from request_purgatory.pipeline.spark.host_sizes import BATCH, REPLAY, HostTooLargeError
-from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
-from request_purgatory.pipeline.traces.importers.mapping import TableMapping
-from request_purgatory.pipeline.traces.schema import REJECTS
-from request_purgatory.pipeline.traces.trace_reader import ImportSettings
-from request_purgatory.pipeline.traces.workload import Workload
-from request_purgatory.pipeline.traces.workload_blocks import workload_trace
 from tests.spark.trace_folders import cached_tables, rows_of
+
+from purgatory_spark import Mark, Trace
+from purgatory_spark.notebook.html import html_table
+from purgatory_spark.notebook.replay_result import Replay
+from purgatory_spark.output_folder import OutputExistsError, output_folder
+from purgatory_spark.spark.host_sizes import BATCH, REPLAY, HostTooLargeError
+from purgatory_spark.traces.importers.imported_trace import TraceFormatError
+from purgatory_spark.traces.importers.mapping import TableMapping
+from purgatory_spark.traces.schema import REJECTS
+from purgatory_spark.traces.trace_reader import ImportSettings
+from purgatory_spark.traces.workload import Workload
+from purgatory_spark.traces.workload_blocks import workload_trace
+from request_purgatory.errors import InvalidArgumentError
 
 #: Three calls that end in time, one that ends too late, one that never ends, one unusable row.
 CALLS = [
@@ -320,10 +320,10 @@ def test_texts_in_tables_are_escaped() -> None:
 
 def test_package_has_no_other_name() -> None:
     """The entry is imported when it is first used, and typing errors are errors."""
-    import request_purgatory.pipeline
+    import purgatory_spark
 
     with pytest.raises(AttributeError, match="has no attribute 'Tracer'"):
-        _ = request_purgatory.pipeline.Tracer
+        _ = purgatory_spark.Tracer
 
 
 def test_marks_need_a_zone() -> None:

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from purgatory_spark.analysis.what_if import peak_pending, suggest_timeouts, what_if
+from purgatory_spark.outcomes.batch import satisfactions
+from purgatory_spark.outcomes.replay import replay
+from purgatory_spark.traces.workload import Workload
+from purgatory_spark.traces.workload_blocks import workload_trace
 from request_purgatory import InvalidArgumentError
-from request_purgatory.pipeline.analysis.what_if import peak_pending, suggest_timeouts, what_if
-from request_purgatory.pipeline.outcomes.batch import satisfactions
-from request_purgatory.pipeline.outcomes.replay import replay
-from request_purgatory.pipeline.traces.workload import Workload
-from request_purgatory.pipeline.traces.workload_blocks import workload_trace
 
 SMALL = Workload(requests=3000, hosts=2, rate=5000.0)
 

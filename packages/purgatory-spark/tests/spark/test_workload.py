@@ -9,16 +9,16 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory import InvalidArgumentError
-from request_purgatory.pipeline.outcomes.batch import satisfactions
-from request_purgatory.pipeline.traces.schema import EVENTS, REQUESTS, require
-from request_purgatory.pipeline.traces.workload import (
+from purgatory_spark.outcomes.batch import satisfactions
+from purgatory_spark.traces.schema import EVENTS, REQUESTS, require
+from purgatory_spark.traces.workload import (
     CASES,
     HIGH_TIMEOUT,
     LOW_TIMEOUT,
     Workload,
 )
-from request_purgatory.pipeline.traces.workload_blocks import BLOCK, workload_trace
+from purgatory_spark.traces.workload_blocks import BLOCK, workload_trace
+from request_purgatory import InvalidArgumentError
 
 
 def test_rows_do_not_depend_on_the_partitioning(spark: SparkSession) -> None:

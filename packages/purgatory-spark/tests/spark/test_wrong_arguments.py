@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.misuse.hostile_values import HOSTILE, HostileError
 
-from request_purgatory import InvalidArgumentError
-from request_purgatory.pipeline import (
+from purgatory_spark import (
     HostTooLargeError,
     SchemaError,
     Trace,
@@ -18,8 +18,8 @@ from request_purgatory.pipeline import (
     Workload,
     workload_trace,
 )
-from request_purgatory.pipeline.output_folder import OutputExistsError
-from tests.misuse.hostile_values import HOSTILE, HostileError
+from purgatory_spark.output_folder import OutputExistsError
+from request_purgatory import InvalidArgumentError
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-
-from request_purgatory.pipeline.traces.marks import Mark
-from request_purgatory.pipeline.traces.trace_folder import TraceFolder, import_trace
-from request_purgatory.pipeline.traces.trace_reader import ImportSettings, read_trace
-from tests.model.naive_trace import TraceEvent, TraceRequest
+from tests.spark.naive_trace import TraceEvent, TraceRequest
 from tests.spark.trace_strategies import events_table, requests_table
+
+from purgatory_spark.traces.marks import Mark
+from purgatory_spark.traces.trace_folder import TraceFolder, import_trace
+from purgatory_spark.traces.trace_reader import ImportSettings, read_trace
 
 Row = dict[str, Any]
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 from hypothesis import strategies as st
-
-from tests.model.naive_trace import TraceEvent, TraceRequest
+from tests.spark.naive_trace import TraceEvent, TraceRequest
 
 # With few values, mostly close together, equal times are common, and so are events at deadlines
 # and arrivals, or a microsecond away.

@@ -9,8 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import request_purgatory
 from tests.misuse.outcomes import TIME_LIMIT, Outcome
+
+import request_purgatory
 
 ROOT = Path(__file__).parents[2]
 COMPILED, INTERPRETED = "compiled", "interpreted"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tests.support.requests import Request
+
 from request_purgatory import (
     Clock,
     DelayedOperation,
@@ -13,7 +15,6 @@ from request_purgatory import (
     SystemTimer,
     TimerTask,
 )
-from tests.support.requests import Request
 
 
 class HostileError(Exception):

@@ -14,6 +14,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tests.misuse.calls import SET, Call, make, needs_loop
+from tests.misuse.hostile_values import HostileError
+from tests.misuse.subjects import PARTS, LoopWorld, Task, World
+
 from request_purgatory import (
     DelayedOperation,
     DelayedOperationPurgatory,
@@ -22,9 +26,6 @@ from request_purgatory import (
     TimerTask,
 )
 from request_purgatory.aio import TimingWheelEventLoop
-from tests.misuse.calls import SET, Call, make, needs_loop
-from tests.misuse.hostile_values import HostileError
-from tests.misuse.subjects import PARTS, LoopWorld, Task, World
 
 #: Seconds that a call may take.
 TIME_LIMIT = 10.0

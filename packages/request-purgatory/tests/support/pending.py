@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from request_purgatory import DelayedOperationPurgatory
 from tests.support.requests import Request
+
+from request_purgatory import DelayedOperationPurgatory
 
 
 def watch(purgatory: DelayedOperationPurgatory, *keys: object, delay_ms: int = 1000) -> Request:

@@ -12,8 +12,6 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, settings
 
-import request_purgatory
-
 #: The factor by which `explore` has more examples.
 EXPLORE_TIMES = 20
 
@@ -66,12 +64,16 @@ def examples(count: int, *, times: int = EXPLORE_TIMES, **options: Any) -> setti
 
 
 def load_all_constants() -> None:
-    """Import all modules of the package and the benchmarks.
+    """Import all modules of the packages and the benchmarks.
 
     Hypothesis draws constants from the source of imported modules. With all of them imported, a
     test's examples depend on the seed alone, and not on the other tests that run.
     """
-    for package in (request_purgatory, importlib.import_module("benchmarks")):
+    for name in ("request_purgatory", "purgatory_broker", "purgatory_spark", "benchmarks"):
+        try:
+            package = importlib.import_module(name)
+        except ModuleNotFoundError:  # A package that is not installed.
+            continue
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             with contextlib.suppress(ImportError):  # An extra that is not installed.
                 importlib.import_module(module.name)

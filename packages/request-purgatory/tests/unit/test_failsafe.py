@@ -7,10 +7,10 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-
-from request_purgatory._native.failsafe import ErrorLog, log_contained
 from tests.support.hostile_errors import HOSTILE_ERRORS
 from tests.support.requests import Fault
+
+from request_purgatory._native.failsafe import ErrorLog, log_contained
 
 logger = logging.getLogger("tests.contained")
 

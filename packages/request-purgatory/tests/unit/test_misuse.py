@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
 import pytest
+from tests.conftest import MakePurgatory
+from tests.support.requests import Request, fail
 
 from request_purgatory import (
     DelayedOperation,
@@ -19,8 +21,6 @@ from request_purgatory import (
     TimerHandle,
     TimerTask,
 )
-from tests.conftest import MakePurgatory
-from tests.support.requests import Request, fail
 
 
 @pytest.mark.parametrize("wrong", [None, 5, "task", object(), TimerTask])

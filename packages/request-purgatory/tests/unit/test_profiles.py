@@ -7,7 +7,6 @@ import shlex
 from pathlib import Path
 
 import pytest
-
 from tests.support import profiles
 from tests.support.profiles import examples, reproducing
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.support.whole_numbers import Index
 
 from request_purgatory import (
     Clock,
@@ -22,7 +23,6 @@ from request_purgatory import (
     aio,
 )
 from request_purgatory.testing import ManualPurgatory, run
-from tests.support.whole_numbers import Index
 
 
 class Unprintable:

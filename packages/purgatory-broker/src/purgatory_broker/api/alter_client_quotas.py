@@ -7,15 +7,15 @@ from typing import Any
 
 from kafka.protocol.admin import AlterClientQuotasRequest, AlterClientQuotasResponse
 
-from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.api.request_subjects import no_subjects
-from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.metadata.client_quotas import QuotaAlteration, quota_entity
-from request_purgatory.broker.metadata.controller import ControllerError
-from request_purgatory.broker.metadata.metadata_file import QuotaEntity
-from request_purgatory.broker.request_context import RequestContext
-from request_purgatory.broker.wire.error_code import ErrorCode
-from request_purgatory.broker.wire.limits import truncate_message
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.request_subjects import no_subjects
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.metadata.client_quotas import QuotaAlteration, quota_entity
+from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.metadata.metadata_file import QuotaEntity
+from purgatory_broker.request_context import RequestContext
+from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.wire.limits import truncate_message
 
 _Entry = AlterClientQuotasResponse.EntryData
 

@@ -6,17 +6,17 @@ from typing import Any
 
 from kafka.protocol.admin import AlterConfigsRequest, AlterConfigsResponse
 
-from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.api.config_changes import (
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.config_changes import (
     Request,
     alter_resources,
     refuse_all,
     subjects,
 )
-from request_purgatory.broker.api.config_changes import decode as decode_changes
-from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.request_context import RequestContext, Subject
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.api.config_changes import decode as decode_changes
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.request_context import RequestContext, Subject
+from purgatory_broker.wire.error_code import ErrorCode
 
 
 def decode(message: Any, context: RequestContext) -> Request:

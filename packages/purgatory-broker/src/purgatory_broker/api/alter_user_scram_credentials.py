@@ -10,21 +10,21 @@ from kafka.protocol.admin import (
     AlterUserScramCredentialsResponse,
 )
 
-from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.api.request_subjects import no_subjects
-from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.metadata.controller_error import ControllerError
-from request_purgatory.broker.metadata.scram import (
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.request_subjects import no_subjects
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.metadata.controller_error import ControllerError
+from purgatory_broker.metadata.scram import (
     MAX_ITERATIONS,
     MIN_ITERATIONS,
     ScramCredential,
     ScramMechanism,
     salted_credential,
 )
-from request_purgatory.broker.metadata.scram_credentials import ScramCredentials
-from request_purgatory.broker.request_context import RequestContext
-from request_purgatory.broker.wire.error_code import ErrorCode
-from request_purgatory.broker.wire.limits import truncate_message
+from purgatory_broker.metadata.scram_credentials import ScramCredentials
+from purgatory_broker.request_context import RequestContext
+from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.wire.limits import truncate_message
 
 _Result = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
 

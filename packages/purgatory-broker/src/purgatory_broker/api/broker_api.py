@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from request_purgatory.broker.groups import GroupCoordinator
-from request_purgatory.broker.metadata.controller import Controller
-from request_purgatory.broker.metadata.metadata_cache import MetadataCache
-from request_purgatory.broker.metadata.scram_credentials import ScramCredentials
-from request_purgatory.broker.replication.appends import Appends
-from request_purgatory.broker.replication.fetch_sessions import FetchSessions
-from request_purgatory.broker.replication.fetches import Fetches
-from request_purgatory.broker.replication.leader_elections import LeaderElections
-from request_purgatory.broker.replication.log_directory import LogDirectory
-from request_purgatory.broker.replication.record_deletions import RecordDeletions
-from request_purgatory.broker.replication.replica_manager import ReplicaManager
-from request_purgatory.broker.request_context import Client
-from request_purgatory.broker.settings import ClusterSettings
-from request_purgatory.broker.wire.apis import ApiTable
+from purgatory_broker.groups import GroupCoordinator
+from purgatory_broker.metadata.controller import Controller
+from purgatory_broker.metadata.metadata_cache import MetadataCache
+from purgatory_broker.metadata.scram_credentials import ScramCredentials
+from purgatory_broker.replication.appends import Appends
+from purgatory_broker.replication.fetch_sessions import FetchSessions
+from purgatory_broker.replication.fetches import Fetches
+from purgatory_broker.replication.leader_elections import LeaderElections
+from purgatory_broker.replication.log_directory import LogDirectory
+from purgatory_broker.replication.record_deletions import RecordDeletions
+from purgatory_broker.replication.replica_manager import ReplicaManager
+from purgatory_broker.request_context import Client
+from purgatory_broker.settings import ClusterSettings
+from purgatory_broker.wire.apis import ApiTable
 
 
 class BrokerApi(Protocol):

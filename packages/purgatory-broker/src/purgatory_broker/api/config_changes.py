@@ -7,18 +7,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.api.request_subjects import request_subjects
-from request_purgatory.broker.metadata.controller import ControllerError
-from request_purgatory.broker.metadata.topic_configs import (
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.request_subjects import request_subjects
+from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.metadata.topic_configs import (
     TOPIC_CONFIGS,
     ConfigType,
     ResourceType,
     topic_value,
 )
-from request_purgatory.broker.request_context import RequestSubjects
-from request_purgatory.broker.wire.error_code import ErrorCode
-from request_purgatory.broker.wire.limits import MAX_TEXT_BYTES, truncate_message
+from purgatory_broker.request_context import RequestSubjects
+from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.wire.limits import MAX_TEXT_BYTES, truncate_message
 
 #: The operations of IncrementalAlterConfigs.
 SET, DELETE, APPEND, SUBTRACT = _OPERATIONS = range(4)

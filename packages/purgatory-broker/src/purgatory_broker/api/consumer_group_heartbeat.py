@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.api.request_subjects import request_subjects
-from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
-from request_purgatory.broker.wire.consumer_group_heartbeat import (
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.request_subjects import request_subjects
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
+from purgatory_broker.wire.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.wire.error_code import ErrorCode
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from typing import Any
 
 from kafka.protocol.admin import CreateAclsRequest, CreateAclsResponse
 
-from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.api.request_subjects import no_subjects
-from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.request_context import RequestContext
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.request_subjects import no_subjects
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.request_context import RequestContext
+from purgatory_broker.wire.error_code import ErrorCode
 
 _Result = CreateAclsResponse.AclCreationResult
 

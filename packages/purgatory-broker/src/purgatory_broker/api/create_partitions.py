@@ -8,18 +8,18 @@ from typing import Any
 
 from kafka.protocol.admin import CreatePartitionsRequest, CreatePartitionsResponse
 
-from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.api.partition_limits import (
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.partition_limits import (
     MAX_PARTITIONS_PER_REQUEST,
     TOO_MANY,
     available_partitions,
 )
-from request_purgatory.broker.api.request_subjects import request_subjects
-from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.metadata.controller import ControllerError
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
-from request_purgatory.broker.wire.error_code import ErrorCode
-from request_purgatory.broker.wire.limits import truncate_message
+from purgatory_broker.api.request_subjects import request_subjects
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
+from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.wire.limits import truncate_message
 
 _Grown = CreatePartitionsResponse.CreatePartitionsTopicResult
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from kafka.protocol.admin import DeleteAclsRequest, DeleteAclsResponse
 
-from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.api.create_acls import NO_AUTHORIZER
-from request_purgatory.broker.api.request_subjects import no_subjects
-from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.request_context import RequestContext
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.create_acls import NO_AUTHORIZER
+from purgatory_broker.api.request_subjects import no_subjects
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.request_context import RequestContext
+from purgatory_broker.wire.error_code import ErrorCode
 
 _Result = DeleteAclsResponse.DeleteAclsFilterResult
 

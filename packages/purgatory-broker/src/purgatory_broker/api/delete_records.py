@@ -7,14 +7,14 @@ from typing import Any
 
 from kafka.protocol.admin import DeleteRecordsRequest, DeleteRecordsResponse
 
-from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.api.request_subjects import request_subjects
-from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.metadata.topic_configs import topic_value
-from request_purgatory.broker.metadata.topics import TopicPartition
-from request_purgatory.broker.replication.delayed_delete_records import DeletedPartition
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.request_subjects import request_subjects
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.metadata.topic_configs import topic_value
+from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.replication.delayed_delete_records import DeletedPartition
+from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
+from purgatory_broker.wire.error_code import ErrorCode
 
 _DeletedTopic = DeleteRecordsResponse.DeleteRecordsTopicResult
 _Deleted = _DeletedTopic.DeleteRecordsPartitionResult

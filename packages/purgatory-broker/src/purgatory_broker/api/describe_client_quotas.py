@@ -7,14 +7,14 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 
-from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.api.request_subjects import no_subjects
-from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.metadata.client_quotas import CLIENT_ID, IP, USER, QuotaFilter
-from request_purgatory.broker.metadata.controller import ControllerError
-from request_purgatory.broker.request_context import RequestContext
-from request_purgatory.broker.wire.error_code import ErrorCode
-from request_purgatory.broker.wire.limits import truncate_message
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.request_subjects import no_subjects
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.metadata.client_quotas import CLIENT_ID, IP, USER, QuotaFilter
+from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.request_context import RequestContext
+from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.wire.limits import truncate_message
 
 _Entry = DescribeClientQuotasResponse.EntryData
 

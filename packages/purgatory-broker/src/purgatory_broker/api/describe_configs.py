@@ -7,11 +7,11 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 
-from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.api.request_subjects import request_subjects
-from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.metadata.resource_configs import BROKER_CONFIGS, GROUP_CONFIGS
-from request_purgatory.broker.metadata.topic_configs import (
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.request_subjects import request_subjects
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.metadata.resource_configs import BROKER_CONFIGS, GROUP_CONFIGS
+from purgatory_broker.metadata.topic_configs import (
     TOPIC_CONFIGS,
     BrokerConfig,
     ConfigSource,
@@ -20,10 +20,10 @@ from request_purgatory.broker.metadata.topic_configs import (
     broker_configs,
     topic_value,
 )
-from request_purgatory.broker.metadata.topics import Topic, topic_name_error
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
-from request_purgatory.broker.wire.error_code import ErrorCode
-from request_purgatory.broker.wire.limits import truncate_message
+from purgatory_broker.metadata.topics import Topic, topic_name_error
+from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
+from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.wire.limits import truncate_message
 
 _Result = DescribeConfigsResponse.DescribeConfigsResult
 _Config = _Result.DescribeConfigsResourceResult

@@ -7,14 +7,14 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
 
-from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.api.request_subjects import request_subjects
-from request_purgatory.broker.api.requested_topic import RequestedTopic
-from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.metadata.topics import TopicPartition
-from request_purgatory.broker.replication.replica import Replica
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.request_subjects import request_subjects
+from purgatory_broker.api.requested_topic import RequestedTopic
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.replication.replica import Replica
+from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
+from purgatory_broker.wire.error_code import ErrorCode
 
 _Directory = DescribeLogDirsResponse.DescribeLogDirsResult
 _Topic = _Directory.DescribeLogDirsTopic

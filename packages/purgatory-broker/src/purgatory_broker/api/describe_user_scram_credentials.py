@@ -11,12 +11,12 @@ from kafka.protocol.admin import (
     DescribeUserScramCredentialsResponse,
 )
 
-from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.api.request_subjects import no_subjects
-from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.request_context import RequestContext
-from request_purgatory.broker.wire.error_code import ErrorCode
-from request_purgatory.broker.wire.limits import truncate_message
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.request_subjects import no_subjects
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.request_context import RequestContext
+from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.wire.limits import truncate_message
 
 _Result = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
 _Credential = _Result.CredentialInfo

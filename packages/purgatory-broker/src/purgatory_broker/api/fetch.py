@@ -9,37 +9,37 @@ from typing import Any, NamedTuple
 
 from kafka.protocol import consumer
 
-from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.api.request_subjects import request_subjects
-from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.metadata.topics import TopicPartition
-from request_purgatory.broker.replication.delayed_fetch import (
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.request_subjects import request_subjects
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.replication.delayed_fetch import (
     FetchedPartition,
     FetchParams,
     FetchTarget,
 )
-from request_purgatory.broker.replication.fetch_sessions import (
+from purgatory_broker.replication.fetch_sessions import (
     NO_SESSION,
     FetchSession,
     FetchSessionError,
     changed_partitions,
 )
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
-from request_purgatory.broker.wire.error_code import ErrorCode
-from request_purgatory.broker.wire.fetch_request import (
+from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
+from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.wire.fetch_request import (
     FetchRequest,
     FetchTopic,
     ForgottenTopic,
     read_fetch_request,
 )
-from request_purgatory.broker.wire.fetch_response import (
+from purgatory_broker.wire.fetch_response import (
     EpochEndOffset,
     FetchableTopicResponse,
     FetchResponse,
     PartitionData,
     write_fetch_response,
 )
-from request_purgatory.broker.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
+from purgatory_broker.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
 
 #: The first versions with fetch sessions (KIP-227), with fetches from followers (KIP-392), with
 #: topic ids instead of names (KIP-516), with the follower's id in `replica_state` (KIP-903), and

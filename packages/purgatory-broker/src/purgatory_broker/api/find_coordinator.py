@@ -8,13 +8,13 @@ from typing import Any
 
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
-from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.api.request_subjects import request_subjects
-from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.metadata.controller import ControllerError
-from request_purgatory.broker.metadata.topics import NO_LEADER, OFFSETS_TOPIC, TopicPartition
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.request_subjects import request_subjects
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.metadata.topics import NO_LEADER, OFFSETS_TOPIC, TopicPartition
+from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
+from purgatory_broker.wire.error_code import ErrorCode
 
 _Coordinator = FindCoordinatorResponse.Coordinator
 

@@ -6,15 +6,15 @@ from typing import Any
 
 from kafka.protocol.consumer import JoinGroupRequest, JoinGroupResponse
 
-from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.api.request_subjects import request_subjects
-from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.groups.requests import JoinRequest
-from request_purgatory.broker.groups.results import JoinResult
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
-from request_purgatory.broker.wire.error_code import ErrorCode
-from request_purgatory.broker.wire.errors import WireError
-from request_purgatory.broker.wire.limits import MAX_TEXT_BYTES
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.request_subjects import request_subjects
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.groups.requests import JoinRequest
+from purgatory_broker.groups.results import JoinResult
+from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
+from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.wire.errors import WireError
+from purgatory_broker.wire.limits import MAX_TEXT_BYTES
 
 #: The most protocols that a member may offer; consumers offer two or three. The coordinator keeps
 #: each as long as the member.

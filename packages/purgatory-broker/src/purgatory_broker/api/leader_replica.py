@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.metadata.topics import TopicPartition
-from request_purgatory.broker.replication.replica import Replica, ReplicaError
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.replication.replica import Replica, ReplicaError
+from purgatory_broker.wire.error_code import ErrorCode
 
 
 def leader_replica(broker: BrokerApi, key: TopicPartition, leader_epoch: int) -> Replica:

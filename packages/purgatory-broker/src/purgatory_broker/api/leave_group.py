@@ -7,12 +7,12 @@ from typing import Any
 
 from kafka.protocol.consumer import LeaveGroupRequest, LeaveGroupResponse
 
-from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.api.request_subjects import request_subjects
-from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.groups.requests import LeavingMember
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.request_subjects import request_subjects
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.groups.requests import LeavingMember
+from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
+from purgatory_broker.wire.error_code import ErrorCode
 
 _Member = LeaveGroupResponse.MemberResponse
 

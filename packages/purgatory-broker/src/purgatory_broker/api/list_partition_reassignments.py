@@ -10,13 +10,13 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsResponse,
 )
 
-from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.api.request_subjects import request_subjects
-from request_purgatory.broker.api.requested_topic import RequestedTopic
-from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.metadata.topics import Partition, TopicPartition
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.request_subjects import request_subjects
+from purgatory_broker.api.requested_topic import RequestedTopic
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.metadata.topics import Partition, TopicPartition
+from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
+from purgatory_broker.wire.error_code import ErrorCode
 
 _Topic = ListPartitionReassignmentsResponse.OngoingTopicReassignment
 _Partition = _Topic.OngoingPartitionReassignment

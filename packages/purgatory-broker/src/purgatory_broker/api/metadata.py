@@ -9,24 +9,24 @@ from uuid import UUID
 
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from request_purgatory.broker.api.authorized_operations import ON_THE_CLUSTER, ON_TOPICS
-from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.api.partition_limits import (
+from purgatory_broker.api.authorized_operations import ON_THE_CLUSTER, ON_TOPICS
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.partition_limits import (
     MAX_TOPICS_PER_METADATA,
     available_partitions,
 )
-from request_purgatory.broker.api.request_subjects import request_subjects
-from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.metadata.controller import ControllerError
-from request_purgatory.broker.metadata.topics import (
+from purgatory_broker.api.request_subjects import request_subjects
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.metadata.topics import (
     NO_LEADER,
     OFFSETS_TOPIC,
     Partition,
     Topic,
     topic_name_error,
 )
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
+from purgatory_broker.wire.error_code import ErrorCode
 
 _Broker = MetadataResponse.MetadataResponseBroker
 _Topic = MetadataResponse.MetadataResponseTopic

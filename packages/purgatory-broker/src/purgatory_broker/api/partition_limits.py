@@ -7,8 +7,8 @@ bytes that they send.
 
 from __future__ import annotations
 
-from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.setting_values import MAX_NEW_PARTITIONS
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.setting_values import MAX_NEW_PARTITIONS
 
 #: All partitions of a CreateTopics request, and those that CreatePartitions adds to a topic.
 MAX_PARTITIONS_PER_REQUEST = MAX_NEW_PARTITIONS

@@ -7,16 +7,16 @@ from uuid import UUID
 
 from kafka.protocol import producer
 
-from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.api.request_subjects import request_subjects
-from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.metadata.topics import TopicPartition
-from request_purgatory.broker.replication.delayed_produce import ProducedPartition
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
-from request_purgatory.broker.wire.error_code import ErrorCode
-from request_purgatory.broker.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
-from request_purgatory.broker.wire.produce_request import ProduceRequest, read_produce_request
-from request_purgatory.broker.wire.produce_response import (
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.request_subjects import request_subjects
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.replication.delayed_produce import ProducedPartition
+from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
+from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
+from purgatory_broker.wire.produce_request import ProduceRequest, read_produce_request
+from purgatory_broker.wire.produce_response import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
     ProduceResponse,

@@ -8,13 +8,13 @@ import pkgutil
 from collections.abc import Iterator
 from typing import Any
 
-import request_purgatory.broker.api as package
+import purgatory_broker.api as package
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.served_api import R, ServedApi
+from purgatory_broker.request_context import RequestContext
+from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.wire.errors import WireError
 from request_purgatory._native.failsafe import ErrorLog
-from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.api.served_api import R, ServedApi
-from request_purgatory.broker.request_context import RequestContext
-from request_purgatory.broker.wire.error_code import ErrorCode
-from request_purgatory.broker.wire.errors import WireError
 from request_purgatory.errors import InvalidArgumentError
 
 logger = logging.getLogger(__name__)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.metadata.topics import TopicPartition
-from request_purgatory.broker.request_context import RequestSubjects
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.request_context import RequestSubjects
 
 _NOTHING = RequestSubjects(frozenset(), frozenset(), frozenset())
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
-from request_purgatory.broker.wire.apis import Api
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
+from purgatory_broker.wire.apis import Api
+from purgatory_broker.wire.error_code import ErrorCode
 
 #: What a handler gets of a request: a dataclass, which it does not change.
 R = TypeVar("R")

@@ -7,13 +7,13 @@ from typing import Any
 
 from kafka.protocol.consumer import SyncGroupRequest, SyncGroupResponse
 
-from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.api.request_subjects import request_subjects
-from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.groups.requests import SyncRequest
-from request_purgatory.broker.groups.results import SyncResult
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.request_subjects import request_subjects
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.groups.requests import SyncRequest
+from purgatory_broker.groups.results import SyncResult
+from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
+from purgatory_broker.wire.error_code import ErrorCode
 
 #: The first version that must name the protocol and its type.
 PROTOCOL_SINCE = 5

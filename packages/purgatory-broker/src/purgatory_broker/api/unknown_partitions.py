@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.metadata.topics import TopicPartition
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.wire.error_code import ErrorCode
 
 
 class RequestElement(Protocol):

@@ -1,4 +1,4 @@
-"""The commands `purgatory broker ...`: run a cluster, and control one that is running."""
+"""The commands `purgatory-broker ...`: run a cluster, and control one that is running."""
 
 from __future__ import annotations
 
@@ -15,26 +15,33 @@ from typing import Annotated, Any
 
 from cyclopts import App, Group, Parameter
 
-from request_purgatory.broker.cluster.admin_server import ControlClient, ControlServer
-from request_purgatory.broker.cluster.async_cluster import AsyncCluster
-from request_purgatory.broker.cluster.broker_panel import broker_panel
-from request_purgatory.broker.cluster.cluster_client import ClusterClient
-from request_purgatory.broker.cluster.collector import collecting_less
-from request_purgatory.broker.cluster.commands import COMMANDS
-from request_purgatory.broker.cluster.json_values import to_json
-from request_purgatory.broker.metadata.controller import ControllerError
-from request_purgatory.broker.replication.recorder import Recorder, RecorderError
-from request_purgatory.broker.settings import ClusterSettings
-from request_purgatory.cli.broker_printing import PRINTERS, print_metrics
-from request_purgatory.cli.command import NO_NEGATIVES, command
-from request_purgatory.cli.converters import LocalPath, whole_number
-from request_purgatory.cli.exit_codes import ExitCode
-from request_purgatory.cli.output import Output, OutputOptions
-from request_purgatory.cli.settings_options import FieldsOf, option_type
-from request_purgatory.cli.stop_signals import StopRequest
+from purgatory_broker.cli.printing import PRINTERS, print_metrics
+from purgatory_broker.cluster.admin_server import ControlClient, ControlServer
+from purgatory_broker.cluster.async_cluster import AsyncCluster
+from purgatory_broker.cluster.broker_panel import broker_panel
+from purgatory_broker.cluster.cluster_client import ClusterClient
+from purgatory_broker.cluster.collector import collecting_less
+from purgatory_broker.cluster.commands import COMMANDS
+from purgatory_broker.cluster.json_values import to_json
+from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.replication.recorder import Recorder, RecorderError
+from purgatory_broker.settings import ClusterSettings
+from request_purgatory.command_line.command import NO_NEGATIVES, command
+from request_purgatory.command_line.converters import LocalPath, whole_number
+from request_purgatory.command_line.exit_codes import ExitCode
+from request_purgatory.command_line.output import Output, OutputOptions
+from request_purgatory.command_line.settings_options import FieldsOf, option_type
+from request_purgatory.command_line.stop_signals import StopRequest
+from request_purgatory.command_line.version import version_text
 from request_purgatory.dashboard import serve_dashboard
 from request_purgatory.errors import InvalidArgumentError, PurgatoryError
 
+_PROGRAM = Group("Program", sort_key=9)
+_EPILOGUE = (
+    "`purgatory-broker COMMAND --help` describes a command.\n\n"
+    "Exit codes: 0 done, 1 failed, 2 bad input, 4 something to install is missing, "
+    "130 and 143 stopped by SIGINT and SIGTERM."
+)
 #: Kafka's port, and the one below it for the control commands.
 PORT = 9092
 CONTROL_PORT = 9091
@@ -58,15 +65,22 @@ def describe_failure(error: Exception) -> tuple[ExitCode, str]:
 
 
 def make_app() -> App:
-    """Return the command `broker` with its subcommands."""
-    app = App(name="broker", help_epilogue="", default_parameter=NO_NEGATIVES)
+    """Return the command line of `purgatory-broker`."""
+    app = App(
+        name="purgatory-broker",
+        help="Run a light Kafka cluster on loopback, and control it.",
+        help_epilogue=_EPILOGUE,
+        version=version_text("purgatory-broker"),
+        group_commands=_PROGRAM,
+        default_parameter=NO_NEGATIVES,
+    )
     app.command(
         App(
             name="serve",
             default_command=serve,
             group=Group("Cluster", sort_key=1),
             help="Run a light Kafka cluster for tests and development.",
-            help_epilogue="Example: `purgatory broker serve --nodes 3 --min-insync-replicas 2 "
+            help_epilogue="Example: `purgatory-broker serve --nodes 3 --min-insync-replicas 2 "
             "--topic orders:4`",
         )
     )
@@ -81,6 +95,9 @@ def make_app() -> App:
                 help_epilogue="",
             )
         )
+    app.register_install_completion_command(
+        help="Install completion for the current shell.", group=_PROGRAM, help_epilogue=""
+    )
     return app
 
 
@@ -157,7 +174,7 @@ def serve(
             replicas; may be repeated.
         port: The port of node 0, 9092 without `--listeners`; node n has the port + n. 0 takes free
             ports.
-        control_port: The port for the other commands of `purgatory broker`; 0 is a free one.
+        control_port: The port for the other commands of `purgatory-broker`; 0 is a free one.
         record: Record requests that wait as a trace in this folder, for `purgatory import`.
         metrics_listen: Serve /metrics for Prometheus at this address; the host is 127.0.0.1 unless
             given, port 0 is a free port.
@@ -407,6 +424,3 @@ def _help(docstring: str) -> str:
     names = "|".join(control_commands())
     text = re.sub(rf"`({names})`", lambda match: match.group().replace("_", "-"), docstring)
     return re.sub(r"^Return ", "Print ", text)
-
-
-app = make_app()

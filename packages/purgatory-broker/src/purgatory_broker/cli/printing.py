@@ -1,4 +1,4 @@
-"""The results of `purgatory broker` commands, as tables for people."""
+"""The results of `purgatory-broker` commands, as tables for people."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from request_purgatory.broker.cluster.client_request import ClientRequest
-from request_purgatory.broker.cluster.group_snapshot import GroupSnapshot
-from request_purgatory.broker.cluster.topic_records import TopicRecord
+from purgatory_broker.cluster.client_request import ClientRequest
+from purgatory_broker.cluster.group_snapshot import GroupSnapshot
+from purgatory_broker.cluster.topic_records import TopicRecord
 
 _COUNTS = (
     "Completions",

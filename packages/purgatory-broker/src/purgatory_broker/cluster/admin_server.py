@@ -23,17 +23,17 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from request_purgatory._native.failsafe import ErrorLog
-from request_purgatory.broker.cluster.commands import ClusterCommands
-from request_purgatory.broker.cluster.commands.arguments import QUOTED_CHARACTERS, quoted
-from request_purgatory.broker.cluster.errors import ClusterError, ClusterTimeoutError
-from request_purgatory.broker.cluster.run_command import (
+from purgatory_broker.cluster.commands import ClusterCommands
+from purgatory_broker.cluster.commands.arguments import QUOTED_CHARACTERS, quoted
+from purgatory_broker.cluster.errors import ClusterError, ClusterTimeoutError
+from purgatory_broker.cluster.run_command import (
     checked_arguments,
     command_timeout,
     run_command,
 )
-from request_purgatory.broker.cluster.slices import VALUES_PER_SLICE, slices
-from request_purgatory.broker.listeners import LOOPBACK
+from purgatory_broker.cluster.slices import VALUES_PER_SLICE, slices
+from purgatory_broker.listeners import LOOPBACK
+from request_purgatory._native.failsafe import ErrorLog
 from request_purgatory.errors import InvalidArgumentError, PurgatoryError
 
 logger = logging.getLogger(__name__)

@@ -8,21 +8,21 @@ from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 
-from request_purgatory.broker.cluster.commands import ClusterCommands
-from request_purgatory.broker.cluster.data_dir import DataDir
-from request_purgatory.broker.cluster.interception import Interceptions
-from request_purgatory.broker.cluster.network import CONTROLLER, Network
-from request_purgatory.broker.cluster.node import ClusterParts, Node
-from request_purgatory.broker.cluster.unseen_errors import raise_first
-from request_purgatory.broker.cluster.wall_time import WallTime
-from request_purgatory.broker.metadata.controller import Controller
-from request_purgatory.broker.metadata.offsets_topic import create_offsets_topic
-from request_purgatory.broker.metadata.topics import Partition, Topic
-from request_purgatory.broker.replication.log_directory import LogDirectory
-from request_purgatory.broker.replication.recorder import Recorder
-from request_purgatory.broker.server.faults import Faults
-from request_purgatory.broker.server.security import Security, warn_if_reachable
-from request_purgatory.broker.settings import ClusterSettings
+from purgatory_broker.cluster.commands import ClusterCommands
+from purgatory_broker.cluster.data_dir import DataDir
+from purgatory_broker.cluster.interception import Interceptions
+from purgatory_broker.cluster.network import CONTROLLER, Network
+from purgatory_broker.cluster.node import ClusterParts, Node
+from purgatory_broker.cluster.unseen_errors import raise_first
+from purgatory_broker.cluster.wall_time import WallTime
+from purgatory_broker.metadata.controller import Controller
+from purgatory_broker.metadata.offsets_topic import create_offsets_topic
+from purgatory_broker.metadata.topics import Partition, Topic
+from purgatory_broker.replication.log_directory import LogDirectory
+from purgatory_broker.replication.recorder import Recorder
+from purgatory_broker.server.faults import Faults
+from purgatory_broker.server.security import Security, warn_if_reachable
+from purgatory_broker.settings import ClusterSettings
 from request_purgatory.errors import InvalidArgumentError
 
 

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from request_purgatory.broker.api.registry import APIS
-from request_purgatory.broker.cluster.cluster_overview import cluster_overview
-from request_purgatory.broker.cluster.commands import ClusterCommands
-from request_purgatory.broker.cluster.run_command import run_command
-from request_purgatory.broker.server.faults import RESPONSE_FAULTS
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.api.registry import APIS
+from purgatory_broker.cluster.cluster_overview import cluster_overview
+from purgatory_broker.cluster.commands import ClusterCommands
+from purgatory_broker.cluster.run_command import run_command
+from purgatory_broker.server.faults import RESPONSE_FAULTS
+from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.dashboard.panel import Panel
 from request_purgatory.errors import InvalidArgumentError
 

@@ -11,19 +11,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Unpack
 
-from request_purgatory._native.failsafe import ErrorLog
-from request_purgatory.broker.cluster.async_cluster import AsyncCluster
-from request_purgatory.broker.cluster.cluster_client import ClusterClient
-from request_purgatory.broker.cluster.errors import ClusterError
-from request_purgatory.broker.cluster.interception import InterceptFunction, Interception
-from request_purgatory.broker.cluster.run_command import (
+from purgatory_broker.cluster.async_cluster import AsyncCluster
+from purgatory_broker.cluster.cluster_client import ClusterClient
+from purgatory_broker.cluster.errors import ClusterError
+from purgatory_broker.cluster.interception import InterceptFunction, Interception
+from purgatory_broker.cluster.run_command import (
     checked_arguments,
     command_timeout,
     run_command,
     run_command_at_once,
 )
-from request_purgatory.broker.replication.recorder import Recorder
-from request_purgatory.broker.settings import ClusterOptions, record_folder, settings_from
+from purgatory_broker.replication.recorder import Recorder
+from purgatory_broker.settings import ClusterOptions, record_folder, settings_from
+from request_purgatory._native.failsafe import ErrorLog
 
 logger = logging.getLogger(__name__)
 _errors = ErrorLog(logger)

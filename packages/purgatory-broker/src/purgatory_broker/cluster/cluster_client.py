@@ -9,11 +9,11 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, get_type_hints
 
-from request_purgatory.broker.cluster.commands import ClusterCommands
-from request_purgatory.broker.cluster.errors import ClusterError
-from request_purgatory.broker.cluster.interception import InterceptFunction, Interception
-from request_purgatory.broker.cluster.json_values import from_json
-from request_purgatory.broker.cluster.unseen_errors import raise_first
+from purgatory_broker.cluster.commands import ClusterCommands
+from purgatory_broker.cluster.errors import ClusterError
+from purgatory_broker.cluster.interception import InterceptFunction, Interception
+from purgatory_broker.cluster.json_values import from_json
+from purgatory_broker.cluster.unseen_errors import raise_first
 
 P = ParamSpec("P")
 R = TypeVar("R")

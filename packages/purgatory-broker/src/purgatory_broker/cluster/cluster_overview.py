@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from request_purgatory.broker.cluster.commands import ClusterCommands
-from request_purgatory.broker.cluster.group_snapshot import GroupSnapshot
-from request_purgatory.broker.cluster.node import Node
-from request_purgatory.broker.listeners import join_address
-from request_purgatory.broker.metadata.topics import TopicPartition
+from purgatory_broker.cluster.commands import ClusterCommands
+from purgatory_broker.cluster.group_snapshot import GroupSnapshot
+from purgatory_broker.cluster.node import Node
+from purgatory_broker.listeners import join_address
+from purgatory_broker.metadata.topics import TopicPartition
 
 #: The most partitions, groups and faults, and members of a group, that are listed.
 MAX_PARTITIONS = 200

@@ -14,10 +14,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Unpack
 
-from request_purgatory.broker.cluster.admin_server import ControlClient
-from request_purgatory.broker.cluster.cluster_client import ClusterClient
-from request_purgatory.broker.cluster.errors import ClusterError
-from request_purgatory.broker.settings import ClusterOptions, record_folder, settings_from
+from purgatory_broker.cluster.admin_server import ControlClient
+from purgatory_broker.cluster.cluster_client import ClusterClient
+from purgatory_broker.cluster.errors import ClusterError
+from purgatory_broker.settings import ClusterOptions, record_folder, settings_from
 
 #: Seconds for the start and for the stop.
 _TIMEOUT = 60.0
@@ -58,7 +58,7 @@ class ClusterProcess(ClusterClient):
         if self._process is not None:
             raise RuntimeError("a cluster can be started once only; create another one")
         given = {"settings": asdict(self.settings), "record": self._record}
-        command = [sys.executable, "-m", "request_purgatory.broker.cluster.process_main"]
+        command = [sys.executable, "-m", "purgatory_broker.cluster.process_main"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdin is not None
         try:

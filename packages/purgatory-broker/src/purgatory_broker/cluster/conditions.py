@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from request_purgatory.broker.api.registry import find_api
-from request_purgatory.broker.cluster.node import ClusterParts, Node
-from request_purgatory.broker.cluster.waits import (
+from purgatory_broker.api.registry import find_api
+from purgatory_broker.cluster.node import ClusterParts, Node
+from purgatory_broker.cluster.waits import (
     Condition,
     fault_key,
     group_key,
     request_key,
     topic_key,
 )
-from request_purgatory.broker.groups import Group, GroupState
-from request_purgatory.broker.metadata.controller import Controller
-from request_purgatory.broker.metadata.topics import OFFSETS_TOPIC, Partition, TopicPartition
-from request_purgatory.broker.replication.replica import Replica
-from request_purgatory.broker.server.faults import FaultDescription
+from purgatory_broker.groups import Group, GroupState
+from purgatory_broker.metadata.controller import Controller
+from purgatory_broker.metadata.topics import OFFSETS_TOPIC, Partition, TopicPartition
+from purgatory_broker.replication.replica import Replica
+from purgatory_broker.server.faults import FaultDescription
 from request_purgatory.errors import InvalidArgumentError
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from request_purgatory.broker.groups import Group, GroupCoordinator
-from request_purgatory.broker.groups.assignment import assigned_partitions
-from request_purgatory.broker.groups.group import CONSUMER_PROTOCOL_TYPE
-from request_purgatory.broker.groups.member import Member
+from purgatory_broker.groups import Group, GroupCoordinator
+from purgatory_broker.groups.assignment import assigned_partitions
+from purgatory_broker.groups.group import CONSUMER_PROTOCOL_TYPE
+from purgatory_broker.groups.member import Member
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TypeAlias
 
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.cluster.errors import ClusterError
+from purgatory_broker.cluster.intercepted_request import InterceptedRequest, Unanswered
+from purgatory_broker.cluster.unseen_errors import UnseenErrors, raise_first
+from purgatory_broker.request_context import RequestContext
+from purgatory_broker.server.faults import FaultDescription, Faults
+from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory._native.failsafe import ErrorLog
-from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.cluster.errors import ClusterError
-from request_purgatory.broker.cluster.intercepted_request import InterceptedRequest, Unanswered
-from request_purgatory.broker.cluster.unseen_errors import UnseenErrors, raise_first
-from request_purgatory.broker.request_context import RequestContext
-from request_purgatory.broker.server.faults import FaultDescription, Faults
-from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
 
 logger = logging.getLogger(__name__)

@@ -9,48 +9,48 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from request_purgatory.aio import Purgatory
-from request_purgatory.aio.loop_clock import clock_of
-from request_purgatory.broker.api.registry import APIS
-from request_purgatory.broker.cluster.interception import Interceptions
-from request_purgatory.broker.cluster.network import CONTROLLER, Network
-from request_purgatory.broker.cluster.node_partitions import NodePartitions
-from request_purgatory.broker.cluster.remote_leader import RemoteLeader
-from request_purgatory.broker.cluster.replicated_offsets import ReplicatedOffsets
-from request_purgatory.broker.cluster.request_handler import RequestHandler
-from request_purgatory.broker.cluster.waits import Waits
-from request_purgatory.broker.cluster.wall_time import WallTime
-from request_purgatory.broker.deferred_actions import ActionQueue
-from request_purgatory.broker.groups import GroupCoordinator, GroupPurgatories
-from request_purgatory.broker.listeners import Listener
-from request_purgatory.broker.metadata.client_quotas import ClientLimit, client_limit
-from request_purgatory.broker.metadata.controller import AlterPartitionRequest, Controller
-from request_purgatory.broker.metadata.metadata_cache import MetadataCache
-from request_purgatory.broker.metadata.offsets_topic import create_offsets_topic
-from request_purgatory.broker.metadata.scram_credentials import ScramCredentials
-from request_purgatory.broker.replication.appends import Appends
-from request_purgatory.broker.replication.fetch_sessions import FetchSessions
-from request_purgatory.broker.replication.fetcher_manager import FetcherManager
-from request_purgatory.broker.replication.fetches import Fetches
-from request_purgatory.broker.replication.leader_elections import LeaderElections
-from request_purgatory.broker.replication.log_directory import LogDirectory
-from request_purgatory.broker.replication.record_deletions import RecordDeletions
-from request_purgatory.broker.replication.recorder import Recorder
-from request_purgatory.broker.replication.replica import Replica
-from request_purgatory.broker.replication.replica_manager import (
+from purgatory_broker.api.registry import APIS
+from purgatory_broker.cluster.interception import Interceptions
+from purgatory_broker.cluster.network import CONTROLLER, Network
+from purgatory_broker.cluster.node_partitions import NodePartitions
+from purgatory_broker.cluster.remote_leader import RemoteLeader
+from purgatory_broker.cluster.replicated_offsets import ReplicatedOffsets
+from purgatory_broker.cluster.request_handler import RequestHandler
+from purgatory_broker.cluster.waits import Waits
+from purgatory_broker.cluster.wall_time import WallTime
+from purgatory_broker.deferred_actions import ActionQueue
+from purgatory_broker.groups import GroupCoordinator, GroupPurgatories
+from purgatory_broker.listeners import Listener
+from purgatory_broker.metadata.client_quotas import ClientLimit, client_limit
+from purgatory_broker.metadata.controller import AlterPartitionRequest, Controller
+from purgatory_broker.metadata.metadata_cache import MetadataCache
+from purgatory_broker.metadata.offsets_topic import create_offsets_topic
+from purgatory_broker.metadata.scram_credentials import ScramCredentials
+from purgatory_broker.replication.appends import Appends
+from purgatory_broker.replication.fetch_sessions import FetchSessions
+from purgatory_broker.replication.fetcher_manager import FetcherManager
+from purgatory_broker.replication.fetches import Fetches
+from purgatory_broker.replication.leader_elections import LeaderElections
+from purgatory_broker.replication.log_directory import LogDirectory
+from purgatory_broker.replication.record_deletions import RecordDeletions
+from purgatory_broker.replication.recorder import Recorder
+from purgatory_broker.replication.replica import Replica
+from purgatory_broker.replication.replica_manager import (
     ReplicaManager,
     ReplicaPurgatories,
 )
-from request_purgatory.broker.replication.replica_metrics import NodeMetrics
-from request_purgatory.broker.request_context import Client
-from request_purgatory.broker.server.connection_limit import ConnectionLimit
-from request_purgatory.broker.server.faults import Faults
-from request_purgatory.broker.server.quotas import ByteRateQuota
-from request_purgatory.broker.server.request_log import RequestLog
-from request_purgatory.broker.server.security import Security
-from request_purgatory.broker.server.server import Server
-from request_purgatory.broker.settings import ClusterSettings
-from request_purgatory.broker.wire.apis import ApiTable
+from purgatory_broker.replication.replica_metrics import NodeMetrics
+from purgatory_broker.request_context import Client
+from purgatory_broker.server.connection_limit import ConnectionLimit
+from purgatory_broker.server.faults import Faults
+from purgatory_broker.server.quotas import ByteRateQuota
+from purgatory_broker.server.request_log import RequestLog
+from purgatory_broker.server.security import Security
+from purgatory_broker.server.server import Server
+from purgatory_broker.settings import ClusterSettings
+from purgatory_broker.wire.apis import ApiTable
+from request_purgatory.aio import Purgatory
+from request_purgatory.aio.loop_clock import clock_of
 from request_purgatory.clock import Clock
 
 #: The node's purgatories by name; the names are Kafka's where Kafka has such a purgatory.

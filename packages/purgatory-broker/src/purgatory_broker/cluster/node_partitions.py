@@ -6,18 +6,18 @@ import logging
 import uuid
 from collections.abc import Iterable
 
-from request_purgatory.broker.cluster.replicated_offsets import stored_records
-from request_purgatory.broker.groups import GroupCoordinator
-from request_purgatory.broker.log import RecordError
-from request_purgatory.broker.metadata.metadata_cache import MetadataCache
-from request_purgatory.broker.metadata.topic_configs import topic_value
-from request_purgatory.broker.metadata.topics import NO_LEADER, OFFSETS_TOPIC, Partition, Topic
-from request_purgatory.broker.replication.fetcher_manager import FetcherManager
-from request_purgatory.broker.replication.leader_elections import LeaderElections
-from request_purgatory.broker.replication.log_directory import LogDirectory, log_settings
-from request_purgatory.broker.replication.replica import Replica
-from request_purgatory.broker.replication.replica_manager import ReplicaManager
-from request_purgatory.broker.settings import ClusterSettings
+from purgatory_broker.cluster.replicated_offsets import stored_records
+from purgatory_broker.groups import GroupCoordinator
+from purgatory_broker.log import RecordError
+from purgatory_broker.metadata.metadata_cache import MetadataCache
+from purgatory_broker.metadata.topic_configs import topic_value
+from purgatory_broker.metadata.topics import NO_LEADER, OFFSETS_TOPIC, Partition, Topic
+from purgatory_broker.replication.fetcher_manager import FetcherManager
+from purgatory_broker.replication.leader_elections import LeaderElections
+from purgatory_broker.replication.log_directory import LogDirectory, log_settings
+from purgatory_broker.replication.replica import Replica
+from purgatory_broker.replication.replica_manager import ReplicaManager
+from purgatory_broker.settings import ClusterSettings
 
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""The process of a `ClusterProcess`: `python -m request_purgatory.broker.cluster.process_main`.
+"""The process of a `ClusterProcess`: `python -m purgatory_broker.cluster.process_main`.
 
 The first line of standard input is a JSON object with the settings. The cluster runs until standard
 input ends, which it also does when the parent process dies.
@@ -13,11 +13,11 @@ import os
 import sys
 from pathlib import Path
 
-from request_purgatory.broker.cluster.admin_server import ControlServer
-from request_purgatory.broker.cluster.async_cluster import AsyncCluster
-from request_purgatory.broker.cluster.collector import collecting_less
-from request_purgatory.broker.replication.recorder import Recorder
-from request_purgatory.broker.settings import ClusterSettings, settings_from
+from purgatory_broker.cluster.admin_server import ControlServer
+from purgatory_broker.cluster.async_cluster import AsyncCluster
+from purgatory_broker.cluster.collector import collecting_less
+from purgatory_broker.replication.recorder import Recorder
+from purgatory_broker.settings import ClusterSettings, settings_from
 from request_purgatory.errors import PurgatoryError
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from request_purgatory.broker.cluster.network import Network
-from request_purgatory.broker.replication.delayed_fetch import (
+from purgatory_broker.cluster.network import Network
+from purgatory_broker.replication.delayed_fetch import (
     DelayedFetch,
     FetchedPartition,
     FetchParams,
     FetchTarget,
 )
-from request_purgatory.broker.replication.fetches import Fetches
-from request_purgatory.broker.replication.leader_endpoint import LogBounds
+from purgatory_broker.replication.fetches import Fetches
+from purgatory_broker.replication.leader_endpoint import LogBounds
 
 T = TypeVar("T")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from request_purgatory.broker.deferred_actions import ActionQueue
-from request_purgatory.broker.log import PartitionLog, build_batch
-from request_purgatory.broker.metadata.topics import OFFSETS_TOPIC, TopicPartition
-from request_purgatory.broker.replication.appends import Appends
-from request_purgatory.broker.replication.delayed_produce import ProducedPartition
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.deferred_actions import ActionQueue
+from purgatory_broker.log import PartitionLog, build_batch
+from purgatory_broker.metadata.topics import OFFSETS_TOPIC, TopicPartition
+from purgatory_broker.replication.appends import Appends
+from purgatory_broker.replication.delayed_produce import ProducedPartition
+from purgatory_broker.wire.error_code import ErrorCode
 
 _ACKS_ALL = -1
 

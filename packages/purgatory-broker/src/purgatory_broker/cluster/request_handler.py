@@ -6,16 +6,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.api.registry import APIS, decode, handle
-from request_purgatory.broker.api.served_api import R, ServedApi
-from request_purgatory.broker.cluster.intercepted_request import InterceptedRequest
-from request_purgatory.broker.cluster.interception import Interceptions
-from request_purgatory.broker.deferred_actions import ActionQueue
-from request_purgatory.broker.replication.recorder import Recorder
-from request_purgatory.broker.request_context import RequestContext
-from request_purgatory.broker.server.faults import Faults
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.registry import APIS, decode, handle
+from purgatory_broker.api.served_api import R, ServedApi
+from purgatory_broker.cluster.intercepted_request import InterceptedRequest
+from purgatory_broker.cluster.interception import Interceptions
+from purgatory_broker.deferred_actions import ActionQueue
+from purgatory_broker.replication.recorder import Recorder
+from purgatory_broker.request_context import RequestContext
+from purgatory_broker.server.faults import Faults
+from purgatory_broker.wire.error_code import ErrorCode
 
 
 class RequestHandler:

@@ -6,13 +6,13 @@ import inspect
 from collections.abc import Awaitable
 from typing import Any
 
-from request_purgatory.broker.cluster.commands import COMMANDS, ClusterCommands
-from request_purgatory.broker.cluster.commands.arguments import checked_types, quoted
-from request_purgatory.broker.cluster.errors import ClusterError
-from request_purgatory.broker.cluster.json_values import to_json
-from request_purgatory.broker.cluster.slices import VALUES_PER_SLICE, slices
-from request_purgatory.broker.log import RecordError
-from request_purgatory.broker.metadata.controller import ControllerError
+from purgatory_broker.cluster.commands import COMMANDS, ClusterCommands
+from purgatory_broker.cluster.commands.arguments import checked_types, quoted
+from purgatory_broker.cluster.errors import ClusterError
+from purgatory_broker.cluster.json_values import to_json
+from purgatory_broker.cluster.slices import VALUES_PER_SLICE, slices
+from purgatory_broker.log import RecordError
+from purgatory_broker.metadata.controller import ControllerError
 from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError
 
 #: The longest time that a client waits for a command's own timeout, about a year, in seconds.

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from request_purgatory.broker.cluster.slices import give_way
-from request_purgatory.broker.log import PartitionLog
-from request_purgatory.broker.log.record import read_records_with_headers
+from purgatory_broker.cluster.slices import give_way
+from purgatory_broker.log import PartitionLog
+from purgatory_broker.log.record import read_records_with_headers
 from request_purgatory.errors import InvalidArgumentError
 
 #: The most records, and the most bytes of their keys, values and headers, that are returned unless

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
+from purgatory_broker.cluster.errors import ClusterTimeoutError
+from purgatory_broker.metadata.topics import TopicPartition
 from request_purgatory.aio import Purgatory
-from request_purgatory.broker.cluster.errors import ClusterTimeoutError
-from request_purgatory.broker.metadata.topics import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,21 +6,21 @@ import logging
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
-from request_purgatory.broker.deferred_actions import ActionQueue
-from request_purgatory.broker.groups.errors import GroupError, coordinator_error
-from request_purgatory.broker.groups.group import Group, GroupState
-from request_purgatory.broker.groups.member import Member
-from request_purgatory.broker.groups.offset_manager import OffsetManager
-from request_purgatory.broker.groups.records import GroupKey, OffsetKey
-from request_purgatory.broker.groups.results import (
+from purgatory_broker.deferred_actions import ActionQueue
+from purgatory_broker.groups.errors import GroupError, coordinator_error
+from purgatory_broker.groups.group import Group, GroupState
+from purgatory_broker.groups.member import Member
+from purgatory_broker.groups.offset_manager import OffsetManager
+from purgatory_broker.groups.records import GroupKey, OffsetKey
+from purgatory_broker.groups.results import (
     DeleteGroupsReply,
     GroupDescription,
     GroupListing,
     ListedGroups,
     MemberDescription,
 )
-from request_purgatory.broker.groups.shards import Record, Shard, Shards
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.groups.shards import Record, Shard, Shards
+from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from request_purgatory.broker.groups.records import OffsetKey, OffsetValue
+from purgatory_broker.groups.records import OffsetKey, OffsetValue
 
 
 class CommittedOffsets:

@@ -6,22 +6,22 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 
-from request_purgatory.broker.deferred_actions import ActionQueue
-from request_purgatory.broker.groups.administration import AdministrationHandler
-from request_purgatory.broker.groups.errors import GroupError
-from request_purgatory.broker.groups.group import Group, GroupState
-from request_purgatory.broker.groups.join_group import JoinGroupHandler
-from request_purgatory.broker.groups.membership import MembershipHandler
-from request_purgatory.broker.groups.offset_manager import OffsetManager
-from request_purgatory.broker.groups.rebalancer import GroupPurgatories, Rebalancer
-from request_purgatory.broker.groups.requests import (
+from purgatory_broker.deferred_actions import ActionQueue
+from purgatory_broker.groups.administration import AdministrationHandler
+from purgatory_broker.groups.errors import GroupError
+from purgatory_broker.groups.group import Group, GroupState
+from purgatory_broker.groups.join_group import JoinGroupHandler
+from purgatory_broker.groups.membership import MembershipHandler
+from purgatory_broker.groups.offset_manager import OffsetManager
+from purgatory_broker.groups.rebalancer import GroupPurgatories, Rebalancer
+from purgatory_broker.groups.requests import (
     CommitRequest,
     Heartbeat,
     JoinRequest,
     LeavingMember,
     SyncRequest,
 )
-from request_purgatory.broker.groups.results import (
+from purgatory_broker.groups.results import (
     CommitReply,
     DeleteGroupsReply,
     DeleteOffsetsReply,
@@ -35,9 +35,9 @@ from request_purgatory.broker.groups.results import (
     SyncReply,
     SyncResult,
 )
-from request_purgatory.broker.groups.shards import OffsetsStore, Shard, Shards
-from request_purgatory.broker.settings import ClusterSettings
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.groups.shards import OffsetsStore, Shard, Shards
+from purgatory_broker.settings import ClusterSettings
+from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from request_purgatory.broker.groups.group import Group
+from purgatory_broker.groups.group import Group
 from request_purgatory.purgatory.operation import DelayedOperation
 
 

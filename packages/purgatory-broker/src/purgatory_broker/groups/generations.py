@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from request_purgatory.broker.groups.group import Group
-from request_purgatory.broker.groups.member import Member
-from request_purgatory.broker.groups.results import JoinedMember, JoinResult, SyncResult
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.groups.group import Group
+from purgatory_broker.groups.member import Member
+from purgatory_broker.groups.results import JoinedMember, JoinResult, SyncResult
+from purgatory_broker.wire.error_code import ErrorCode
 
 
 def generation_result(group: Group, member: Member, *, with_members: bool) -> JoinResult:

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import Enum
 
-from request_purgatory.broker.groups.errors import GroupError
-from request_purgatory.broker.groups.member import Member, Protocols
-from request_purgatory.broker.groups.records import GroupValue
-from request_purgatory.broker.groups.results import JoinReply
-from request_purgatory.broker.groups.subscription import subscribed_topics
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.groups.errors import GroupError
+from purgatory_broker.groups.member import Member, Protocols
+from purgatory_broker.groups.records import GroupValue
+from purgatory_broker.groups.results import JoinReply
+from purgatory_broker.groups.subscription import subscribed_topics
+from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.purgatory.operation import DelayedOperation
 
 #: The protocol type of consumer groups.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from purgatory_broker.deferred_actions import ActionQueue
+from purgatory_broker.groups.delayed import DelayedHeartbeat
+from purgatory_broker.groups.group import Group
 from request_purgatory.aio import Purgatory
-from request_purgatory.broker.deferred_actions import ActionQueue
-from request_purgatory.broker.groups.delayed import DelayedHeartbeat
-from request_purgatory.broker.groups.group import Group
 
 
 def _ignore(group: Group, member_id: str) -> None:

@@ -8,17 +8,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from request_purgatory.broker.deferred_actions import ActionQueue
-from request_purgatory.broker.groups.errors import GroupError, coordinator_error
-from request_purgatory.broker.groups.generations import generation_result
-from request_purgatory.broker.groups.group import Group, GroupState
-from request_purgatory.broker.groups.member import Member
-from request_purgatory.broker.groups.rebalancer import Rebalancer
-from request_purgatory.broker.groups.requests import JoinRequest
-from request_purgatory.broker.groups.results import JoinReply, JoinResult, SyncResult
-from request_purgatory.broker.groups.shards import Shard, Shards
-from request_purgatory.broker.settings import ClusterSettings
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.deferred_actions import ActionQueue
+from purgatory_broker.groups.errors import GroupError, coordinator_error
+from purgatory_broker.groups.generations import generation_result
+from purgatory_broker.groups.group import Group, GroupState
+from purgatory_broker.groups.member import Member
+from purgatory_broker.groups.rebalancer import Rebalancer
+from purgatory_broker.groups.requests import JoinRequest
+from purgatory_broker.groups.results import JoinReply, JoinResult, SyncResult
+from purgatory_broker.groups.shards import Shard, Shards
+from purgatory_broker.settings import ClusterSettings
+from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from request_purgatory.broker.deferred_actions import ActionQueue
-from request_purgatory.broker.groups.group import Group
-from request_purgatory.broker.groups.member import Member
-from request_purgatory.broker.groups.results import JoinReply, JoinResult, SyncReply, SyncResult
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.deferred_actions import ActionQueue
+from purgatory_broker.groups.group import Group
+from purgatory_broker.groups.member import Member
+from purgatory_broker.groups.results import JoinReply, JoinResult, SyncReply, SyncResult
+from purgatory_broker.wire.error_code import ErrorCode
 
 
 class MemberReplies:

@@ -6,15 +6,15 @@ import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from request_purgatory.broker.deferred_actions import ActionQueue
-from request_purgatory.broker.groups.errors import GroupError, coordinator_error
-from request_purgatory.broker.groups.generations import assignment_result
-from request_purgatory.broker.groups.group import Group, GroupState
-from request_purgatory.broker.groups.rebalancer import Rebalancer
-from request_purgatory.broker.groups.requests import Heartbeat, LeavingMember, SyncRequest
-from request_purgatory.broker.groups.results import SyncReply
-from request_purgatory.broker.groups.shards import Shards
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.deferred_actions import ActionQueue
+from purgatory_broker.groups.errors import GroupError, coordinator_error
+from purgatory_broker.groups.generations import assignment_result
+from purgatory_broker.groups.group import Group, GroupState
+from purgatory_broker.groups.rebalancer import Rebalancer
+from purgatory_broker.groups.requests import Heartbeat, LeavingMember, SyncRequest
+from purgatory_broker.groups.results import SyncReply
+from purgatory_broker.groups.shards import Shards
+from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 

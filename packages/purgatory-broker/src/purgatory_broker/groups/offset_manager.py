@@ -6,20 +6,20 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from request_purgatory.broker.deferred_actions import ActionQueue
-from request_purgatory.broker.groups.committed_offsets import CommittedOffsets
-from request_purgatory.broker.groups.errors import GroupError, coordinator_error
-from request_purgatory.broker.groups.group import CONSUMER_PROTOCOL_TYPE, Group, GroupState
-from request_purgatory.broker.groups.records import OffsetKey, OffsetValue
-from request_purgatory.broker.groups.requests import CommitRequest, OffsetToCommit
-from request_purgatory.broker.groups.results import (
+from purgatory_broker.deferred_actions import ActionQueue
+from purgatory_broker.groups.committed_offsets import CommittedOffsets
+from purgatory_broker.groups.errors import GroupError, coordinator_error
+from purgatory_broker.groups.group import CONSUMER_PROTOCOL_TYPE, Group, GroupState
+from purgatory_broker.groups.records import OffsetKey, OffsetValue
+from purgatory_broker.groups.requests import CommitRequest, OffsetToCommit
+from purgatory_broker.groups.results import (
     CommitReply,
     DeleteOffsetsReply,
     DeleteOffsetsResult,
     FetchedOffsets,
 )
-from request_purgatory.broker.groups.shards import Record, Shard, Shards
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.groups.shards import Record, Shard, Shards
+from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 

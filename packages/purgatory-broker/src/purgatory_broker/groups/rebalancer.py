@@ -7,22 +7,22 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from request_purgatory.aio import Purgatory
-from request_purgatory.broker.deferred_actions import ActionQueue
-from request_purgatory.broker.groups.delayed import (
+from purgatory_broker.deferred_actions import ActionQueue
+from purgatory_broker.groups.delayed import (
     DelayedJoin,
     DelayedSync,
     InitialDelayedJoin,
 )
-from request_purgatory.broker.groups.generations import assignment_result, generation_result
-from request_purgatory.broker.groups.group import Group, GroupState
-from request_purgatory.broker.groups.heartbeats import Heartbeats
-from request_purgatory.broker.groups.member import Member
-from request_purgatory.broker.groups.member_replies import MemberReplies
-from request_purgatory.broker.groups.records import GroupKey
-from request_purgatory.broker.groups.results import JoinResult, SyncResult
-from request_purgatory.broker.groups.shards import Shards
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.groups.generations import assignment_result, generation_result
+from purgatory_broker.groups.group import Group, GroupState
+from purgatory_broker.groups.heartbeats import Heartbeats
+from purgatory_broker.groups.member import Member
+from purgatory_broker.groups.member_replies import MemberReplies
+from purgatory_broker.groups.records import GroupKey
+from purgatory_broker.groups.results import JoinResult, SyncResult
+from purgatory_broker.groups.shards import Shards
+from purgatory_broker.wire.error_code import ErrorCode
+from request_purgatory.aio import Purgatory
 
 logger = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from request_purgatory.broker.groups.member import Protocols
-from request_purgatory.broker.request_context import Client
+from purgatory_broker.groups.member import Protocols
+from purgatory_broker.request_context import Client
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

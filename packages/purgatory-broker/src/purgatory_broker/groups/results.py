@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from request_purgatory.broker.groups.records import OffsetValue
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.groups.records import OffsetValue
+from purgatory_broker.wire.error_code import ErrorCode
 
 
 @dataclass(frozen=True, slots=True)

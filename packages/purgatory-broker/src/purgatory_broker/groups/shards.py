@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Protocol
 
-from request_purgatory._native.failsafe import ErrorLog
-from request_purgatory.broker.deferred_actions import ActionQueue
-from request_purgatory.broker.groups.committed_offsets import CommittedOffsets
-from request_purgatory.broker.groups.errors import GroupError
-from request_purgatory.broker.groups.group import Group
-from request_purgatory.broker.groups.records import (
+from purgatory_broker.deferred_actions import ActionQueue
+from purgatory_broker.groups.committed_offsets import CommittedOffsets
+from purgatory_broker.groups.errors import GroupError
+from purgatory_broker.groups.group import Group
+from purgatory_broker.groups.records import (
     GroupKey,
     Key,
     OffsetKey,
@@ -25,7 +24,8 @@ from request_purgatory.broker.groups.records import (
     encode_key,
     encode_value,
 )
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.wire.error_code import ErrorCode
+from request_purgatory._native.failsafe import ErrorLog
 
 logger = logging.getLogger(__name__)
 

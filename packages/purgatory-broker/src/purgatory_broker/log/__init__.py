@@ -1,17 +1,17 @@
 """The log of a partition: record batches in segments, in memory or in files."""
 
-from request_purgatory.broker.log.batch import (
+from purgatory_broker.log.batch import (
     BatchHeader,
     read_header,
     split_batches,
     verify_checksum,
     with_offset_and_epoch,
 )
-from request_purgatory.broker.log.errors import BatchFormatError, RecordError, StorageError
-from request_purgatory.broker.log.log import AppendInfo, PartitionLog
-from request_purgatory.broker.log.record import Record, build_batch, read_records
-from request_purgatory.broker.log.settings import LogSettings
-from request_purgatory.broker.log.store import OpenFiles
+from purgatory_broker.log.errors import BatchFormatError, RecordError, StorageError
+from purgatory_broker.log.log import AppendInfo, PartitionLog
+from purgatory_broker.log.record import Record, build_batch, read_records
+from purgatory_broker.log.settings import LogSettings
+from purgatory_broker.log.store import OpenFiles
 
 __all__ = [
     "AppendInfo",

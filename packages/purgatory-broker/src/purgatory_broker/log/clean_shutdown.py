@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from request_purgatory.broker.log.errors import StorageError
+from purgatory_broker.log.errors import StorageError
 
 _FILE_NAME = "clean-shutdown"
 _VERSION = "0"

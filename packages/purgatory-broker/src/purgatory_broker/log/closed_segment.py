@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from request_purgatory.broker.log.batch import (
+from purgatory_broker.log.batch import (
     HEADER_BYTES,
     UNSET,
     BatchHeader,
     read_header,
     verify_checksum,
 )
-from request_purgatory.broker.log.errors import RecordError, StorageError
-from request_purgatory.broker.log.leader_epochs import LeaderEpochs
-from request_purgatory.broker.log.producer_states import ProducerStates
-from request_purgatory.broker.log.segment import BatchEntry, Segment
+from purgatory_broker.log.errors import RecordError, StorageError
+from purgatory_broker.log.leader_epochs import LeaderEpochs
+from purgatory_broker.log.producer_states import ProducerStates
+from purgatory_broker.log.segment import BatchEntry, Segment
 
 logger = logging.getLogger(__name__)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from request_purgatory.broker.log.batch import (
+from purgatory_broker.log.batch import (
     BatchHeader,
     Buffer,
     split_batches,
     verify_checksum,
 )
-from request_purgatory.broker.log.errors import RecordError
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.log.errors import RecordError
+from purgatory_broker.wire.error_code import ErrorCode
 
 
 def validate_leader_batches(

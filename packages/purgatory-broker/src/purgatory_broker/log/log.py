@@ -7,29 +7,29 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from request_purgatory.broker.log.batch import (
+from purgatory_broker.log.batch import (
     UNSET,
     BatchHeader,
     Buffer,
     with_offset_and_epoch,
 )
-from request_purgatory.broker.log.errors import RecordError
-from request_purgatory.broker.log.follower_append import (
+from purgatory_broker.log.errors import RecordError
+from purgatory_broker.log.follower_append import (
     batches_that_fit,
     validate_leader_batches,
 )
-from request_purgatory.broker.log.leader_epochs import LeaderEpochs
-from request_purgatory.broker.log.log_folder import LogFolder
-from request_purgatory.broker.log.producer_states import ProducerStates
-from request_purgatory.broker.log.readable_log import ReadableLog
-from request_purgatory.broker.log.recovery import RecoveredLog, recover
-from request_purgatory.broker.log.retention import expired_segments
-from request_purgatory.broker.log.segment import BatchEntry, Segment
-from request_purgatory.broker.log.segments import Segments
-from request_purgatory.broker.log.settings import LogSettings
-from request_purgatory.broker.log.store import MemoryStore, OpenFiles
-from request_purgatory.broker.log.validation import validate_batch
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.log.leader_epochs import LeaderEpochs
+from purgatory_broker.log.log_folder import LogFolder
+from purgatory_broker.log.producer_states import ProducerStates
+from purgatory_broker.log.readable_log import ReadableLog
+from purgatory_broker.log.recovery import RecoveredLog, recover
+from purgatory_broker.log.retention import expired_segments
+from purgatory_broker.log.segment import BatchEntry, Segment
+from purgatory_broker.log.segments import Segments
+from purgatory_broker.log.settings import LogSettings
+from purgatory_broker.log.store import MemoryStore, OpenFiles
+from purgatory_broker.log.validation import validate_batch
+from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class PartitionLog(ReadableLog):
     records are replicated. It must be used by one event loop only. A method that raises RecordError
     leaves the log unchanged, except where its documentation says otherwise.
 
-    >>> from request_purgatory.broker.log import LogSettings, build_batch
+    >>> from purgatory_broker.log import LogSettings, build_batch
     >>> log = PartitionLog.in_memory("orders-0", LogSettings())
     >>> batch = build_batch([(b"key", b"value")], 1_000)
     >>> log.append_as_leader(batch, leader_epoch=1, now_ms=1_000).base_offset

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from request_purgatory.broker.log.checkpoint import OffsetCheckpoint, flush_folder
-from request_purgatory.broker.log.clean_shutdown import CleanShutdown, write_clean_shutdown
-from request_purgatory.broker.log.errors import StorageError
-from request_purgatory.broker.log.recovery import segment_name
-from request_purgatory.broker.log.segment import Segment
-from request_purgatory.broker.log.store import FileStore, OpenFiles
+from purgatory_broker.log.checkpoint import OffsetCheckpoint, flush_folder
+from purgatory_broker.log.clean_shutdown import CleanShutdown, write_clean_shutdown
+from purgatory_broker.log.errors import StorageError
+from purgatory_broker.log.recovery import segment_name
+from purgatory_broker.log.segment import Segment
+from purgatory_broker.log.store import FileStore, OpenFiles
 
 _START_OFFSET_FILE = "log-start-offset"
 

@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Collection, ItemsView
 from typing import NamedTuple
 
-from request_purgatory.broker.log.batch import UNSET, BatchHeader
-from request_purgatory.broker.log.errors import RecordError
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.log.batch import UNSET, BatchHeader
+from purgatory_broker.log.errors import RecordError
+from purgatory_broker.wire.error_code import ErrorCode
 
 #: The batches that are kept of each producer: the most that a producer may have in flight.
 BATCHES_KEPT = 5

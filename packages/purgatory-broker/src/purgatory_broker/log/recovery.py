@@ -9,18 +9,18 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from request_purgatory.broker.log.batch import BatchHeader, split_batches, verify_checksum
-from request_purgatory.broker.log.clean_shutdown import (
+from purgatory_broker.log.batch import BatchHeader, split_batches, verify_checksum
+from purgatory_broker.log.clean_shutdown import (
     CleanShutdown,
     delete_clean_shutdown,
     read_clean_shutdown,
 )
-from request_purgatory.broker.log.closed_segment import index_closed_segment
-from request_purgatory.broker.log.errors import RecordError, StorageError
-from request_purgatory.broker.log.leader_epochs import LeaderEpochs
-from request_purgatory.broker.log.producer_states import ProducerStates
-from request_purgatory.broker.log.segment import BatchEntry, Segment
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.log.closed_segment import index_closed_segment
+from purgatory_broker.log.errors import RecordError, StorageError
+from purgatory_broker.log.leader_epochs import LeaderEpochs
+from purgatory_broker.log.producer_states import ProducerStates
+from purgatory_broker.log.segment import BatchEntry, Segment
+from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from request_purgatory.broker.log.batch import UNSET
-from request_purgatory.broker.log.segment import Segment
-from request_purgatory.broker.log.settings import LogSettings
+from purgatory_broker.log.batch import UNSET
+from purgatory_broker.log.segment import Segment
+from purgatory_broker.log.settings import LogSettings
 
 
 def expired_segments(

@@ -7,8 +7,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from request_purgatory.broker.log.batch import HEADER_BYTES, UNSET, BatchHeader, read_header
-from request_purgatory.broker.log.store import Store
+from purgatory_broker.log.batch import HEADER_BYTES, UNSET, BatchHeader, read_header
+from purgatory_broker.log.store import Store
 
 
 class BatchEntry(NamedTuple):

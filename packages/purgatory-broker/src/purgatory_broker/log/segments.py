@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from operator import attrgetter
 
-from request_purgatory.broker.log.batch import UNSET, read_header
-from request_purgatory.broker.log.record import first_at_or_after
-from request_purgatory.broker.log.segment import Segment
+from purgatory_broker.log.batch import UNSET, read_header
+from purgatory_broker.log.record import first_at_or_after
+from purgatory_broker.log.segment import Segment
 
 _base_offset = attrgetter("base_offset")
 _max_timestamp = attrgetter("max_timestamp")

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-from request_purgatory.broker.log.errors import StorageError
+from purgatory_broker.log.errors import StorageError
 
 
 class Store(Protocol):

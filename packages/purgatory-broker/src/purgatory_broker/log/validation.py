@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
 
-from request_purgatory.broker.log.batch import (
+from purgatory_broker.log.batch import (
     CODEC_MASK,
     CONTROL,
     HEADER_BYTES,
@@ -25,15 +25,15 @@ from request_purgatory.broker.log.batch import (
     verify_checksum,
     with_max_timestamp,
 )
-from request_purgatory.broker.log.compression import CODEC_NAMES
-from request_purgatory.broker.log.errors import BatchFormatError, RecordError
-from request_purgatory.broker.log.record import (
+from purgatory_broker.log.compression import CODEC_NAMES
+from purgatory_broker.log.errors import BatchFormatError, RecordError
+from purgatory_broker.log.record import (
     RecordLayout,
     decompress_records,
     record_layouts,
 )
-from request_purgatory.broker.log.settings import LogSettings
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.log.settings import LogSettings
+from purgatory_broker.wire.error_code import ErrorCode
 
 #: The most records in a batch. Kafka has no such limit. Here validation takes two microseconds for
 #: each record, during which no other request is handled.

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from request_purgatory.broker.metadata.controller_error import ControllerError
-from request_purgatory.broker.metadata.metadata_file import QuotaEntity
-from request_purgatory.broker.metadata.metadata_store import MetadataStore
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.metadata.controller_error import ControllerError
+from purgatory_broker.metadata.metadata_file import QuotaEntity
+from purgatory_broker.metadata.metadata_store import MetadataStore
+from purgatory_broker.wire.error_code import ErrorCode
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 

@@ -9,23 +9,23 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping
 
-from request_purgatory.broker.metadata.client_quotas import (
+from purgatory_broker.metadata.client_quotas import (
     ClientQuotas,
     ClientQuotaValues,
 )
-from request_purgatory.broker.metadata.controller_error import ControllerError
-from request_purgatory.broker.metadata.metadata_store import MetadataStore
-from request_purgatory.broker.metadata.partition_leaders import (
+from purgatory_broker.metadata.controller_error import ControllerError
+from purgatory_broker.metadata.metadata_store import MetadataStore
+from purgatory_broker.metadata.partition_leaders import (
     AlterPartitionRequest,
     PartitionLeaders,
 )
-from request_purgatory.broker.metadata.reassignment import Reassignments
-from request_purgatory.broker.metadata.resource_configs import ResourceConfigs
-from request_purgatory.broker.metadata.scram_credentials import ScramCredentials
-from request_purgatory.broker.metadata.topic_changes import TopicChanges, warn_about_compaction
-from request_purgatory.broker.metadata.topic_configs import topic_config_error
-from request_purgatory.broker.metadata.topics import Partition, Topic, TopicPartition
-from request_purgatory.broker.settings import ClusterSettings
+from purgatory_broker.metadata.reassignment import Reassignments
+from purgatory_broker.metadata.resource_configs import ResourceConfigs
+from purgatory_broker.metadata.scram_credentials import ScramCredentials
+from purgatory_broker.metadata.topic_changes import TopicChanges, warn_about_compaction
+from purgatory_broker.metadata.topic_configs import topic_config_error
+from purgatory_broker.metadata.topics import Partition, Topic, TopicPartition
+from purgatory_broker.settings import ClusterSettings
 from request_purgatory.errors import InvalidArgumentError
 
 __all__ = ["AlterPartitionRequest", "Controller", "ControllerError"]

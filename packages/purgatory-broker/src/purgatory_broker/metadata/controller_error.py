@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.wire.error_code import ErrorCode
 
 
 class ControllerError(Exception):

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from request_purgatory.broker.metadata.client_quotas import ClientQuotaValues
-from request_purgatory.broker.metadata.controller import Controller
-from request_purgatory.broker.metadata.topics import NO_LEADER, Topic, TopicPartition
+from purgatory_broker.metadata.client_quotas import ClientQuotaValues
+from purgatory_broker.metadata.controller import Controller
+from purgatory_broker.metadata.topics import NO_LEADER, Topic, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from request_purgatory.broker.log.checkpoint import flush_folder
-from request_purgatory.broker.metadata.scram import ScramCredential, ScramMechanism
-from request_purgatory.broker.metadata.topic_configs import topic_config_error
-from request_purgatory.broker.metadata.topics import (
+from purgatory_broker.log.checkpoint import flush_folder
+from purgatory_broker.metadata.scram import ScramCredential, ScramMechanism
+from purgatory_broker.metadata.topic_configs import topic_config_error
+from purgatory_broker.metadata.topics import (
     NO_LEADER,
     Partition,
     Topic,

@@ -8,18 +8,18 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
-from request_purgatory.broker.metadata.controller_error import ControllerError
-from request_purgatory.broker.metadata.metadata_file import (
+from purgatory_broker.metadata.controller_error import ControllerError
+from purgatory_broker.metadata.metadata_file import (
     FILE_NAME,
     QuotaEntity,
     StoredMetadata,
     load_metadata,
     save_metadata,
 )
-from request_purgatory.broker.metadata.scram import ScramCredential, ScramMechanism
-from request_purgatory.broker.metadata.topics import NO_LEADER, Partition, Topic, TopicPartition
-from request_purgatory.broker.settings import ClusterSettings
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.metadata.scram import ScramCredential, ScramMechanism
+from purgatory_broker.metadata.topics import NO_LEADER, Partition, Topic, TopicPartition
+from purgatory_broker.settings import ClusterSettings
+from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
 
 logger = logging.getLogger(__name__)

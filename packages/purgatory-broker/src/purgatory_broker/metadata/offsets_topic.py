@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from request_purgatory.broker.metadata.controller import Controller
-from request_purgatory.broker.metadata.topics import OFFSETS_TOPIC
-from request_purgatory.broker.settings import ClusterSettings
+from purgatory_broker.metadata.controller import Controller
+from purgatory_broker.metadata.topics import OFFSETS_TOPIC
+from purgatory_broker.settings import ClusterSettings
 
 _CONFIGS = {
     "cleanup.policy": "compact",

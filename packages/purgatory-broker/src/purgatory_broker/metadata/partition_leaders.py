@@ -7,16 +7,16 @@ import uuid
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from request_purgatory.broker.metadata.controller_error import ControllerError
-from request_purgatory.broker.metadata.metadata_store import MetadataStore
-from request_purgatory.broker.metadata.topic_configs import topic_value
-from request_purgatory.broker.metadata.topics import (
+from purgatory_broker.metadata.controller_error import ControllerError
+from purgatory_broker.metadata.metadata_store import MetadataStore
+from purgatory_broker.metadata.topic_configs import topic_value
+from purgatory_broker.metadata.topics import (
     MAX_NAME_LENGTH,
     NO_LEADER,
     Partition,
     TopicPartition,
 )
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 

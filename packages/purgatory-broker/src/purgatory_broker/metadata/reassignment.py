@@ -14,12 +14,12 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from request_purgatory.broker.metadata.controller_error import ControllerError
-from request_purgatory.broker.metadata.metadata_store import MetadataStore
-from request_purgatory.broker.metadata.partition_leaders import PartitionLeaders
-from request_purgatory.broker.metadata.replica_placement import replica_list_error
-from request_purgatory.broker.metadata.topics import MAX_NAME_LENGTH, Partition, TopicPartition
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.metadata.controller_error import ControllerError
+from purgatory_broker.metadata.metadata_store import MetadataStore
+from purgatory_broker.metadata.partition_leaders import PartitionLeaders
+from purgatory_broker.metadata.replica_placement import replica_list_error
+from purgatory_broker.metadata.topics import MAX_NAME_LENGTH, Partition, TopicPartition
+from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 

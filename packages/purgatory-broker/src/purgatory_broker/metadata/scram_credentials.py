@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from request_purgatory.broker.metadata.metadata_store import MetadataStore
-from request_purgatory.broker.metadata.scram import (
+from purgatory_broker.metadata.metadata_store import MetadataStore
+from purgatory_broker.metadata.scram import (
     MIN_ITERATIONS,
     ScramCredential,
     ScramMechanism,

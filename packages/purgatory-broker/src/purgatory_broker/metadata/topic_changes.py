@@ -6,23 +6,23 @@ import logging
 import uuid
 from collections.abc import Mapping
 
-from request_purgatory.broker.metadata.controller_error import ControllerError
-from request_purgatory.broker.metadata.metadata_store import MetadataStore
-from request_purgatory.broker.metadata.partition_leaders import PartitionLeaders
-from request_purgatory.broker.metadata.replica_placement import (
+from purgatory_broker.metadata.controller_error import ControllerError
+from purgatory_broker.metadata.metadata_store import MetadataStore
+from purgatory_broker.metadata.partition_leaders import PartitionLeaders
+from purgatory_broker.metadata.replica_placement import (
     default_assignment,
     replica_list_error,
 )
-from request_purgatory.broker.metadata.topic_configs import topic_config_error
-from request_purgatory.broker.metadata.topics import (
+from purgatory_broker.metadata.topic_configs import topic_config_error
+from purgatory_broker.metadata.topics import (
     INTERNAL_TOPICS,
     NO_LEADER,
     Partition,
     Topic,
     topic_name_error,
 )
-from request_purgatory.broker.setting_values import MAX_NEW_PARTITIONS
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.setting_values import MAX_NEW_PARTITIONS
+from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 

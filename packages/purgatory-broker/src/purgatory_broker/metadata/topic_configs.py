@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from enum import IntEnum
 
-from request_purgatory.broker.setting_values import LONG_SETTINGS
-from request_purgatory.broker.settings import ClusterSettings
+from purgatory_broker.setting_values import LONG_SETTINGS
+from purgatory_broker.settings import ClusterSettings
 
 
 class ConfigType(IntEnum):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from request_purgatory.broker.log import BatchFormatError, RecordError
-from request_purgatory.broker.metadata.topics import TopicPartition
-from request_purgatory.broker.replication.delayed_produce import (
+from purgatory_broker.log import BatchFormatError, RecordError
+from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.replication.delayed_produce import (
     DelayedProduce,
     ProducedPartition,
 )
-from request_purgatory.broker.replication.replica import ReplicaError
-from request_purgatory.broker.replication.replica_manager import ReplicaManager
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.replication.replica import ReplicaError
+from purgatory_broker.replication.replica_manager import ReplicaManager
+from purgatory_broker.wire.error_code import ErrorCode
 
 #: Errors with which Kafka's Produce response has no log start offset.
 _WITHOUT_LOG_START = (

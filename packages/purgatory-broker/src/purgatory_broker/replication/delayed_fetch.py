@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from request_purgatory.broker.metadata.topics import TopicPartition
-from request_purgatory.broker.replication.replica import Replica
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.replication.replica import Replica
+from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.purgatory.operation import DelayedOperation
 
 if TYPE_CHECKING:
-    from request_purgatory.broker.replication.replica_metrics import FetchExpirations
+    from purgatory_broker.replication.replica_metrics import FetchExpirations
 
 
 class FetchTarget(NamedTuple):

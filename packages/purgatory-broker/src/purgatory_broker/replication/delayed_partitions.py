@@ -6,9 +6,9 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from request_purgatory.broker.metadata.topics import TopicPartition
-from request_purgatory.broker.replication.replica import Replica
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.replication.replica import Replica
+from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.purgatory.operation import DelayedOperation
 
 

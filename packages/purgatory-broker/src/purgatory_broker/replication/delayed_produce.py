@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from request_purgatory.broker.metadata.topics import TopicPartition
-from request_purgatory.broker.replication.delayed_partitions import DelayedPartitions
-from request_purgatory.broker.replication.replica import Replica
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.replication.delayed_partitions import DelayedPartitions
+from purgatory_broker.replication.replica import Replica
+from purgatory_broker.wire.error_code import ErrorCode
 
 
 @dataclass(slots=True)

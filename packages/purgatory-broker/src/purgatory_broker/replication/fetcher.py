@@ -8,24 +8,24 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol, TypeVar
 
-from request_purgatory._native.failsafe import ErrorLog
-from request_purgatory.broker.deferred_actions import ActionQueue
-from request_purgatory.broker.log import RecordError
-from request_purgatory.broker.metadata.topics import TopicPartition
-from request_purgatory.broker.replication.delayed_fetch import (
+from purgatory_broker.deferred_actions import ActionQueue
+from purgatory_broker.log import RecordError
+from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.replication.delayed_fetch import (
     FetchedPartition,
     FetchParams,
     FetchTarget,
 )
-from request_purgatory.broker.replication.follower_log import apply_fetched, move_into_bounds
-from request_purgatory.broker.replication.leader_endpoint import (
+from purgatory_broker.replication.follower_log import apply_fetched, move_into_bounds
+from purgatory_broker.replication.leader_endpoint import (
     LeaderEndPoint,
     LogBounds,
     PendingRequest,
 )
-from request_purgatory.broker.replication.replica import Replica
-from request_purgatory.broker.settings import ClusterSettings
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.replication.replica import Replica
+from purgatory_broker.settings import ClusterSettings
+from purgatory_broker.wire.error_code import ErrorCode
+from request_purgatory._native.failsafe import ErrorLog
 
 logger = logging.getLogger(__name__)
 

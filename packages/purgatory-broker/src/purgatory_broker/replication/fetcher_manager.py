@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from request_purgatory.broker.metadata.topics import TopicPartition
-from request_purgatory.broker.replication.fetcher import Fetcher, FollowerReplicas
-from request_purgatory.broker.replication.leader_endpoint import LeaderEndPoint
+from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.replication.fetcher import Fetcher, FollowerReplicas
+from purgatory_broker.replication.leader_endpoint import LeaderEndPoint
 
 
 class FetcherManager:

@@ -6,19 +6,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from request_purgatory.broker.log import RecordError
-from request_purgatory.broker.replication.delayed_fetch import (
+from purgatory_broker.log import RecordError
+from purgatory_broker.replication.delayed_fetch import (
     DelayedFetch,
     FetchedPartition,
     FetchParams,
     FetchTarget,
     diverging_epoch,
 )
-from request_purgatory.broker.replication.leader_endpoint import LogBounds
-from request_purgatory.broker.replication.replica import FollowerState, Replica, ReplicaError
-from request_purgatory.broker.replication.replica_manager import ReplicaManager
-from request_purgatory.broker.replication.replica_metrics import FetchExpirations
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.replication.leader_endpoint import LogBounds
+from purgatory_broker.replication.replica import FollowerState, Replica, ReplicaError
+from purgatory_broker.replication.replica_manager import ReplicaManager
+from purgatory_broker.replication.replica_metrics import FetchExpirations
+from purgatory_broker.wire.error_code import ErrorCode
 
 #: The replica id of all fetches that are not a follower's.
 _CONSUMER = -1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from request_purgatory.broker.replication.delayed_fetch import FetchedPartition
-from request_purgatory.broker.replication.leader_endpoint import LogBounds
-from request_purgatory.broker.replication.replica import Replica
+from purgatory_broker.replication.delayed_fetch import FetchedPartition
+from purgatory_broker.replication.leader_endpoint import LogBounds
+from purgatory_broker.replication.replica import Replica
 
 logger = logging.getLogger(__name__)
 

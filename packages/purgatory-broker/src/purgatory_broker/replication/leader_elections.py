@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from purgatory_broker.deferred_actions import ActionQueue
+from purgatory_broker.metadata.topics import Partition, TopicPartition
 from request_purgatory.aio import Purgatory
-from request_purgatory.broker.deferred_actions import ActionQueue
-from request_purgatory.broker.metadata.topics import Partition, TopicPartition
 from request_purgatory.purgatory.operation import DelayedOperation
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from request_purgatory.broker.replication.delayed_fetch import (
+from purgatory_broker.replication.delayed_fetch import (
     FetchedPartition,
     FetchParams,
     FetchTarget,
 )
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.wire.error_code import ErrorCode
 
 
 class LogBounds(NamedTuple):

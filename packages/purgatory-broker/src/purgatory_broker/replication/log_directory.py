@@ -11,13 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from request_purgatory.broker.log import LogSettings, OpenFiles, PartitionLog, RecordError
-from request_purgatory.broker.log.checkpoint import flush_folder
-from request_purgatory.broker.log.errors import StorageError
-from request_purgatory.broker.log.free_memory import release_free_memory
-from request_purgatory.broker.metadata.topic_configs import topic_value
-from request_purgatory.broker.metadata.topics import Topic, TopicPartition
-from request_purgatory.broker.settings import ClusterSettings
+from purgatory_broker.log import LogSettings, OpenFiles, PartitionLog, RecordError
+from purgatory_broker.log.checkpoint import flush_folder
+from purgatory_broker.log.errors import StorageError
+from purgatory_broker.log.free_memory import release_free_memory
+from purgatory_broker.metadata.topic_configs import topic_value
+from purgatory_broker.metadata.topics import Topic, TopicPartition
+from purgatory_broker.settings import ClusterSettings
 
 logger = logging.getLogger(__name__)
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from request_purgatory.broker.log import RecordError
-from request_purgatory.broker.metadata.topics import TopicPartition
-from request_purgatory.broker.replication.delayed_delete_records import (
+from purgatory_broker.log import RecordError
+from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.replication.delayed_delete_records import (
     DelayedDeleteRecords,
     DeletedPartition,
 )
-from request_purgatory.broker.replication.replica import Replica, ReplicaError
-from request_purgatory.broker.replication.replica_manager import ReplicaManager
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.replication.replica import Replica, ReplicaError
+from purgatory_broker.replication.replica_manager import ReplicaManager
+from purgatory_broker.wire.error_code import ErrorCode
 
 #: The offset by which a DeleteRecords request means the high watermark.
 TO_HIGH_WATERMARK = -1

@@ -9,13 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from request_purgatory.broker.request_context import RequestContext
+from purgatory_broker.request_context import RequestContext
 from request_purgatory.errors import InvalidArgumentError, PurgatoryError
 
 if TYPE_CHECKING:
-    from request_purgatory.broker.replication.delayed_fetch import FetchParams, FetchTarget
-    from request_purgatory.broker.replication.delayed_produce import ProducedPartition
-    from request_purgatory.broker.replication.replica import Replica
+    from purgatory_broker.replication.delayed_fetch import FetchParams, FetchTarget
+    from purgatory_broker.replication.delayed_produce import ProducedPartition
+    from purgatory_broker.replication.replica import Replica
 
 #: Rows buffered in memory before they are written.
 ROWS_PER_FILE = 100_000

@@ -7,11 +7,11 @@ import uuid
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from request_purgatory.broker.metadata.topics import NO_LEADER, Partition, TopicPartition
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.metadata.topics import NO_LEADER, Partition, TopicPartition
+from purgatory_broker.wire.error_code import ErrorCode
 
 if TYPE_CHECKING:
-    from request_purgatory.broker.log import PartitionLog
+    from purgatory_broker.log import PartitionLog
 
 logger = logging.getLogger(__name__)
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 
+from purgatory_broker.deferred_actions import ActionQueue
+from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.replication.recorder import Recorder
+from purgatory_broker.replication.replica import Replica, ReplicaError
+from purgatory_broker.settings import ClusterSettings
+from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.aio import Purgatory
-from request_purgatory.broker.deferred_actions import ActionQueue
-from request_purgatory.broker.metadata.topics import TopicPartition
-from request_purgatory.broker.replication.recorder import Recorder
-from request_purgatory.broker.replication.replica import Replica, ReplicaError
-from request_purgatory.broker.settings import ClusterSettings
-from request_purgatory.broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 

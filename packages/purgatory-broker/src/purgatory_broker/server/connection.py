@@ -8,25 +8,25 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol, TypeAlias, cast
 
-from request_purgatory._native.failsafe import ErrorLog
-from request_purgatory.broker.listeners import Listener
-from request_purgatory.broker.request_context import Client, LoginFailedError, RequestContext
-from request_purgatory.broker.server.distinguished_name import distinguished_name
-from request_purgatory.broker.server.faults import ResponseFault
-from request_purgatory.broker.server.login import MAX_REQUEST_BYTES as MAX_LOGIN_BYTES
-from request_purgatory.broker.server.login import SaslLogin
-from request_purgatory.broker.server.memory_limits import RequestMemoryPool, UnreadResponses
-from request_purgatory.broker.server.request_log import LoggedRequest, RequestLog
-from request_purgatory.broker.settings import ClusterSettings
-from request_purgatory.broker.wire.apis import ApiTable
-from request_purgatory.broker.wire.error_code import ErrorCode
-from request_purgatory.broker.wire.errors import WireError
-from request_purgatory.broker.wire.frame import SIZE_BYTES, frame_size, with_size
-from request_purgatory.broker.wire.messages import (
+from purgatory_broker.listeners import Listener
+from purgatory_broker.request_context import Client, LoginFailedError, RequestContext
+from purgatory_broker.server.distinguished_name import distinguished_name
+from purgatory_broker.server.faults import ResponseFault
+from purgatory_broker.server.login import MAX_REQUEST_BYTES as MAX_LOGIN_BYTES
+from purgatory_broker.server.login import SaslLogin
+from purgatory_broker.server.memory_limits import RequestMemoryPool, UnreadResponses
+from purgatory_broker.server.request_log import LoggedRequest, RequestLog
+from purgatory_broker.settings import ClusterSettings
+from purgatory_broker.wire.apis import ApiTable
+from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.wire.errors import WireError
+from purgatory_broker.wire.frame import SIZE_BYTES, frame_size, with_size
+from purgatory_broker.wire.messages import (
     encode_response,
     read_header,
     read_request,
 )
+from request_purgatory._native.failsafe import ErrorLog
 
 logger = logging.getLogger(__name__)
 _errors = ErrorLog(logger)

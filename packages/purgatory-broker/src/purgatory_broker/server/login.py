@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from request_purgatory.broker.request_context import LoginFailedError
-from request_purgatory.broker.server.sasl import Credentials, SaslExchange, new_exchange
-from request_purgatory.broker.wire.apis import Api
-from request_purgatory.broker.wire.errors import WireError
+from purgatory_broker.request_context import LoginFailedError
+from purgatory_broker.server.sasl import Credentials, SaslExchange, new_exchange
+from purgatory_broker.wire.apis import Api
+from purgatory_broker.wire.errors import WireError
 
 #: Kafka's default of `sasl.server.max.receive.size`: the largest request before the login.
 MAX_REQUEST_BYTES = 524_288

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from request_purgatory.broker.metadata.scram import ScramCredential, ScramMechanism
-from request_purgatory.broker.metadata.scram_credentials import ScramCredentials
-from request_purgatory.broker.request_context import LoginFailedError
-from request_purgatory.broker.wire.errors import WireError
+from purgatory_broker.metadata.scram import ScramCredential, ScramMechanism
+from purgatory_broker.metadata.scram_credentials import ScramCredentials
+from purgatory_broker.request_context import LoginFailedError
+from purgatory_broker.wire.errors import WireError
 
 PLAIN = "PLAIN"
 _SERVER_NONCE_BYTES = 24

@@ -6,10 +6,10 @@ import logging
 import ssl
 from dataclasses import dataclass
 
-from request_purgatory.broker.listeners import Listener, join_address
-from request_purgatory.broker.metadata.scram_credentials import ScramCredentials
-from request_purgatory.broker.server.sasl import Credentials
-from request_purgatory.broker.settings import ClusterSettings
+from purgatory_broker.listeners import Listener, join_address
+from purgatory_broker.metadata.scram_credentials import ScramCredentials
+from purgatory_broker.server.sasl import Credentials
+from purgatory_broker.settings import ClusterSettings
 from request_purgatory.errors import InvalidArgumentError
 
 logger = logging.getLogger(__name__)

@@ -7,25 +7,25 @@ import socket
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from request_purgatory.aio import Purgatory
-from request_purgatory.broker.listeners import Listener
-from request_purgatory.broker.request_context import RequestContext
-from request_purgatory.broker.server.connection import (
+from purgatory_broker.listeners import Listener
+from purgatory_broker.request_context import RequestContext
+from purgatory_broker.server.connection import (
     READ_BYTES,
     Connection,
     HandleRequest,
     RefuseRequest,
 )
-from request_purgatory.broker.server.connection_limit import ConnectionLimit
-from request_purgatory.broker.server.faults import ResponseFault
-from request_purgatory.broker.server.login import SaslLogin
-from request_purgatory.broker.server.memory_limits import RequestMemoryPool, UnreadResponses
-from request_purgatory.broker.server.request_log import RequestLog
-from request_purgatory.broker.server.security import Security
-from request_purgatory.broker.server.throttled_channel import ThrottledChannel
-from request_purgatory.broker.server.tls_listener import TlsListener
-from request_purgatory.broker.settings import ClusterSettings
-from request_purgatory.broker.wire.apis import ApiTable
+from purgatory_broker.server.connection_limit import ConnectionLimit
+from purgatory_broker.server.faults import ResponseFault
+from purgatory_broker.server.login import SaslLogin
+from purgatory_broker.server.memory_limits import RequestMemoryPool, UnreadResponses
+from purgatory_broker.server.request_log import RequestLog
+from purgatory_broker.server.security import Security
+from purgatory_broker.server.throttled_channel import ThrottledChannel
+from purgatory_broker.server.tls_listener import TlsListener
+from purgatory_broker.settings import ClusterSettings
+from purgatory_broker.wire.apis import ApiTable
+from request_purgatory.aio import Purgatory
 
 #: A connection is closed if a request is incomplete after this time. A closed connection is aborted
 #: if its client has not read its responses after this time.

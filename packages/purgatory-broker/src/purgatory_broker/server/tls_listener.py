@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Callable
 from typing import Protocol
 
-from request_purgatory.broker.server.connection import Connection
+from purgatory_broker.server.connection import Connection
 
 logger = logging.getLogger(__name__)
 

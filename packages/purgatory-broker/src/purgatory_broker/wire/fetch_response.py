@@ -6,8 +6,8 @@ import struct
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from request_purgatory.broker.wire.fields import topic_id_bytes, write_tagged_fields, writers
-from request_purgatory.broker.wire.leaders import (
+from purgatory_broker.wire.fields import topic_id_bytes, write_tagged_fields, writers
+from purgatory_broker.wire.leaders import (
     LeaderIdAndEpoch,
     NodeEndpoint,
     leader_value,

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any, NamedTuple
 
-from request_purgatory.broker.wire.apis import Api
-from request_purgatory.broker.wire.errors import WireError
+from purgatory_broker.wire.apis import Api
+from purgatory_broker.wire.errors import WireError
 
 
 class _Field(NamedTuple):

@@ -6,10 +6,10 @@ import struct
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from request_purgatory.broker.wire.apis import MAX_PLAIN_RESPONSE_BYTES
-from request_purgatory.broker.wire.errors import WireError
-from request_purgatory.broker.wire.fields import topic_id_bytes, write_tagged_fields, writers
-from request_purgatory.broker.wire.leaders import (
+from purgatory_broker.wire.apis import MAX_PLAIN_RESPONSE_BYTES
+from purgatory_broker.wire.errors import WireError
+from purgatory_broker.wire.fields import topic_id_bytes, write_tagged_fields, writers
+from purgatory_broker.wire.leaders import (
     LeaderIdAndEpoch,
     NodeEndpoint,
     leader_value,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import request_purgatory.broker.api as package
-from request_purgatory.broker.api.registry import APIS, find_api
-from request_purgatory.broker.api.served_api import ServedApi
+import purgatory_broker.api as package
+from purgatory_broker.api.registry import APIS, find_api
+from purgatory_broker.api.served_api import ServedApi
 from request_purgatory.errors import InvalidArgumentError
 
 every_api = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)

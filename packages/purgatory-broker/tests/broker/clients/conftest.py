@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.broker.kafka_server import (
     SHARED_SETTINGS,
     broker_libraries,
@@ -37,7 +36,7 @@ def bootstrap_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
         with real_kafka(broker_libraries(), tmp_path_factory.mktemp("kafka"), nodes=3) as kafka:
             yield kafka.bootstrap_servers
     else:
-        from request_purgatory.broker import Cluster
+        from purgatory_broker import Cluster
 
         settings: dict[str, Any] = {
             name.replace(".", "_"): value for name, value in SHARED_SETTINGS.items()

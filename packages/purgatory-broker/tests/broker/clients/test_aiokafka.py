@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-
 from tests.broker.clients.waiting import TIME_LIMIT
 
 pytest.importorskip("aiokafka")

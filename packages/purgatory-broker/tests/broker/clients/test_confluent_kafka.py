@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-
 from tests.broker.clients.waiting import TIME_LIMIT, until
 
 pytest.importorskip("confluent_kafka")

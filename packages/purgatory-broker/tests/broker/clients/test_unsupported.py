@@ -13,10 +13,10 @@ from aiokafka.errors import KafkaError as AiokafkaError
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from kafka import KafkaProducer
 from kafka.errors import KafkaError as KafkaPythonError
-
-from request_purgatory.broker import Cluster
 from tests.broker.clients.waiting import TIME_LIMIT
 from tests.broker.kafka_server import run_tool
+
+from purgatory_broker import Cluster
 
 TRANSACTION = "transaction"
 

@@ -22,16 +22,16 @@ from kafka.protocol.consumer import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
-
-from request_purgatory.aio import Purgatory
-from request_purgatory.broker.api.registry import APIS
-from request_purgatory.broker.deferred_actions import ActionQueue
-from request_purgatory.broker.groups import Group, GroupCoordinator, GroupPurgatories
-from request_purgatory.broker.request_context import Client, RequestContext
-from request_purgatory.broker.settings import ClusterSettings
-from request_purgatory.broker.wire.error_code import ErrorCode
-from request_purgatory.broker.wire.messages import Header
 from tests.unit.aio.virtual import run
+
+from purgatory_broker.api.registry import APIS
+from purgatory_broker.deferred_actions import ActionQueue
+from purgatory_broker.groups import Group, GroupCoordinator, GroupPurgatories
+from purgatory_broker.request_context import Client, RequestContext
+from purgatory_broker.settings import ClusterSettings
+from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.wire.messages import Header
+from request_purgatory.aio import Purgatory
 
 GROUP = "orders"
 CLIENT = Client("app", "/127.0.0.1")

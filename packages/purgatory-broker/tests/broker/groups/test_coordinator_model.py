@@ -21,9 +21,6 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-
-from request_purgatory.broker.groups import GroupState
-from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.groups.harness import (
     GROUP,
     CapturedResponse,
@@ -32,6 +29,9 @@ from tests.broker.groups.harness import (
 )
 from tests.support.profiles import examples
 from tests.unit.aio.virtual import VirtualLoop
+
+from purgatory_broker.groups import GroupState
+from purgatory_broker.wire.error_code import ErrorCode
 
 TIME_LIMIT = 600.0
 

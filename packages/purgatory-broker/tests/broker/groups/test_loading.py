@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 
 import pytest
-
-from request_purgatory.broker.groups import GroupState, partition_of
-from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.groups.harness import (
     GROUP,
     CoordinatorHarness,
     run_scenario,
     sleep_ms,
 )
+
+from purgatory_broker.groups import GroupState, partition_of
+from purgatory_broker.wire.error_code import ErrorCode
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import pytest
-
-from request_purgatory.broker.groups import GroupState
-from request_purgatory.broker.groups.requests import Heartbeat
-from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.groups.harness import (
     GROUP,
     CoordinatorHarness,
     run_scenario,
     sleep_ms,
 )
+
+from purgatory_broker.groups import GroupState
+from purgatory_broker.groups.requests import Heartbeat
+from purgatory_broker.wire.error_code import ErrorCode
 
 # -- SyncGroup
 

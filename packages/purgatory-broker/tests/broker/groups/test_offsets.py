@@ -5,10 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-
-from request_purgatory.broker.groups import GroupState
-from request_purgatory.broker.groups.records import OffsetKey, decode_key, decode_offset
-from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.groups.harness import (
     GROUP,
     CapturedResponse,
@@ -16,6 +12,10 @@ from tests.broker.groups.harness import (
     run_scenario,
     sleep_ms,
 )
+
+from purgatory_broker.groups import GroupState
+from purgatory_broker.groups.records import OffsetKey, decode_key, decode_offset
+from purgatory_broker.wire.error_code import ErrorCode
 
 OFFSETS = {("t", 0): 7, ("t", 3): 9, ("u", 1): 0}
 

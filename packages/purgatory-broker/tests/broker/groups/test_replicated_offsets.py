@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from request_purgatory.broker.cluster.replicated_offsets import ReplicatedOffsets
-from request_purgatory.broker.metadata.topics import OFFSETS_TOPIC, TopicPartition
-from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.replication.cluster_harness import ClusterHarness, run_scenario
+
+from purgatory_broker.cluster.replicated_offsets import ReplicatedOffsets
+from purgatory_broker.metadata.topics import OFFSETS_TOPIC, TopicPartition
+from purgatory_broker.wire.error_code import ErrorCode
 
 
 def test_append_outside_of_a_request_is_replicated_immediately() -> None:

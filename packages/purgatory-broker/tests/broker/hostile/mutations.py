@@ -8,8 +8,9 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from request_purgatory.broker.wire.apis import Api
 from tests.broker.hostile.sample_requests import body, frame, sample_request, untagged_fields
+
+from purgatory_broker.wire.apis import Api
 
 #: Numbers at the limits of each type, and next to special values.
 EXTREMES = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from request_purgatory.broker import ClusterProcess
+from purgatory_broker import ClusterProcess
 
 
 def peak_resident_kb(process: ClusterProcess) -> int:

@@ -6,8 +6,8 @@ import asyncio
 import struct
 from typing import Any
 
-from request_purgatory.broker.cluster.node import Node
-from request_purgatory.broker.server.connection import Connection
+from purgatory_broker.cluster.node import Node
+from purgatory_broker.server.connection import Connection
 
 #: asyncio's default: with more unsent bytes than this, `pause_writing` is called.
 _HIGH_WATER_BYTES = 65_536

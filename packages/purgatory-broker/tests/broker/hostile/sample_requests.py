@@ -7,9 +7,10 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from request_purgatory.broker.api.registry import APIS
-from request_purgatory.broker.wire.apis import Api
 from tests.broker.raw_requests import records
+
+from purgatory_broker.api.registry import APIS
+from purgatory_broker.wire.apis import Api
 
 TOPIC = "hostile"
 GROUP = "hostile-group"

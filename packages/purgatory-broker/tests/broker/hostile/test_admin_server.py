@@ -13,20 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.broker import apis
+from tests.broker.hostile.client import check_clients_are_served
+from tests.broker.hostile.conftest import RunScenario
+from tests.broker.hostile.sample_requests import frame, with_size
 
-from request_purgatory.broker.cluster.admin_server import (
+from purgatory_broker.cluster.admin_server import (
     MAX_CONNECTIONS,
     MAX_LINE_BYTES,
     ControlClient,
     ControlServer,
 )
-from request_purgatory.broker.cluster.async_cluster import AsyncCluster
-from request_purgatory.broker.cluster.commands import COMMANDS
-from request_purgatory.broker.cluster.errors import ClusterError
-from tests.broker import apis
-from tests.broker.hostile.client import check_clients_are_served
-from tests.broker.hostile.conftest import RunScenario
-from tests.broker.hostile.sample_requests import frame, with_size
+from purgatory_broker.cluster.async_cluster import AsyncCluster
+from purgatory_broker.cluster.commands import COMMANDS
+from purgatory_broker.cluster.errors import ClusterError
 
 
 async def _send_line(control: ControlServer, line: bytes) -> dict[str, Any] | None:

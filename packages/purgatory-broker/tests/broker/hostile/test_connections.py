@@ -8,15 +8,6 @@ import struct
 from typing import Any
 
 import pytest
-
-from request_purgatory.broker.cluster.async_cluster import AsyncCluster
-from request_purgatory.broker.server.connection import READ_AHEAD_BYTES, REQUESTS_PER_TURN
-from request_purgatory.broker.server.server import (
-    INCOMPLETE_REQUEST_TIMEOUT_MS,
-    SWEEP_INTERVAL_MS,
-    UNREAD_RESPONSE_TIMEOUT_MS,
-)
-from request_purgatory.broker.wire.apis import Api
 from tests.broker import apis
 from tests.broker.hostile.client import Client, check_clients_are_served
 from tests.broker.hostile.conftest import RunScenario, count_delayed_requests
@@ -24,6 +15,15 @@ from tests.broker.hostile.corpus import request
 from tests.broker.hostile.raw_connection import RawConnection
 from tests.broker.hostile.sample_requests import TOPIC, frame, with_size
 from tests.broker.raw_requests import fetch_fields, records
+
+from purgatory_broker.cluster.async_cluster import AsyncCluster
+from purgatory_broker.server.connection import READ_AHEAD_BYTES, REQUESTS_PER_TURN
+from purgatory_broker.server.server import (
+    INCOMPLETE_REQUEST_TIMEOUT_MS,
+    SWEEP_INTERVAL_MS,
+    UNREAD_RESPONSE_TIMEOUT_MS,
+)
+from purgatory_broker.wire.apis import Api
 
 MAX_WAIT_MS = 2**31 - 1
 #: The seconds after which the sweep has closed a connection with an incomplete request, and one
@@ -214,9 +214,7 @@ def test_connections_leave_files_to_open(
     run_scenario: RunScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a free file the process could not even accept a connection to close it."""
-    monkeypatch.setattr(
-        "request_purgatory.broker.server.connection_limit._max_connections", lambda: 2
-    )
+    monkeypatch.setattr("purgatory_broker.server.connection_limit._max_connections", lambda: 2)
 
     async def scenario(cluster: AsyncCluster) -> None:
         first, second, third = (

@@ -7,13 +7,6 @@ import random
 
 from hypothesis import given
 from hypothesis import strategies as st
-
-from request_purgatory.broker.api.registry import APIS
-from request_purgatory.broker.cluster.async_cluster import AsyncCluster
-from request_purgatory.broker.settings import ClusterSettings
-from request_purgatory.broker.wire.apis import Api
-from request_purgatory.broker.wire.errors import WireError
-from request_purgatory.broker.wire.messages import read_header, read_request
 from tests.broker.hostile.conftest import check_invariants, no_errors_logged
 from tests.broker.hostile.mutations import mutate_bytes, mutate_fields
 from tests.broker.hostile.raw_connection import RawConnection
@@ -27,6 +20,13 @@ from tests.broker.hostile.sample_requests import (
 )
 from tests.support.profiles import examples
 from tests.unit.aio.virtual import run
+
+from purgatory_broker.api.registry import APIS
+from purgatory_broker.cluster.async_cluster import AsyncCluster
+from purgatory_broker.settings import ClusterSettings
+from purgatory_broker.wire.apis import Api
+from purgatory_broker.wire.errors import WireError
+from purgatory_broker.wire.messages import read_header, read_request
 
 _SERVED = list(every_api_and_version())
 

@@ -8,26 +8,26 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
+from tests.broker import apis
+from tests.broker.hostile.corpus import request
+from tests.broker.hostile.sample_requests import every_api_and_version, frame, header
 
-from request_purgatory.broker.api.registry import APIS
-from request_purgatory.broker.wire import limits
-from request_purgatory.broker.wire.apis import MAX_PLAIN_REQUEST_BYTES
-from request_purgatory.broker.wire.errors import WireError
-from request_purgatory.broker.wire.limits import MAX_ELEMENTS, MAX_TEXT_BYTES, truncate_message
-from request_purgatory.broker.wire.messages import (
+from purgatory_broker.api.registry import APIS
+from purgatory_broker.wire import limits
+from purgatory_broker.wire.apis import MAX_PLAIN_REQUEST_BYTES
+from purgatory_broker.wire.errors import WireError
+from purgatory_broker.wire.limits import MAX_ELEMENTS, MAX_TEXT_BYTES, truncate_message
+from purgatory_broker.wire.messages import (
     Header,
     encode_response,
     read_header,
     read_request,
 )
-from request_purgatory.broker.wire.produce_response import (
+from purgatory_broker.wire.produce_response import (
     PartitionProduceResponse,
     ProduceResponse,
     TopicProduceResponse,
 )
-from tests.broker import apis
-from tests.broker.hostile.corpus import request
-from tests.broker.hostile.sample_requests import every_api_and_version, frame, header
 
 #: The limit on the memory of decoding, including two copies of the frame.
 MAX_DECODE_BYTES = 64 * 2**20
@@ -163,9 +163,7 @@ def test_oversized_response_is_not_encoded() -> None:
 
 def test_oversized_produce_response_is_not_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
     """It repeats the names of topics and the messages of errors."""
-    monkeypatch.setattr(
-        "request_purgatory.broker.wire.produce_response.MAX_PLAIN_RESPONSE_BYTES", 10_000
-    )
+    monkeypatch.setattr("purgatory_broker.wire.produce_response.MAX_PLAIN_RESPONSE_BYTES", 10_000)
     partitions = [PartitionProduceResponse(index, 3, -1) for index in range(10)]
     topic = TopicProduceResponse("a" * 9_000, None, partitions)
     answered = Header(apis.PRODUCE, 9, 1, None, 0, is_supported=True)

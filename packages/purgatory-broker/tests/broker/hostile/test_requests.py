@@ -12,13 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
-from request_purgatory.broker import ClusterProcess
-from request_purgatory.broker.api import partition_limits
-from request_purgatory.broker.cluster.async_cluster import AsyncCluster
-from request_purgatory.broker.wire.apis import Api
-from request_purgatory.broker.wire.error_code import ErrorCode
-from request_purgatory.broker.wire.limits import MAX_ELEMENTS
 from tests.broker import apis
 from tests.broker.hostile.client import check_clients_are_served
 from tests.broker.hostile.conftest import RunScenario
@@ -27,6 +20,13 @@ from tests.broker.hostile.process_memory import peak_resident_kb
 from tests.broker.hostile.raw_connection import RawConnection
 from tests.broker.hostile.sample_requests import GROUP, TOPIC, with_size
 from tests.broker.raw_requests import records
+
+from purgatory_broker import ClusterProcess
+from purgatory_broker.api import partition_limits
+from purgatory_broker.cluster.async_cluster import AsyncCluster
+from purgatory_broker.wire.apis import Api
+from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.wire.limits import MAX_ELEMENTS
 
 #: The limit on a process's memory after all large requests, one after the other: 40 MB at the
 #: start, 100 MiB for one request and its response (see `wire.limits`), and what the allocator
@@ -415,7 +415,7 @@ def test_metadata_request_creates_a_limited_number_of_topics(
     run_scenario: RunScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Repeated requests create the others."""
-    monkeypatch.setattr("request_purgatory.broker.api.metadata.MAX_TOPICS_PER_METADATA", 5)
+    monkeypatch.setattr("purgatory_broker.api.metadata.MAX_TOPICS_PER_METADATA", 5)
 
     async def scenario(cluster: AsyncCluster) -> None:
         names = [{"name": f"auto-{each}"} for each in range(8)]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from request_purgatory.broker.metadata.topics import TopicPartition
-from request_purgatory.broker.replication.delayed_fetch import FetchTarget
-from request_purgatory.broker.replication.fetch_sessions import (
+from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.replication.delayed_fetch import FetchTarget
+from purgatory_broker.replication.fetch_sessions import (
     MIN_EVICTION_MS,
     FetchSession,
     FetchSessionError,
     FetchSessions,
 )
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.wire.error_code import ErrorCode
 
 
 def targets(count: int, first: int = 0) -> list[FetchTarget]:

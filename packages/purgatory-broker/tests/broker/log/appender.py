@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from request_purgatory.broker.log import LogSettings, PartitionLog
 from tests.broker.log.batches import NOW, batch
+
+from purgatory_broker.log import LogSettings, PartitionLog
 
 
 def main(folder: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from crc32c import crc32c
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
-from request_purgatory.broker.log import BatchHeader, LogSettings, PartitionLog
+from purgatory_broker.log import BatchHeader, LogSettings, PartitionLog
 
 #: The time of the tests' appends, in whole milliseconds since 1970.
 NOW = 1_700_000_000_000

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from request_purgatory.broker.log import LogSettings, PartitionLog
+from purgatory_broker.log import LogSettings, PartitionLog
 
 MakeLog = Callable[..., PartitionLog]
 

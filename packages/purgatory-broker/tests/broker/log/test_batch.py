@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
+from tests.broker.log.batches import NOW, batch, values, with_fields
 
-from request_purgatory.broker.log import (
+from purgatory_broker.log import (
     RecordError,
     read_header,
     split_batches,
     verify_checksum,
     with_offset_and_epoch,
 )
-from request_purgatory.broker.log.batch import with_max_timestamp
-from request_purgatory.broker.wire.error_code import ErrorCode
-from tests.broker.log.batches import NOW, batch, values, with_fields
+from purgatory_broker.log.batch import with_max_timestamp
+from purgatory_broker.wire.error_code import ErrorCode
 
 
 def test_header_has_the_fields_that_kafka_python_reads() -> None:

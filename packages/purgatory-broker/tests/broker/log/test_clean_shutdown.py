@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pytest
 from kafka.record import MemoryRecords
+from tests.broker.log.batches import append, batch, contents
+from tests.broker.parity.raw import RawClient
+from tests.broker.raw_requests import fetch, produce
 
-from request_purgatory.broker import Cluster
-from request_purgatory.broker.log import (
+from purgatory_broker import Cluster
+from purgatory_broker.log import (
     LogSettings,
     PartitionLog,
     RecordError,
     StorageError,
     closed_segment,
 )
-from tests.broker.log.batches import append, batch, contents
-from tests.broker.parity.raw import RawClient
-from tests.broker.raw_requests import fetch, produce
 
 #: Batches of two records each, three in a segment.
 BATCHES = 6

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from request_purgatory.broker.log import LogSettings, PartitionLog
 from tests.broker.log.batches import NOW, append, batch
+
+from purgatory_broker.log import LogSettings, PartitionLog
 
 ROOT = Path(__file__).parents[3]
 

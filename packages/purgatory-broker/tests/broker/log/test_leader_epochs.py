@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from request_purgatory.broker.log.leader_epochs import LeaderEpochs
+from purgatory_broker.log.leader_epochs import LeaderEpochs
 
 
 @pytest.fixture

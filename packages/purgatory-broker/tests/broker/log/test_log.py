@@ -7,17 +7,6 @@ import os
 from pathlib import Path
 
 import pytest
-
-from request_purgatory.broker.log import (
-    LogSettings,
-    PartitionLog,
-    RecordError,
-    build_batch,
-    read_header,
-    split_batches,
-)
-from request_purgatory.broker.log.segment import Segment
-from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import (
     NOW,
     SETTINGS,
@@ -29,6 +18,17 @@ from tests.broker.log.batches import (
     with_fields,
 )
 from tests.broker.log.conftest import MakeLog
+
+from purgatory_broker.log import (
+    LogSettings,
+    PartitionLog,
+    RecordError,
+    build_batch,
+    read_header,
+    split_batches,
+)
+from purgatory_broker.log.segment import Segment
+from purgatory_broker.wire.error_code import ErrorCode
 
 #: A segment of two or three batches of the tests.
 SMALL = 250

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-
-from request_purgatory.broker.log import LogSettings, PartitionLog, RecordError, split_batches
-from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import NOW, batch, contents
 from tests.broker.log.naive_log import NaiveBatch, NaiveLog
 from tests.support.profiles import examples
+
+from purgatory_broker.log import LogSettings, PartitionLog, RecordError, split_batches
+from purgatory_broker.wire.error_code import ErrorCode
 
 SETTINGS = LogSettings(segment_bytes=400, retention_ms=None)
 PRODUCERS = st.sampled_from([5, 5, 6])

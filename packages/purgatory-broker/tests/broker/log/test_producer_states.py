@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-
-from request_purgatory.broker.log import LogSettings, PartitionLog, RecordError
-from request_purgatory.broker.log.log import AppendInfo
-from request_purgatory.broker.log.producer_states import EXPIRATION_MS
-from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import NOW, SETTINGS, batch, replicate, with_fields
+
+from purgatory_broker.log import LogSettings, PartitionLog, RecordError
+from purgatory_broker.log.log import AppendInfo
+from purgatory_broker.log.producer_states import EXPIRATION_MS
+from purgatory_broker.wire.error_code import ErrorCode
 
 LAST = 2**31 - 1
 

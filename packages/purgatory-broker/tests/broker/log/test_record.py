@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
+from tests.broker.log.batches import NOW, batch, with_fields
 
-from request_purgatory.broker.log import (
+from purgatory_broker.log import (
     Record,
     RecordError,
     build_batch,
@@ -18,7 +19,7 @@ from request_purgatory.broker.log import (
     read_records,
     verify_checksum,
 )
-from request_purgatory.broker.log.compression import (
+from purgatory_broker.log.compression import (
     CODEC_NAMES,
     GZIP,
     LZ4,
@@ -26,9 +27,8 @@ from request_purgatory.broker.log.compression import (
     ZSTD,
     decompress,
 )
-from request_purgatory.broker.log.record import decompress_records, first_at_or_after
-from request_purgatory.broker.wire.error_code import ErrorCode
-from tests.broker.log.batches import NOW, batch, with_fields
+from purgatory_broker.log.record import decompress_records, first_at_or_after
+from purgatory_broker.wire.error_code import ErrorCode
 
 COMPRESSED = {GZIP: None, SNAPPY: "snappy", LZ4: "lz4.frame", ZSTD: "zstandard"}
 
@@ -155,7 +155,7 @@ def test_batch_of_a_missing_codec_is_not_decompressed(monkeypatch: pytest.Monkey
     data = batch(*[b"x" * 100] * 3, timestamps=[NOW, NOW + 10, NOW + 20], codec=ZSTD)
     header = read_header(data)
     assert first_at_or_after(header, data, NOW + 5) == (NOW + 10, 1)
-    monkeypatch.setattr("request_purgatory.broker.log.compression.import_module", missing)
+    monkeypatch.setattr("purgatory_broker.log.compression.import_module", missing)
     assert decompress_records(header, data) is None
     assert first_at_or_after(header, data, NOW + 5) == (NOW, 0)
     assert first_at_or_after(header, data, NOW + 21) is None

@@ -9,16 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.broker.log.batches import NOW, append, batch, contents, with_fields
 
-from request_purgatory.broker.log import (
+from purgatory_broker.log import (
     LogSettings,
     OpenFiles,
     PartitionLog,
     RecordError,
     recovery,
 )
-from request_purgatory.broker.wire.error_code import ErrorCode
-from tests.broker.log.batches import NOW, append, batch, contents, with_fields
+from purgatory_broker.wire.error_code import ErrorCode
 
 SMALL = LogSettings(segment_bytes=250, retention_ms=None)
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from request_purgatory.broker.log import OpenFiles, RecordError
-from request_purgatory.broker.log.checkpoint import OffsetCheckpoint
-from request_purgatory.broker.log.store import FileStore, MemoryStore, Store
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.log import OpenFiles, RecordError
+from purgatory_broker.log.checkpoint import OffsetCheckpoint
+from purgatory_broker.log.store import FileStore, MemoryStore, Store
+from purgatory_broker.wire.error_code import ErrorCode
 
 resource = pytest.importorskip("resource")
 

@@ -9,18 +9,18 @@ from dataclasses import replace
 
 import pytest
 from kafka.record.default_records import DefaultRecordBatch
+from tests.broker.log.batches import NOW, SETTINGS, batch, with_checksum, with_fields
 
-from request_purgatory import InvalidArgumentError
-from request_purgatory.broker.log import (
+from purgatory_broker.log import (
     LogSettings,
     PartitionLog,
     RecordError,
     read_header,
     verify_checksum,
 )
-from request_purgatory.broker.log.compression import GZIP
-from request_purgatory.broker.wire.error_code import ErrorCode
-from tests.broker.log.batches import NOW, SETTINGS, batch, with_checksum, with_fields
+from purgatory_broker.log.compression import GZIP
+from purgatory_broker.wire.error_code import ErrorCode
+from request_purgatory import InvalidArgumentError
 
 HOUR = 3_600_000
 FLAGGED = {"attributes": 0x08}

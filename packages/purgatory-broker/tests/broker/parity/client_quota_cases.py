@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
-
 from tests.broker.parity.case import case
 from tests.broker.parity.case_harness import CaseHarness
 from tests.broker.parity.raw import message

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-
 from tests.broker.kafka_server import (
     PLAIN_PASSWORD,
     PLAIN_USER,

@@ -8,7 +8,6 @@ from kafka.protocol.admin import (
     AlterPartitionReassignmentsRequest,
     ListPartitionReassignmentsRequest,
 )
-
 from tests.broker.parity.case import case, case_that_stops_nodes
 from tests.broker.parity.case_harness import CaseHarness
 from tests.broker.parity.raw import message

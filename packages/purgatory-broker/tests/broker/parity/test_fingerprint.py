@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import pytest
-
 from tests.broker.parity.cases import all_cases
 from tests.broker.parity.fingerprint import Fingerprints, read_source
 from tests.broker.parity.observed import Observed
@@ -174,7 +173,7 @@ def _kept(names: Iterable[str]) -> Observed:
         ("tests.broker.parity.raw", "TIME_LIMIT = 30.0", "TIME_LIMIT = 31.0"),
         ("tests.broker.parity.observation", '"session_id", ', '"session", '),
         (
-            "request_purgatory.broker.wire.error_code",
+            "purgatory_broker.wire.error_code",
             "OFFSET_OUT_OF_RANGE = 1",
             "OFFSET_OUT_OF_RANGE = 2",
         ),

@@ -8,26 +8,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from request_purgatory.broker.cluster.async_cluster import AsyncCluster
-from request_purgatory.broker.cluster.node import Node
-from request_purgatory.broker.log import PartitionLog, read_records, split_batches
-from request_purgatory.broker.metadata.topics import TopicPartition
-from request_purgatory.broker.replication.delayed_delete_records import DeletedPartition
-from request_purgatory.broker.replication.delayed_fetch import (
+from tests.broker.log.batches import NOW, batch, contents
+from tests.broker.parity.raw import message
+from tests.unit.aio.virtual import run
+
+from purgatory_broker.cluster.async_cluster import AsyncCluster
+from purgatory_broker.cluster.node import Node
+from purgatory_broker.log import PartitionLog, read_records, split_batches
+from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.replication.delayed_delete_records import DeletedPartition
+from purgatory_broker.replication.delayed_fetch import (
     FetchedPartition,
     FetchParams,
     FetchTarget,
 )
-from request_purgatory.broker.replication.delayed_produce import ProducedPartition
-from request_purgatory.broker.replication.replica import Replica
-from request_purgatory.broker.request_context import ANONYMOUS, Client, RequestContext
-from request_purgatory.broker.settings import ClusterSettings
-from request_purgatory.broker.wire.apis import Api
-from request_purgatory.broker.wire.error_code import ErrorCode
-from request_purgatory.broker.wire.messages import Header
-from tests.broker.log.batches import NOW, batch, contents
-from tests.broker.parity.raw import message
-from tests.unit.aio.virtual import run
+from purgatory_broker.replication.delayed_produce import ProducedPartition
+from purgatory_broker.replication.replica import Replica
+from purgatory_broker.request_context import ANONYMOUS, Client, RequestContext
+from purgatory_broker.settings import ClusterSettings
+from purgatory_broker.wire.apis import Api
+from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.wire.messages import Header
 
 T = TypeVar("T")
 

@@ -5,14 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-
-from request_purgatory.broker.metadata.controller import ControllerError
-from request_purgatory.broker.metadata.topics import NO_LEADER
-from request_purgatory.broker.replication.delayed_fetch import FetchedPartition
-from request_purgatory.broker.replication.fetcher import Fetcher
-from request_purgatory.broker.replication.follower_log import truncation_offset
-from request_purgatory.broker.replication.leader_endpoint import LogBounds
-from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import NOW, batch
 from tests.broker.replication.cluster_harness import (
     KEY,
@@ -22,6 +14,14 @@ from tests.broker.replication.cluster_harness import (
     fetched_values,
     run_scenario,
 )
+
+from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.metadata.topics import NO_LEADER
+from purgatory_broker.replication.delayed_fetch import FetchedPartition
+from purgatory_broker.replication.fetcher import Fetcher
+from purgatory_broker.replication.follower_log import truncation_offset
+from purgatory_broker.replication.leader_endpoint import LogBounds
+from purgatory_broker.wire.error_code import ErrorCode
 
 SESSION_S = 3.0
 

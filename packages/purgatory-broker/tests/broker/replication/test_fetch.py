@@ -7,26 +7,6 @@ import uuid
 from typing import Any
 
 import pytest
-
-from request_purgatory.broker.log import PartitionLog
-from request_purgatory.broker.metadata.topics import TopicPartition
-from request_purgatory.broker.replication.delayed_delete_records import (
-    DelayedDeleteRecords,
-    DeletedPartition,
-)
-from request_purgatory.broker.replication.delayed_fetch import (
-    DelayedFetch,
-    FetchParams,
-    FetchTarget,
-)
-from request_purgatory.broker.replication.delayed_produce import (
-    DelayedProduce,
-    ProducedPartition,
-)
-from request_purgatory.broker.replication.fetches import Fetches
-from request_purgatory.broker.replication.replica import Replica
-from request_purgatory.broker.replication.replica_metrics import FetchExpirations
-from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.replication.cluster_harness import (
     KEY,
     ClusterHarness,
@@ -34,6 +14,26 @@ from tests.broker.replication.cluster_harness import (
     fetched_values,
     run_scenario,
 )
+
+from purgatory_broker.log import PartitionLog
+from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.replication.delayed_delete_records import (
+    DelayedDeleteRecords,
+    DeletedPartition,
+)
+from purgatory_broker.replication.delayed_fetch import (
+    DelayedFetch,
+    FetchParams,
+    FetchTarget,
+)
+from purgatory_broker.replication.delayed_produce import (
+    DelayedProduce,
+    ProducedPartition,
+)
+from purgatory_broker.replication.fetches import Fetches
+from purgatory_broker.replication.replica import Replica
+from purgatory_broker.replication.replica_metrics import FetchExpirations
+from purgatory_broker.wire.error_code import ErrorCode
 
 
 def test_followers_read_to_the_logs_end_and_consumers_to_the_high_watermark() -> None:

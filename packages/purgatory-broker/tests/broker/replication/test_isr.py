@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from request_purgatory.broker.metadata.controller import AlterPartitionRequest
-from request_purgatory.broker.replication.replica import FollowerState
-from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.replication.cluster_harness import (
     KEY,
     LAG_MS,
@@ -14,6 +11,10 @@ from tests.broker.replication.cluster_harness import (
     error,
     run_scenario,
 )
+
+from purgatory_broker.metadata.controller import AlterPartitionRequest
+from purgatory_broker.replication.replica import FollowerState
+from purgatory_broker.wire.error_code import ErrorCode
 
 
 def test_lagging_follower_is_removed_and_unblocks_producers() -> None:

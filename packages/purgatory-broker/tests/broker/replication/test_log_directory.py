@@ -8,12 +8,12 @@ import uuid
 from pathlib import Path
 
 import pytest
-
-from request_purgatory.broker.log import LogSettings
-from request_purgatory.broker.log.free_memory import _malloc_trim
-from request_purgatory.broker.metadata.topics import TopicPartition
-from request_purgatory.broker.replication.log_directory import LogDirectory
 from tests.broker.log.batches import append, contents
+
+from purgatory_broker.log import LogSettings
+from purgatory_broker.log.free_memory import _malloc_trim
+from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.replication.log_directory import LogDirectory
 
 KEY = TopicPartition("orders", 0)
 OLD, NEW = uuid.UUID(int=1), uuid.UUID(int=2)
@@ -98,9 +98,9 @@ def test_memory_of_a_deleted_log_is_given_back() -> None:
     script = """
 import re, uuid
 from pathlib import Path
-from request_purgatory.broker.log import LogSettings, build_batch
-from request_purgatory.broker.metadata.topics import TopicPartition
-from request_purgatory.broker.replication.log_directory import LogDirectory
+from purgatory_broker.log import LogSettings, build_batch
+from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.replication.log_directory import LogDirectory
 
 def resident_kb():
     return int(re.search(r"VmRSS:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])

@@ -10,15 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from request_purgatory.broker import Cluster, ClusterError, ClusterProcess, ClusterSettings
-from request_purgatory.broker.cluster.async_cluster import AsyncCluster
-from request_purgatory.broker.metadata.controller import ControllerError
-from request_purgatory.broker.metadata.topics import NO_LEADER
-from request_purgatory.broker.wire.error_code import ErrorCode
-from request_purgatory.cli.exit_codes import ExitCode
-from request_purgatory.cli.main import main
-from request_purgatory.errors import InvalidArgumentError
 from tests.broker import apis
 from tests.broker.conftest import FullMetadataDisk
 from tests.broker.replication.cluster_harness import (
@@ -27,6 +18,15 @@ from tests.broker.replication.cluster_harness import (
     handle_request,
     run_scenario,
 )
+
+from purgatory_broker import Cluster, ClusterError, ClusterProcess, ClusterSettings
+from purgatory_broker.cli.main import main
+from purgatory_broker.cluster.async_cluster import AsyncCluster
+from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.metadata.topics import NO_LEADER
+from purgatory_broker.wire.error_code import ErrorCode
+from request_purgatory.command_line.exit_codes import ExitCode
+from request_purgatory.errors import InvalidArgumentError
 
 
 def test_change_that_can_not_be_stored_is_refused(

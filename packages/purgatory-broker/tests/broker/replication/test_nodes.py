@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from request_purgatory.broker.log import StorageError, store
-from request_purgatory.broker.metadata.topics import NO_LEADER
-from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import contents
 from tests.broker.replication.cluster_harness import KEY, ClusterHarness, error, run_scenario
+
+from purgatory_broker.log import StorageError, store
+from purgatory_broker.metadata.topics import NO_LEADER
+from purgatory_broker.wire.error_code import ErrorCode
 
 
 @pytest.fixture(params=["memory", "files"])

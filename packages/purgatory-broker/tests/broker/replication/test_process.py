@@ -7,13 +7,13 @@ import threading
 from pathlib import Path
 
 import pytest
-
-from request_purgatory.broker import ClusterProcess
-from request_purgatory.broker.log import LogSettings, PartitionLog
-from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.parity.raw import ConnectionClosedError, RawClient
 from tests.broker.raw_requests import fetch, produce
 from tests.broker.replication.cluster_harness import fetched_values
+
+from purgatory_broker import ClusterProcess
+from purgatory_broker.log import LogSettings, PartitionLog
+from purgatory_broker.wire.error_code import ErrorCode
 
 TIME_LIMIT_S = 30.0
 

@@ -5,14 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-
-from request_purgatory.broker.metadata.topics import TopicPartition
-from request_purgatory.broker.replication import appends
-from request_purgatory.broker.replication.delayed_produce import (
-    DelayedProduce,
-    ProducedPartition,
-)
-from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import NOW, batch
 from tests.broker.replication.cluster_harness import (
     ALL,
@@ -22,6 +14,14 @@ from tests.broker.replication.cluster_harness import (
     error,
     run_scenario,
 )
+
+from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.replication import appends
+from purgatory_broker.replication.delayed_produce import (
+    DelayedProduce,
+    ProducedPartition,
+)
+from purgatory_broker.wire.error_code import ErrorCode
 
 OTHER = TopicPartition("orders", 1)
 

@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from request_purgatory.broker.metadata.topics import OFFSETS_TOPIC, Partition, TopicPartition
-from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker import apis
 from tests.broker.replication.cluster_harness import (
     ClusterHarness,
@@ -19,6 +16,9 @@ from tests.broker.replication.cluster_harness import (
     handle_request,
     run_scenario,
 )
+
+from purgatory_broker.metadata.topics import OFFSETS_TOPIC, Partition, TopicPartition
+from purgatory_broker.wire.error_code import ErrorCode
 
 MOVED = TopicPartition("moved", 0)
 

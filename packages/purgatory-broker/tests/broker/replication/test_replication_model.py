@@ -14,18 +14,18 @@ from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-
-from request_purgatory.broker.cluster.async_cluster import AsyncCluster
-from request_purgatory.broker.cluster.node import Node
-from request_purgatory.broker.metadata.controller import ControllerError
-from request_purgatory.broker.replication.delayed_delete_records import DeletedPartition
-from request_purgatory.broker.replication.delayed_produce import ProducedPartition
-from request_purgatory.broker.settings import ClusterSettings
-from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import NOW
 from tests.broker.replication.cluster_harness import ALL, KEY, ClusterHarness, Reply, error
 from tests.support.profiles import examples
 from tests.unit.aio.virtual import VirtualLoop
+
+from purgatory_broker.cluster.async_cluster import AsyncCluster
+from purgatory_broker.cluster.node import Node
+from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.replication.delayed_delete_records import DeletedPartition
+from purgatory_broker.replication.delayed_produce import ProducedPartition
+from purgatory_broker.settings import ClusterSettings
+from purgatory_broker.wire.error_code import ErrorCode
 
 T = TypeVar("T")
 

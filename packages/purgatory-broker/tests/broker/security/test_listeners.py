@@ -8,14 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
-from request_purgatory.broker import Cluster, ClusterProcess, ClusterSettings
-from request_purgatory.broker.listeners import Listener, SecurityProtocol
-from request_purgatory.broker.server.security import warn_if_reachable
-from request_purgatory.errors import InvalidArgumentError
 from tests.broker.certificates import Certificates
 from tests.broker.parity.raw import RawClient
 from tests.support.ports import free_ports
+
+from purgatory_broker import Cluster, ClusterProcess, ClusterSettings
+from purgatory_broker.listeners import Listener, SecurityProtocol
+from purgatory_broker.server.security import warn_if_reachable
+from request_purgatory.errors import InvalidArgumentError
 
 Connect = Callable[[str], RawClient]
 TWO = "PLAINTEXT://127.0.0.1:0,OUTSIDE://127.0.0.1:0"

@@ -9,23 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.api_message import ApiMessage
+from tests.broker.hostile.sample_requests import header
+from tests.broker.wire.generated import INTEGERS, messages, plain
+from tests.support.profiles import examples
 
-from request_purgatory.broker.api.registry import APIS, decode
-from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.request_context import Client, RequestContext
-from request_purgatory.broker.wire import limits
-from request_purgatory.broker.wire.apis import Api
-from request_purgatory.broker.wire.error_code import ErrorCode
-from request_purgatory.broker.wire.errors import WireError
-from request_purgatory.broker.wire.messages import (
+from purgatory_broker.api.registry import APIS, decode
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.request_context import Client, RequestContext
+from purgatory_broker.wire import limits
+from purgatory_broker.wire.apis import Api
+from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.wire.errors import WireError
+from purgatory_broker.wire.messages import (
     Header,
     encode_response,
     read_header,
     read_request,
 )
-from tests.broker.hostile.sample_requests import header
-from tests.broker.wire.generated import INTEGERS, messages, plain
-from tests.support.profiles import examples
 
 every_api = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
 #: Values of SMALL_FRAME_BYTES: every frame is scanned, or only large ones are.

@@ -9,28 +9,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.schemas.fields.codecs import EncodeBuffer, TaggedFields, UnsignedVarInt32
-
-from request_purgatory.broker.api.registry import APIS
-from request_purgatory.broker.wire import (
-    fetch_response,
-    leaders,
-    limits,
-    produce_response,
-)
-from request_purgatory.broker.wire.apis import Api
-from request_purgatory.broker.wire.errors import WireError
-from request_purgatory.broker.wire.messages import (
-    Header,
-    encode_response,
-    read_header,
-    read_request,
-)
-from request_purgatory.broker.wire.nullability import check_nullability
 from tests.broker.apis import FETCH, PRODUCE
 from tests.broker.hostile.mutations import BYTE_MUTATIONS, mutate_fields
 from tests.broker.hostile.sample_requests import header
 from tests.broker.wire.generated import message_of, plain
 from tests.support.profiles import examples
+
+from purgatory_broker.api.registry import APIS
+from purgatory_broker.wire import (
+    fetch_response,
+    leaders,
+    limits,
+    produce_response,
+)
+from purgatory_broker.wire.apis import Api
+from purgatory_broker.wire.errors import WireError
+from purgatory_broker.wire.messages import (
+    Header,
+    encode_response,
+    read_header,
+    read_request,
+)
+from purgatory_broker.wire.nullability import check_nullability
 
 every_version = pytest.mark.parametrize(
     ("api", "version"),

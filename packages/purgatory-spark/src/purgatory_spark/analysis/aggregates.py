@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.pipeline.analysis.replay_folder import ReplayFolder
-from request_purgatory.pipeline.analysis.time_bins import TimeBins
-from request_purgatory.pipeline.analysis.wait_buckets import bin_of, bin_start_ms, quantile, ranked
-from request_purgatory.pipeline.outcomes.results import outcomes_of
-from request_purgatory.pipeline.traces.marks import Mark
-from request_purgatory.pipeline.traces.schema import OUTCOMES, require
+from purgatory_spark.analysis.replay_folder import ReplayFolder
+from purgatory_spark.analysis.time_bins import TimeBins
+from purgatory_spark.analysis.wait_buckets import bin_of, bin_start_ms, quantile, ranked
+from purgatory_spark.outcomes.results import outcomes_of
+from purgatory_spark.traces.marks import Mark
+from purgatory_spark.traces.schema import OUTCOMES, require
 
 #: Quantiles of the waiting times, by the name of their column.
 QUANTILES: Mapping[str, float] = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}

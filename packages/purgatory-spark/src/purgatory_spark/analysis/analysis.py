@@ -12,42 +12,42 @@ import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.pipeline.analysis.aggregates import (
+from purgatory_spark.analysis.aggregates import (
     compare_marks,
     histogram_waits,
     satisfied_quantiles_ms,
     summarize_outcomes,
     timeline,
 )
-from request_purgatory.pipeline.analysis.agreement import compare_replays, summarize_lateness
-from request_purgatory.pipeline.analysis.contributors import find_contributors
-from request_purgatory.pipeline.analysis.outcome_counts import count_outcomes
-from request_purgatory.pipeline.analysis.replay_folder import ReplayFolder, label_replays
-from request_purgatory.pipeline.analysis.time_bins import TimeBins
-from request_purgatory.pipeline.analysis.what_if import (
+from purgatory_spark.analysis.agreement import compare_replays, summarize_lateness
+from purgatory_spark.analysis.contributors import find_contributors
+from purgatory_spark.analysis.outcome_counts import count_outcomes
+from purgatory_spark.analysis.replay_folder import ReplayFolder, label_replays
+from purgatory_spark.analysis.time_bins import TimeBins
+from purgatory_spark.analysis.what_if import (
     SUGGESTED_QUANTILES,
     timeouts_for,
     what_if,
 )
-from request_purgatory.pipeline.outcomes.batch import trace_satisfactions
-from request_purgatory.pipeline.outcomes.results import (
+from purgatory_spark.outcomes.batch import trace_satisfactions
+from purgatory_spark.outcomes.results import (
     outcomes_of,
     reject_counts,
     require_no_rejects,
 )
-from request_purgatory.pipeline.output_folder import write_json
-from request_purgatory.pipeline.spark.host_sizes import (
+from purgatory_spark.output_folder import write_json
+from purgatory_spark.spark.host_sizes import (
     MAX_WORKER_MB,
     measure_trace,
 )
-from request_purgatory.pipeline.spark.memory import bytes_per_pending_operation
-from request_purgatory.pipeline.spark.workers import require_workers
-from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
-from request_purgatory.pipeline.traces.importers.table_files import (
+from purgatory_spark.spark.memory import bytes_per_pending_operation
+from purgatory_spark.spark.workers import require_workers
+from purgatory_spark.traces.importers.imported_trace import TraceFormatError
+from purgatory_spark.traces.importers.table_files import (
     read_spark_table,
     write_spark_table,
 )
-from request_purgatory.pipeline.traces.trace_folder import TraceFolder, read_manifest
+from purgatory_spark.traces.trace_folder import TraceFolder, read_manifest
 
 _MANIFEST = "analysis.json"
 #: The timeline begins and ends at most `_REACH` times as far away as this share of arrivals before,

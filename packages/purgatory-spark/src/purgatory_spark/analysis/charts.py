@@ -23,8 +23,8 @@ from matplotlib.ticker import (
     PercentFormatter,
 )
 
-from request_purgatory.pipeline.analysis.palette import light_color, themed
-from request_purgatory.pipeline.analysis.units import binary_unit, format_ms, format_share
+from purgatory_spark.analysis.palette import light_color, themed
+from purgatory_spark.analysis.units import binary_unit, format_ms, format_share
 
 Row = dict[str, Any]
 

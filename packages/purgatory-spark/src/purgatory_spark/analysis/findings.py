@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from request_purgatory.pipeline.analysis.analysis import Analysis
-from request_purgatory.pipeline.analysis.contributors import is_clear, stands_out
-from request_purgatory.pipeline.analysis.recommendation import Recommendation, recommend
-from request_purgatory.pipeline.analysis.units import format_ms, format_share
+from purgatory_spark.analysis.analysis import Analysis
+from purgatory_spark.analysis.contributors import is_clear, stands_out
+from purgatory_spark.analysis.recommendation import Recommendation, recommend
+from purgatory_spark.analysis.units import format_ms, format_share
 
 Row = dict[str, Any]
 

@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
+from purgatory_spark.outcomes.condition import Ints
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.outcomes.condition import Ints
 
 _BITS = 7
 #: Buckets in each doubling of the value.

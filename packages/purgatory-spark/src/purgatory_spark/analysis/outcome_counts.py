@@ -5,10 +5,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.pipeline.analysis.time_bins import TimeBins
-from request_purgatory.pipeline.analysis.wait_buckets import bucket_of
-from request_purgatory.pipeline.traces.marks import Mark
-from request_purgatory.pipeline.traces.schema import EXPIRED
+from purgatory_spark.analysis.time_bins import TimeBins
+from purgatory_spark.analysis.wait_buckets import bucket_of
+from purgatory_spark.traces.marks import Mark
+from purgatory_spark.traces.schema import EXPIRED
 
 
 def count_outcomes(outcomes: DataFrame, bins: TimeBins, marks: list[Mark]) -> DataFrame:

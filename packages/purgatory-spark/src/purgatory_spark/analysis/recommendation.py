@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from request_purgatory.pipeline.analysis.units import format_bytes, format_ms, format_share
+from purgatory_spark.analysis.units import format_bytes, format_ms, format_share
 
 #: A row of the table `what_if`.
 Row = Mapping[str, Any]

@@ -11,20 +11,20 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.pipeline.outcomes.replay import DESIGN_NUMBER, HOSTS
-from request_purgatory.pipeline.outcomes.results import (
+from purgatory_spark.outcomes.replay import DESIGN_NUMBER, HOSTS
+from purgatory_spark.outcomes.results import (
     outcomes_of,
     reject_counts,
     require_no_rejects,
 )
-from request_purgatory.pipeline.output_folder import write_json
-from request_purgatory.pipeline.spark.workers import require_workers
-from request_purgatory.pipeline.traces.importers.table_files import (
+from purgatory_spark.output_folder import write_json
+from purgatory_spark.spark.workers import require_workers
+from purgatory_spark.traces.importers.table_files import (
     read_spark_table,
     write_spark_table,
 )
-from request_purgatory.pipeline.traces.schema import OUTCOMES
-from request_purgatory.pipeline.traces.trace_folder import read_manifest
+from purgatory_spark.traces.schema import OUTCOMES
+from purgatory_spark.traces.trace_folder import read_manifest
 
 _MANIFEST = "replay.json"
 

@@ -19,15 +19,15 @@ from markupsafe import Markup
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.pipeline.analysis import charts, report_tables, time_charts
-from request_purgatory.pipeline.analysis.aggregates import QUANTILES
-from request_purgatory.pipeline.analysis.analysis import Analysis
-from request_purgatory.pipeline.analysis.charts import PageChart, page_chart
-from request_purgatory.pipeline.analysis.findings import find
-from request_purgatory.pipeline.analysis.palette import variables
-from request_purgatory.pipeline.analysis.report_tables import Table
-from request_purgatory.pipeline.analysis.units import format_ms, format_share, unbroken
-from request_purgatory.pipeline.analysis.wait_buckets import BINS_PER_DECADE
+from purgatory_spark.analysis import charts, report_tables, time_charts
+from purgatory_spark.analysis.aggregates import QUANTILES
+from purgatory_spark.analysis.analysis import Analysis
+from purgatory_spark.analysis.charts import PageChart, page_chart
+from purgatory_spark.analysis.findings import find
+from purgatory_spark.analysis.palette import variables
+from purgatory_spark.analysis.report_tables import Table
+from purgatory_spark.analysis.units import format_ms, format_share, unbroken
+from purgatory_spark.analysis.wait_buckets import BINS_PER_DECADE
 
 Row = dict[str, Any]
 
@@ -54,7 +54,7 @@ def write_report(
         analyses: One section each.
         target: The HTML file to write. Folders are named in it relative to this file's.
         title: The page's title.
-        benchmarks: Ready sections, from `published_benchmark.report_section.benchmark_section`.
+        benchmarks: Ready sections, such as those of `python -m benchmarks.report`.
 
     Returns:
         `target`.
@@ -82,7 +82,7 @@ def write_report(
         script=Markup(script),
         # The page runs this script alone, and loads nothing.
         script_hash=f"sha256-{base64.b64encode(digest).decode()}",
-        version=version("request-purgatory"),
+        version=version("purgatory-spark"),
         spark_version=pyspark.__version__,
         python_version=platform.python_version(),
     )

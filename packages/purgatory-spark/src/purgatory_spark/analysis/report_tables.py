@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from request_purgatory.pipeline.analysis.units import (
+from purgatory_spark.analysis.units import (
     format_bytes,
     format_ms,
     format_number,

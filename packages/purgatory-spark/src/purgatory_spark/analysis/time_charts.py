@@ -16,7 +16,7 @@ from matplotlib.ticker import (
     PercentFormatter,
 )
 
-from request_purgatory.pipeline.analysis.charts import (
+from purgatory_spark.analysis.charts import (
     EXPIRED_COLOR,
     INK_COLOR,
     LINE_COLOR,
@@ -26,7 +26,7 @@ from request_purgatory.pipeline.analysis.charts import (
     new_figure,
     to_svg,
 )
-from request_purgatory.pipeline.analysis.units import format_ms, format_number
+from purgatory_spark.analysis.units import format_ms, format_number
 
 #: From the least to the largest value of an axis whose powers of ten are enough as labels.
 _WIDE = 30

@@ -12,10 +12,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from purgatory_spark.outcomes.condition import NEVER, Ints
+from purgatory_spark.outcomes.results import outcomes_of
+from purgatory_spark.traces.schema import MAX_TIMEOUT_MS
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.outcomes.condition import NEVER, Ints
-from request_purgatory.pipeline.outcomes.results import outcomes_of
-from request_purgatory.pipeline.traces.schema import MAX_TIMEOUT_MS
 
 #: One slice of a host under one timeout. `requests`, `expired` and the waits are of the requests
 #: that arrive in the slice. `change` is by how much the number of pending requests is larger at the

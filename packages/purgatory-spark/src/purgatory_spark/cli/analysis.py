@@ -10,28 +10,26 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.markup import escape
 
-from request_purgatory.cli import session
-from request_purgatory.cli.command import Force, command
-from request_purgatory.cli.converters import LocalPath, LocalPaths, Timeouts, count
-from request_purgatory.cli.exit_codes import ExitCode
-from request_purgatory.cli.failures import describe_failure
-from request_purgatory.cli.output import Output, OutputOptions
-from request_purgatory.cli.settings_options import FieldsOf, Given
-from request_purgatory.cli.traces import ImportOptions
+from purgatory_spark.analysis.analysis import Analysis, analyze
+from purgatory_spark.analysis.findings import find
+from purgatory_spark.analysis.replay_folder import ReplayFolder
+from purgatory_spark.analysis.report import write_report
+from purgatory_spark.cli import session
+from purgatory_spark.cli.failures import describe_failure
+from purgatory_spark.cli.traces import ImportOptions
+from purgatory_spark.outcomes.replay import DESIGNS, ReplaySettings
+from purgatory_spark.output_folder import OutputExistsError, output_folder
+from purgatory_spark.run import RunPlan, print_findings, print_summary, run
+from purgatory_spark.spark.job_progress import step
+from purgatory_spark.traces.trace_folder import TraceFolder
+from purgatory_spark.traces.trace_reader import check_source
+from purgatory_spark.traces.workload import CASES, Workload
+from request_purgatory.command_line.command import Force, command
+from request_purgatory.command_line.converters import LocalPath, LocalPaths, Timeouts, count
+from request_purgatory.command_line.exit_codes import ExitCode
+from request_purgatory.command_line.output import Output, OutputOptions
+from request_purgatory.command_line.settings_options import FieldsOf, Given
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.analysis.analysis import Analysis, analyze
-from request_purgatory.pipeline.analysis.findings import find
-from request_purgatory.pipeline.analysis.replay_folder import ReplayFolder
-from request_purgatory.pipeline.analysis.report import write_report
-from request_purgatory.pipeline.outcomes.replay import DESIGNS, ReplaySettings
-from request_purgatory.pipeline.output_folder import OutputExistsError, output_folder
-from request_purgatory.pipeline.run import RunPlan, print_findings, print_summary, run
-from request_purgatory.pipeline.spark.job_progress import step
-from request_purgatory.pipeline.traces.trace_folder import TraceFolder
-from request_purgatory.pipeline.traces.trace_reader import check_source
-from request_purgatory.pipeline.traces.workload import CASES, Workload
-from request_purgatory.published_benchmark.report_section import benchmark_section
-from request_purgatory.published_benchmark.results import require_measurements
 
 _AnalysisOptions = Annotated[
     Given,
@@ -148,16 +146,14 @@ def report(
     analysis: LocalPaths = None,
     /,
     *,
-    bench: LocalPaths = None,
     out: LocalPath,
     force: Force = False,
     output: OutputOptions,
 ) -> ExitCode:
-    """Write one HTML file with the figures and tables of analyses and benchmarks.
+    """Write one HTML file with the figures and tables of analyses.
 
     Args:
         analysis: Analysis folders.
-        bench: The folder of a benchmark; may be repeated.
         out: The HTML file to write.
         force: See `Force`.
         output: See `Output`.
@@ -170,20 +166,16 @@ def report(
         OutputExistsError: `out` is a folder, or exists and may not be replaced.
     """
     analyses = [Analysis(path) for path in analysis or []]
-    benchmarks = bench or []
-    if not analyses and not benchmarks:
-        raise InvalidArgumentError("analysis", "at least one folder, or --bench with one", analyses)
+    if not analyses:
+        raise InvalidArgumentError("analysis", "at least one folder", analyses)
     for each in analyses:
         each.manifest  # noqa: B018 - raises for a folder that is not an analysis
-    for path in benchmarks:
-        require_measurements(path)
     _require_free_file(out, force=force)
     partial = out.absolute().with_name(f".{out.name}.partial")
     partial.parent.mkdir(parents=True, exist_ok=True)
     try:
         with session.open_session() as spark, step(output.console, spark, "write the report"):
-            sections = [benchmark_section(spark, path) for path in benchmarks]
-            write_report(spark, analyses, partial, benchmarks=sections).replace(out)
+            write_report(spark, analyses, partial).replace(out)
     finally:
         partial.unlink(missing_ok=True)
     for each in analyses:

@@ -1,28 +1,21 @@
 """The command line: which commands there are, and where they are.
 
 A command's module is imported when the command is called, so `--help` and a mistyped command do not
-wait for Spark, and the broker's commands work without Spark.
+wait for Spark.
 """
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
 
-from cyclopts import App, Group, Parameter
+from cyclopts import App, Group
 
-from request_purgatory.cli.command import NO_NEGATIVES, print_error
-from request_purgatory.cli.exit_codes import ExitCode
-from request_purgatory.cli.version import version_text
-from request_purgatory.extras import install_command
+from request_purgatory.command_line.command import NO_NEGATIVES
+from request_purgatory.command_line.version import version_text
 
 _TRACES = Group("Traces and analysis", sort_key=1)
 _STREAM = Group("Stream", sort_key=2)
 _SIMULATION = Group("Simulation", sort_key=3)
-_BENCHMARK = Group("Benchmark", sort_key=4)
-_BROKER = Group("Broker", sort_key=5)
 _CLUSTER = Group("Spark cluster", sort_key=6)
 _PROGRAM = Group("Program", sort_key=9)
 
@@ -31,8 +24,6 @@ _EPILOGUE = (
     "Exit codes: 0 done, 1 failed, 2 bad input, 3 replay and batch outcomes differ, "
     "4 something to install is missing, 130 and 143 stopped by SIGINT and SIGTERM."
 )
-#: What has to be importable for the commands of an extra.
-_PACKAGES = {"spark": ("pyspark", "pyarrow", "pandas"), "broker": ("kafka", "crc32c")}
 
 
 @dataclass(frozen=True)
@@ -44,16 +35,14 @@ class CommandEntry:
         target: The module in this package, and the function in it.
         group: The heading in the help.
         help: One sentence.
-        example: Arguments to show as an example; none for a command with subcommands.
-        extra: The extra that the command needs.
+        example: Arguments to show as an example.
     """
 
     name: str
     target: str
     group: Group
     help: str
-    example: str = ""
-    extra: str = "spark"
+    example: str
 
 
 COMMANDS = (
@@ -96,7 +85,7 @@ COMMANDS = (
         "report",
         "analysis:report",
         _TRACES,
-        "Write one HTML file with the figures and tables of analyses and benchmarks.",
+        "Write one HTML file with the figures and tables of analyses.",
         "report high.analysis low.analysis --out report.html",
     ),
     CommandEntry(
@@ -121,20 +110,6 @@ COMMANDS = (
         "simulate --hosts 1000 --requests-per-host 100000 --target-per-day 1e12 --out simulated",
     ),
     CommandEntry(
-        "bench",
-        "benchmark:bench",
-        _BENCHMARK,
-        "Run the published benchmark on both designs, in real time, and report the results.",
-        "bench --case low --rates 100000,0 --rounds 1 --out runs/bench",
-    ),
-    CommandEntry(
-        "broker",
-        "broker:app",
-        _BROKER,
-        "Run a light Kafka cluster on loopback, and control it.",
-        extra="broker",
-    ),
-    CommandEntry(
         "archive",
         "archive:archive",
         _CLUSTER,
@@ -145,48 +120,25 @@ COMMANDS = (
 
 
 def make_app() -> App:
-    """Return the command line of `purgatory`.
-
-    Commands whose extra is not installed are in it, and say what to install.
-    """
+    """Return the command line of `purgatory`."""
     app = App(
         name="purgatory",
-        help="Make, import, replay and analyze request traces, and run a light Kafka cluster.",
+        help="Make, import, replay and analyze request traces.",
         help_epilogue=_EPILOGUE,
-        version=version_text(),
+        version=version_text("purgatory-spark"),
         group_commands=_PROGRAM,
         default_parameter=NO_NEGATIVES,
     )
     for position, entry in enumerate(COMMANDS):
-        epilogue = f"Example: `purgatory {entry.example}`"
         app.command(
-            f"{__package__}.{entry.target}" if _is_installed(entry.extra) else _missing(entry),
+            f"{__package__}.{entry.target}",
             name=entry.name,
             group=entry.group,
             help=entry.help,
             sort_key=position,
-            **({"help_epilogue": epilogue} if entry.example else {}),
+            help_epilogue=f"Example: `purgatory {entry.example}`",
         )
     app.register_install_completion_command(
         help="Install completion for the current shell.", group=_PROGRAM, help_epilogue=""
     )
     return app
-
-
-def _is_installed(extra: str) -> bool:
-    return all(importlib.util.find_spec(package) for package in _PACKAGES[extra])
-
-
-def _missing(entry: CommandEntry) -> Callable[..., ExitCode]:
-    """Return what a command does instead whose extra is not installed."""
-
-    def missing(
-        *_arguments: Annotated[str, Parameter(allow_leading_hyphen=True, show=False)],
-    ) -> ExitCode:
-        print_error(
-            f"`purgatory {entry.name}` needs the extra [{entry.extra}]: "
-            f"{install_command(entry.extra)}"
-        )
-        return ExitCode.MISSING_DEPENDENCY
-
-    return missing

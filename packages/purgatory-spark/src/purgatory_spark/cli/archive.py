@@ -7,12 +7,12 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.markup import escape
 
-from request_purgatory.cli.command import Force, command
-from request_purgatory.cli.converters import LocalPath
-from request_purgatory.cli.exit_codes import ExitCode
-from request_purgatory.cli.failures import describe_failure
-from request_purgatory.cli.output import OutputOptions
-from request_purgatory.pipeline.spark.archive import make_archive, submit_instructions
+from purgatory_spark.cli.failures import describe_failure
+from purgatory_spark.spark.archive import make_archive, submit_instructions
+from request_purgatory.command_line.command import Force, command
+from request_purgatory.command_line.converters import LocalPath
+from request_purgatory.command_line.exit_codes import ExitCode
+from request_purgatory.command_line.output import OutputOptions
 
 
 @command(describe_failure)

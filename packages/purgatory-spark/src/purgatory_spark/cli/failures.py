@@ -8,21 +8,21 @@ from urllib.parse import unquote
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
-from request_purgatory.cli.exit_codes import ExitCode
+from purgatory_spark.output_folder import OutputExistsError
+from purgatory_spark.spark.archive import ArchiveError
+from purgatory_spark.spark.host_sizes import HostTooLargeError
+from purgatory_spark.spark.java import JavaNotFoundError
+from purgatory_spark.spark.session import SessionSettingError
+from purgatory_spark.spark.workers import WorkersError
+from purgatory_spark.stream.checkpoint import CheckpointError
+from purgatory_spark.stream.endpoints.connector import ConnectorError
+from purgatory_spark.stream.endpoints.endpoint import EndpointError
+from purgatory_spark.stream.run import DrainError
+from purgatory_spark.stream.state.layout import StateLayoutError
+from purgatory_spark.traces.importers.imported_trace import TraceFormatError
+from purgatory_spark.traces.schema import SchemaError
+from request_purgatory.command_line.exit_codes import ExitCode
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.output_folder import OutputExistsError
-from request_purgatory.pipeline.spark.archive import ArchiveError
-from request_purgatory.pipeline.spark.host_sizes import HostTooLargeError
-from request_purgatory.pipeline.spark.java import JavaNotFoundError
-from request_purgatory.pipeline.spark.session import SessionSettingError
-from request_purgatory.pipeline.spark.workers import WorkersError
-from request_purgatory.pipeline.stream.checkpoint import CheckpointError
-from request_purgatory.pipeline.stream.endpoints.connector import ConnectorError
-from request_purgatory.pipeline.stream.endpoints.endpoint import EndpointError
-from request_purgatory.pipeline.stream.run import DrainError
-from request_purgatory.pipeline.stream.state.layout import StateLayoutError
-from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
-from request_purgatory.pipeline.traces.schema import SchemaError
 
 #: A file that Spark can't read, somewhere in a message of many lines.
 _FILE = re.compile(r"(?:file:/*)?(/[^\s'\"]+\.(?:csv|parquet|gz|bz2))")

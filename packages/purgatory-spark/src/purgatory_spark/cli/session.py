@@ -10,13 +10,13 @@ from contextlib import contextmanager, nullcontext, suppress
 
 from pyspark.sql import SparkSession
 
-from request_purgatory.pipeline.spark.console_filter import (
+from purgatory_spark.spark.console_filter import (
     silence_lost_jvm,
     silence_py4j_interrupts,
     silence_spark,
     without_noise,
 )
-from request_purgatory.pipeline.spark.session import create_session
+from purgatory_spark.spark.session import create_session
 
 SessionFactory = Callable[[], SparkSession]
 

@@ -7,23 +7,23 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from request_purgatory.cli import session
-from request_purgatory.cli.command import Force, command
-from request_purgatory.cli.converters import Count, LocalPath
-from request_purgatory.cli.exit_codes import ExitCode
-from request_purgatory.cli.failures import describe_failure
-from request_purgatory.cli.output import OutputOptions
-from request_purgatory.cli.settings_options import FieldsOf, Given
-from request_purgatory.cli.traces import Case, PurgatoryOptions
-from request_purgatory.pipeline.output_folder import output_folder
-from request_purgatory.pipeline.simulation.cluster_simulation import (
+from purgatory_spark.cli import session
+from purgatory_spark.cli.failures import describe_failure
+from purgatory_spark.cli.traces import Case, PurgatoryOptions
+from purgatory_spark.output_folder import output_folder
+from purgatory_spark.simulation.cluster_simulation import (
     SimulationPlan,
     run_simulation,
 )
-from request_purgatory.pipeline.simulation.extrapolation import TargetLoad
-from request_purgatory.pipeline.simulation.printing import print_simulation
-from request_purgatory.pipeline.spark.job_progress import step
-from request_purgatory.pipeline.traces.workload import CASES, Workload, cluster_workload
+from purgatory_spark.simulation.extrapolation import TargetLoad
+from purgatory_spark.simulation.printing import print_simulation
+from purgatory_spark.spark.job_progress import step
+from purgatory_spark.traces.workload import CASES, Workload, cluster_workload
+from request_purgatory.command_line.command import Force, command
+from request_purgatory.command_line.converters import Count, LocalPath
+from request_purgatory.command_line.exit_codes import ExitCode
+from request_purgatory.command_line.output import OutputOptions
+from request_purgatory.command_line.settings_options import FieldsOf, Given
 
 
 def _by_case(field: str) -> Callable[[object], str]:

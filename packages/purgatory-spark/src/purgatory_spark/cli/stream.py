@@ -10,19 +10,43 @@ from typing import Annotated, Any
 from cyclopts import Group, Parameter
 from rich.markup import escape
 
-from request_purgatory.cli import session
-from request_purgatory.cli.command import command, print_error
-from request_purgatory.cli.converters import (
+from purgatory_spark.cli import session
+from purgatory_spark.cli.failures import describe_failure
+from purgatory_spark.spark.console_filter import silence_spark
+from purgatory_spark.spark.session import create_session
+from purgatory_spark.stream.endpoints.address import (
+    AddressOptions,
+    is_kafka_address,
+    parse_endpoints,
+)
+from purgatory_spark.stream.endpoints.connector import (
+    connector_settings,
+    create_kafka_session,
+    default_avro,
+    default_connector,
+)
+from purgatory_spark.stream.endpoints.folders import FORMATS, FolderSource
+from purgatory_spark.stream.endpoints.kafka import KEYS
+from purgatory_spark.stream.job import ROUTES, StreamSettings
+from purgatory_spark.stream.metrics import StreamMetrics, open_metrics_file
+from purgatory_spark.stream.progress import BatchProgress, print_batch
+from purgatory_spark.stream.run import StreamPlan, run_stream
+from purgatory_spark.stream.stream_panel import StreamPanel
+from purgatory_spark.traces.importers.imported_trace import TraceFormatError
+from purgatory_spark.traces.importers.mapping import TableMapping
+from purgatory_spark.traces.importers.row_checks import TIME_UNITS
+from purgatory_spark.traces.schema import AGGREGATES
+from request_purgatory.command_line.command import command, print_error
+from request_purgatory.command_line.converters import (
     LocalPath,
     column_mapping,
     name_value_pairs,
     whole_number,
 )
-from request_purgatory.cli.exit_codes import ExitCode
-from request_purgatory.cli.failures import describe_failure
-from request_purgatory.cli.output import Output, OutputOptions
-from request_purgatory.cli.settings_options import FieldsOf, Given
-from request_purgatory.cli.stop_signals import stop_on_signals
+from request_purgatory.command_line.exit_codes import ExitCode
+from request_purgatory.command_line.output import Output, OutputOptions
+from request_purgatory.command_line.settings_options import FieldsOf, Given
+from request_purgatory.command_line.stop_signals import stop_on_signals
 from request_purgatory.dashboard import serve_dashboard
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.metrics.metrics_server import (
@@ -30,30 +54,6 @@ from request_purgatory.metrics.metrics_server import (
     parse_listen_address,
     serve_metrics,
 )
-from request_purgatory.pipeline.spark.console_filter import silence_spark
-from request_purgatory.pipeline.spark.session import create_session
-from request_purgatory.pipeline.stream.endpoints.address import (
-    AddressOptions,
-    is_kafka_address,
-    parse_endpoints,
-)
-from request_purgatory.pipeline.stream.endpoints.connector import (
-    connector_settings,
-    create_kafka_session,
-    default_avro,
-    default_connector,
-)
-from request_purgatory.pipeline.stream.endpoints.folders import FORMATS, FolderSource
-from request_purgatory.pipeline.stream.endpoints.kafka import KEYS
-from request_purgatory.pipeline.stream.job import ROUTES, StreamSettings
-from request_purgatory.pipeline.stream.metrics import StreamMetrics, open_metrics_file
-from request_purgatory.pipeline.stream.progress import BatchProgress, print_batch
-from request_purgatory.pipeline.stream.run import StreamPlan, run_stream
-from request_purgatory.pipeline.stream.stream_panel import StreamPanel
-from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
-from request_purgatory.pipeline.traces.importers.mapping import TableMapping
-from request_purgatory.pipeline.traces.importers.row_checks import TIME_UNITS
-from request_purgatory.pipeline.traces.schema import AGGREGATES
 
 _METRICS = Group("Metrics", sort_key=7)
 

@@ -9,15 +9,15 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from request_purgatory.cli import session
-from request_purgatory.cli.command import command
-from request_purgatory.cli.converters import LocalPath
-from request_purgatory.cli.exit_codes import ExitCode
-from request_purgatory.cli.failures import describe_failure
-from request_purgatory.cli.output import OutputOptions
-from request_purgatory.pipeline.analysis.units import format_bytes, format_share
-from request_purgatory.pipeline.stream.checkpoint import CheckpointError
-from request_purgatory.pipeline.stream.stored_state import HEAD, read_stream_state
+from purgatory_spark.analysis.units import format_bytes, format_share
+from purgatory_spark.cli import session
+from purgatory_spark.cli.failures import describe_failure
+from purgatory_spark.stream.checkpoint import CheckpointError
+from purgatory_spark.stream.stored_state import HEAD, read_stream_state
+from request_purgatory.command_line.command import command
+from request_purgatory.command_line.converters import LocalPath
+from request_purgatory.command_line.exit_codes import ExitCode
+from request_purgatory.command_line.output import OutputOptions
 
 _TIMES = ("oldest_arrived_at", "first_deadline_at", "last_deadline_at")
 _SUMS = ("pending", "requests_ahead", "events_ahead", "remembered_keys", "reserved_ids", "segments")

@@ -8,34 +8,34 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from request_purgatory.cli import session
-from request_purgatory.cli.command import Force, command, print_error
-from request_purgatory.cli.converters import Count, LocalPath, column_mapping, count
-from request_purgatory.cli.exit_codes import ExitCode
-from request_purgatory.cli.failures import describe_failure
-from request_purgatory.cli.output import OutputOptions
-from request_purgatory.cli.settings_options import FieldsOf, Given
-from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.outcomes.replay import DESIGNS, ReplaySettings
-from request_purgatory.pipeline.output_folder import output_folder
-from request_purgatory.pipeline.run import (
+from purgatory_spark.cli import session
+from purgatory_spark.cli.failures import describe_failure
+from purgatory_spark.outcomes.replay import DESIGNS, ReplaySettings
+from purgatory_spark.output_folder import output_folder
+from purgatory_spark.run import (
     RunPlan,
     print_replay_rate,
     print_row_counts,
     replay_trace,
 )
-from request_purgatory.pipeline.spark.job_progress import step
-from request_purgatory.pipeline.traces.importers.row_checks import TIME_UNITS
-from request_purgatory.pipeline.traces.importers.spans import KEY_KINDS
-from request_purgatory.pipeline.traces.marks import Mark
-from request_purgatory.pipeline.traces.schema import AGGREGATES
-from request_purgatory.pipeline.traces.trace_folder import (
+from purgatory_spark.spark.job_progress import step
+from purgatory_spark.traces.importers.row_checks import TIME_UNITS
+from purgatory_spark.traces.importers.spans import KEY_KINDS
+from purgatory_spark.traces.marks import Mark
+from purgatory_spark.traces.schema import AGGREGATES
+from purgatory_spark.traces.trace_folder import (
     TraceFolder,
     import_trace,
     make_workload_trace,
 )
-from request_purgatory.pipeline.traces.trace_reader import FORMATS, ImportSettings, check_source
-from request_purgatory.pipeline.traces.workload import CASES, Workload
+from purgatory_spark.traces.trace_reader import FORMATS, ImportSettings, check_source
+from purgatory_spark.traces.workload import CASES, Workload
+from request_purgatory.command_line.command import Force, command, print_error
+from request_purgatory.command_line.converters import Count, LocalPath, column_mapping, count
+from request_purgatory.command_line.exit_codes import ExitCode
+from request_purgatory.command_line.output import OutputOptions
+from request_purgatory.command_line.settings_options import FieldsOf, Given
+from request_purgatory.errors import InvalidArgumentError
 
 #: The name of a published workload.
 Case = Annotated[str, Parameter(choices=tuple(CASES))]

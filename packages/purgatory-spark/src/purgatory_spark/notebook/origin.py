@@ -9,10 +9,10 @@ from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
-from request_purgatory.pipeline.outcomes.batch import satisfactions, trace_satisfactions
-from request_purgatory.pipeline.traces.importers.imported_trace import ImportedTrace
-from request_purgatory.pipeline.traces.marks import Mark
-from request_purgatory.pipeline.traces.trace_folder import TraceFolder, write_trace
+from purgatory_spark.outcomes.batch import satisfactions, trace_satisfactions
+from purgatory_spark.traces.importers.imported_trace import ImportedTrace
+from purgatory_spark.traces.marks import Mark
+from purgatory_spark.traces.trace_folder import TraceFolder, write_trace
 
 
 class Origin(Protocol):

@@ -10,10 +10,10 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.pipeline.analysis.aggregates import compare_replayed
-from request_purgatory.pipeline.outcomes.replay import HOSTS, ReplaySettings
-from request_purgatory.pipeline.outcomes.results import outcomes_of
-from request_purgatory.pipeline.traces.schema import OUTCOMES
+from purgatory_spark.analysis.aggregates import compare_replayed
+from purgatory_spark.outcomes.replay import HOSTS, ReplaySettings
+from purgatory_spark.outcomes.results import outcomes_of
+from purgatory_spark.traces.schema import OUTCOMES
 
 
 class Replay:

@@ -10,12 +10,12 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
+from purgatory_spark.analysis.analysis import Analysis
+from purgatory_spark.analysis.findings import Findings, find
+from purgatory_spark.analysis.units import format_ms, format_share
+from purgatory_spark.notebook.html import html_table
+from purgatory_spark.output_folder import OutputExistsError
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.analysis.analysis import Analysis
-from request_purgatory.pipeline.analysis.findings import Findings, find
-from request_purgatory.pipeline.analysis.units import format_ms, format_share
-from request_purgatory.pipeline.notebook.html import html_table
-from request_purgatory.pipeline.output_folder import OutputExistsError
 
 #: The names of the page, and of the analysis folder beside it.
 PAGE = "report.html"

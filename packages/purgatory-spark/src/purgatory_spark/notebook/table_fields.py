@@ -8,10 +8,10 @@ from typing import Any, TypedDict
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T  # noqa: N812
 
+from purgatory_spark.traces.importers.mapping import TableMapping
+from purgatory_spark.traces.importers.row_checks import TIME_UNITS
+from purgatory_spark.traces.schema import AGGREGATES, QUANTIFIERS
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.traces.importers.mapping import TableMapping
-from request_purgatory.pipeline.traces.importers.row_checks import TIME_UNITS
-from request_purgatory.pipeline.traces.schema import AGGREGATES, QUANTIFIERS
 
 #: Fields that a column has, or that have one value for all requests.
 _VALUES = ("timeout_ms", "aggregate", "threshold", "quantifier")

@@ -12,48 +12,48 @@ from markupsafe import Markup
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.analysis.analysis import Analysis, analyze
-from request_purgatory.pipeline.analysis.report import write_report
-from request_purgatory.pipeline.analysis.what_if import suggest_timeouts, what_if
-from request_purgatory.pipeline.notebook.html import html_table
-from request_purgatory.pipeline.notebook.origin import Files, Origin, Tables
-from request_purgatory.pipeline.notebook.replay_result import Replay
-from request_purgatory.pipeline.notebook.report_result import (
+from purgatory_spark.analysis.analysis import Analysis, analyze
+from purgatory_spark.analysis.report import write_report
+from purgatory_spark.analysis.what_if import suggest_timeouts, what_if
+from purgatory_spark.notebook.html import html_table
+from purgatory_spark.notebook.origin import Files, Origin, Tables
+from purgatory_spark.notebook.replay_result import Replay
+from purgatory_spark.notebook.report_result import (
     ANALYSIS,
     PAGE,
     Report,
     require_replaceable,
 )
-from request_purgatory.pipeline.notebook.table_fields import (
+from purgatory_spark.notebook.table_fields import (
     TableFields,
     require_time_unit,
     table_mapping,
 )
-from request_purgatory.pipeline.notebook.what_if_result import WhatIf
-from request_purgatory.pipeline.outcomes.replay import WHEEL, ReplaySettings, replay
-from request_purgatory.pipeline.outcomes.results import outcomes_of, rejects_of
-from request_purgatory.pipeline.output_folder import output_folder
-from request_purgatory.pipeline.run import replay_trace_in_designs
-from request_purgatory.pipeline.spark.host_sizes import (
+from purgatory_spark.notebook.what_if_result import WhatIf
+from purgatory_spark.outcomes.replay import WHEEL, ReplaySettings, replay
+from purgatory_spark.outcomes.results import outcomes_of, rejects_of
+from purgatory_spark.output_folder import output_folder
+from purgatory_spark.run import replay_trace_in_designs
+from purgatory_spark.spark.host_sizes import (
     MAX_WORKER_MB,
     REPLAY,
     HostTooLargeError,
     parts_of_hosts,
     require_hosts_fit,
 )
-from request_purgatory.pipeline.spark.memory import bytes_per_pending_operation
-from request_purgatory.pipeline.traces.importers.columns import map_tables
-from request_purgatory.pipeline.traces.importers.mapping import TableMapping
-from request_purgatory.pipeline.traces.importers.recorded import check_tables
-from request_purgatory.pipeline.traces.marks import Mark, known_incidents
-from request_purgatory.pipeline.traces.schema import EVENTS, REQUESTS, require
-from request_purgatory.pipeline.traces.trace_folder import (
+from purgatory_spark.spark.memory import bytes_per_pending_operation
+from purgatory_spark.traces.importers.columns import map_tables
+from purgatory_spark.traces.importers.mapping import TableMapping
+from purgatory_spark.traces.importers.recorded import check_tables
+from purgatory_spark.traces.marks import Mark, known_incidents
+from purgatory_spark.traces.schema import EVENTS, REQUESTS, require
+from purgatory_spark.traces.trace_folder import (
     TraceFolder,
     is_trace_folder,
     source_name,
 )
-from request_purgatory.pipeline.traces.trace_reader import ImportSettings, read_trace
+from purgatory_spark.traces.trace_reader import ImportSettings, read_trace
+from request_purgatory.errors import InvalidArgumentError
 
 
 class Trace:

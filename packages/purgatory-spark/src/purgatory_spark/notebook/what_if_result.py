@@ -9,11 +9,11 @@ from typing import Any
 from markupsafe import Markup
 from pyspark.sql import DataFrame
 
-from request_purgatory.pipeline.analysis.charts import what_if_curve
-from request_purgatory.pipeline.analysis.palette import themed
-from request_purgatory.pipeline.analysis.recommendation import Recommendation, recommend
-from request_purgatory.pipeline.analysis.units import format_bytes, format_ms, format_share
-from request_purgatory.pipeline.notebook.html import html_table
+from purgatory_spark.analysis.charts import what_if_curve
+from purgatory_spark.analysis.palette import themed
+from purgatory_spark.analysis.recommendation import Recommendation, recommend
+from purgatory_spark.analysis.units import format_bytes, format_ms, format_share
+from purgatory_spark.notebook.html import html_table
 
 _HEADINGS = ("timeout", "expired", "share", "mean wait", "peak pending", "peak memory")
 

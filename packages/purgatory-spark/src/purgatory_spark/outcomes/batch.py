@@ -13,28 +13,28 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from request_purgatory.pipeline.outcomes.condition import NEVER, satisfied_us
-from request_purgatory.pipeline.outcomes.results import (
+from purgatory_spark.outcomes.condition import NEVER, satisfied_us
+from purgatory_spark.outcomes.results import (
     OUTCOME_KIND,
     REJECT_FIELDS,
     REJECT_KIND,
     RESULTS,
     split_repeated,
 )
-from request_purgatory.pipeline.outcomes.shards import (
+from purgatory_spark.outcomes.shards import (
     ENCODED,
     INPUT_SCHEMAS,
     Sharding,
     pack_batches,
     unpack,
 )
-from request_purgatory.pipeline.spark.arrow_times import to_micros
-from request_purgatory.pipeline.spark.session import parallelism
-from request_purgatory.pipeline.spark.worker_gc import freeze_imported_objects
-from request_purgatory.pipeline.traces.importers.repeats import REPEATED
-from request_purgatory.pipeline.traces.importers.table_files import read_spark_table
-from request_purgatory.pipeline.traces.parquet_splits import list_files, plan_tasks, read_split
-from request_purgatory.pipeline.traces.schema import (
+from purgatory_spark.spark.arrow_times import to_micros
+from purgatory_spark.spark.session import parallelism
+from purgatory_spark.spark.worker_gc import freeze_imported_objects
+from purgatory_spark.traces.importers.repeats import REPEATED
+from purgatory_spark.traces.importers.table_files import read_spark_table
+from purgatory_spark.traces.parquet_splits import list_files, plan_tasks, read_split
+from purgatory_spark.traces.schema import (
     COMPLETED,
     EVENTS,
     EXPIRED,

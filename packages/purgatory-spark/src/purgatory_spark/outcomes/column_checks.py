@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from request_purgatory.pipeline.outcomes.condition import Bools, Ints
-from request_purgatory.pipeline.traces.importers.row_checks import MAX_TIME_US, MIN_TIME_US
-from request_purgatory.pipeline.traces.schema import AGGREGATES, QUANTIFIERS
+from purgatory_spark.outcomes.condition import Bools, Ints
+from purgatory_spark.traces.importers.row_checks import MAX_TIME_US, MIN_TIME_US
+from purgatory_spark.traces.schema import AGGREGATES, QUANTIFIERS
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 #: A reason, and whether each row is rejected for it.

@@ -13,12 +13,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from request_purgatory.clock import ManualClock
-from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.outcomes.condition import NEVER, Ints, epoch_us, flat_keys
-from request_purgatory.pipeline.outcomes.end_recorder import EndedRequests
-from request_purgatory.pipeline.outcomes.replay_driver import HostDriver
-from request_purgatory.pipeline.outcomes.results import (
+from purgatory_spark.outcomes.condition import NEVER, Ints, epoch_us, flat_keys
+from purgatory_spark.outcomes.host_driver import EndedRequests, HostDriver
+from purgatory_spark.outcomes.results import (
     OUTCOME_KIND,
     REJECT_FIELDS,
     REJECT_KIND,
@@ -28,17 +25,19 @@ from request_purgatory.pipeline.outcomes.results import (
     reject_group,
     split_repeated,
 )
-from request_purgatory.pipeline.outcomes.trace_part import EventPart, RequestPart
-from request_purgatory.pipeline.spark.arrow_times import (
+from purgatory_spark.outcomes.trace_part import EventPart, RequestPart
+from purgatory_spark.spark.arrow_times import (
     batch_to_micros,
     from_micros,
     micros_schema,
     to_micros,
 )
-from request_purgatory.pipeline.spark.worker_gc import freeze_imported_objects, gc_paused
-from request_purgatory.pipeline.traces.importers.repeats import REPEATED
-from request_purgatory.pipeline.traces.importers.row_checks import RAW, REASON
-from request_purgatory.pipeline.traces.schema import COMPLETED, EXPIRED, OUTCOMES
+from purgatory_spark.spark.worker_gc import freeze_imported_objects, gc_paused
+from purgatory_spark.traces.importers.repeats import REPEATED
+from purgatory_spark.traces.importers.row_checks import RAW, REASON
+from purgatory_spark.traces.schema import COMPLETED, EXPIRED, OUTCOMES
+from request_purgatory.clock import ManualClock
+from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.purgatory.legacy import LegacyPurgatory
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.timer import SystemTimer
@@ -368,9 +367,9 @@ class HostReplay(HostDriver):
     def run(self) -> None:
         """Replay the whole trace, until every request has ended."""
         self.play(self._requests, self._events)
-        self._store(self.ends.ended())
+        self._store(self.ended())
         self.finish()
-        self._store(self.ends.ended())
+        self._store(self.ended())
 
     def _store(self, ended: EndedRequests) -> None:
         completed = ~ended.expired

@@ -17,10 +17,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from request_purgatory.pipeline.outcomes.condition import Bools, Ints
-from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
-from request_purgatory.pipeline.traces.importers.repeats import repeated_in_table
-from request_purgatory.pipeline.traces.importers.row_checks import (
+from purgatory_spark.outcomes.condition import Bools, Ints
+from purgatory_spark.traces.importers.imported_trace import TraceFormatError
+from purgatory_spark.traces.importers.repeats import repeated_in_table
+from purgatory_spark.traces.importers.row_checks import (
     RAW,
     REASON,
     Check,
@@ -28,7 +28,7 @@ from request_purgatory.pipeline.traces.importers.row_checks import (
     flag_rejects,
     request_checks,
 )
-from request_purgatory.pipeline.traces.schema import (
+from purgatory_spark.traces.schema import (
     EVENTS,
     JSON_OPTIONS,
     OUTCOMES,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from request_purgatory.pipeline.spark.hashes import Words, words_of
+from purgatory_spark.spark.hashes import Words, words_of
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 

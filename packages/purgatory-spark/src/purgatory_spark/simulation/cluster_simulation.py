@@ -16,29 +16,29 @@ from pyspark import StorageLevel, TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.analysis.histogram import Histogram, bounds_of
-from request_purgatory.pipeline.analysis.time_bins import bin_width_us
-from request_purgatory.pipeline.outcomes.condition import Ints
-from request_purgatory.pipeline.outcomes.replay import ReplaySettings
-from request_purgatory.pipeline.output_folder import write_json
-from request_purgatory.pipeline.simulation.extrapolation import TargetLoad
-from request_purgatory.pipeline.simulation.host_simulation import OutcomeCounts, simulate_host
-from request_purgatory.pipeline.simulation.sizes import (
+from purgatory_spark.analysis.histogram import Histogram, bounds_of
+from purgatory_spark.analysis.time_bins import bin_width_us
+from purgatory_spark.outcomes.condition import Ints
+from purgatory_spark.outcomes.replay import ReplaySettings
+from purgatory_spark.output_folder import write_json
+from purgatory_spark.simulation.extrapolation import TargetLoad
+from purgatory_spark.simulation.host_simulation import OutcomeCounts, simulate_host
+from purgatory_spark.simulation.sizes import (
     Sizes,
     measure_sizes,
     require_simulated_host_fits,
 )
-from request_purgatory.pipeline.simulation.summary import summarize_simulation
-from request_purgatory.pipeline.simulation.tables import SIMULATED
-from request_purgatory.pipeline.spark.memory import peak_memory_bytes
-from request_purgatory.pipeline.spark.session import parallelism
-from request_purgatory.pipeline.spark.worker_gc import freeze_imported_objects
-from request_purgatory.pipeline.traces.importers.table_files import (
+from purgatory_spark.simulation.summary import summarize_simulation
+from purgatory_spark.simulation.tables import SIMULATED
+from purgatory_spark.spark.memory import peak_memory_bytes
+from purgatory_spark.spark.session import parallelism
+from purgatory_spark.spark.worker_gc import freeze_imported_objects
+from purgatory_spark.traces.importers.table_files import (
     read_spark_table,
     write_spark_table,
 )
-from request_purgatory.pipeline.traces.workload import START, Workload
+from purgatory_spark.traces.workload import START, Workload
+from request_purgatory.errors import InvalidArgumentError
 
 #: Default tasks for each core: enough that the last ones end at about the same time, and that the
 #: progress is visible.

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from purgatory_spark.outcomes.replay import ReplaySettings
+from purgatory_spark.simulation.sizes import Sizes
+from purgatory_spark.traces.workload import Workload
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.outcomes.replay import ReplaySettings
-from request_purgatory.pipeline.simulation.sizes import Sizes
-from request_purgatory.pipeline.traces.workload import Workload
 
 DAY_S = 86_400
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from purgatory_spark.analysis.histogram import Histogram
+from purgatory_spark.outcomes.condition import Ints
+from purgatory_spark.outcomes.host_driver import HostDriver
+from purgatory_spark.outcomes.replay import ReplaySettings
+from purgatory_spark.outcomes.trace_part import EventPart, RequestPart
+from purgatory_spark.spark.worker_gc import gc_paused
+from purgatory_spark.traces.workload import START, Workload, host_name
+from purgatory_spark.traces.workload_blocks import Block, host_blocks
 from request_purgatory.clock import ManualClock
-from request_purgatory.pipeline.analysis.histogram import Histogram
-from request_purgatory.pipeline.outcomes.condition import Ints
-from request_purgatory.pipeline.outcomes.replay import ReplaySettings
-from request_purgatory.pipeline.outcomes.replay_driver import HostDriver
-from request_purgatory.pipeline.outcomes.trace_part import EventPart, RequestPart
-from request_purgatory.pipeline.spark.worker_gc import gc_paused
-from request_purgatory.pipeline.traces.workload import START, Workload, host_name
-from request_purgatory.pipeline.traces.workload_blocks import Block, host_blocks
 
 TracePart = tuple[RequestPart, EventPart]
 
@@ -153,7 +153,7 @@ class SimulatedHost(HostDriver):
         self._count_ended()
 
     def _count_ended(self) -> None:
-        ended = self.ends.ended()
+        ended = self.ended()
         # By the trace's rule an expired request ends at its deadline, even if its timeout fires
         # later.
         ends_us = np.where(ended.expired, ended.deadline_us, ended.ended_us)

@@ -8,8 +8,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from request_purgatory.pipeline.analysis.units import format_bytes, format_ms, format_share
-from request_purgatory.pipeline.simulation.host_simulation import QUANTILES
+from purgatory_spark.analysis.units import format_bytes, format_ms, format_share
+from purgatory_spark.simulation.host_simulation import QUANTILES
 
 
 def print_simulation(console: Console, summary: dict[str, Any]) -> None:

@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from purgatory_spark.outcomes.condition import Ints
+from purgatory_spark.outcomes.replay import ReplaySettings
+from purgatory_spark.outcomes.trace_part import EventPart, RequestPart
+from purgatory_spark.simulation.host_simulation import SimulatedHost, trace_parts
+from purgatory_spark.simulation.stream_sizes import StreamSizes, measure_stream_sizes
+from purgatory_spark.spark.memory import tracing_memory
+from purgatory_spark.traces.workload import Workload
+from purgatory_spark.traces.workload_blocks import HOST_BLOCK, host_blocks
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.outcomes.condition import Ints
-from request_purgatory.pipeline.outcomes.replay import ReplaySettings
-from request_purgatory.pipeline.outcomes.trace_part import EventPart, RequestPart
-from request_purgatory.pipeline.simulation.host_simulation import SimulatedHost, trace_parts
-from request_purgatory.pipeline.simulation.stream_sizes import StreamSizes, measure_stream_sizes
-from request_purgatory.pipeline.spark.memory import tracing_memory
-from request_purgatory.pipeline.traces.workload import Workload
-from request_purgatory.pipeline.traces.workload_blocks import HOST_BLOCK, host_blocks
 
 _MB = 2**20
 #: The stream compresses its rows in the same way.

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from request_purgatory.pipeline.stream.state import key_history, pending, request_ids
-from request_purgatory.pipeline.stream.state.rows import EVENT_SCHEMA, EVENTS, REQUESTS
-from request_purgatory.pipeline.stream.state.rows import REQUEST_INPUT_SCHEMA as REQUEST_COLUMNS
-from request_purgatory.pipeline.stream.state.shard import NO_WATERMARK_US, Shard
-from request_purgatory.pipeline.stream.state.store import MemoryBlobStore, ShardStore
-from request_purgatory.pipeline.traces.schema import AGGREGATES
-from request_purgatory.pipeline.traces.workload_blocks import Block
+from purgatory_spark.stream.state import key_history, pending, request_ids
+from purgatory_spark.stream.state.rows import EVENT_SCHEMA, EVENTS, REQUESTS
+from purgatory_spark.stream.state.rows import REQUEST_INPUT_SCHEMA as REQUEST_COLUMNS
+from purgatory_spark.stream.state.shard import NO_WATERMARK_US, Shard
+from purgatory_spark.stream.state.store import MemoryBlobStore, ShardStore
+from purgatory_spark.traces.schema import AGGREGATES
+from purgatory_spark.traces.workload_blocks import Block
 
 _FOREVER_US = 2**60
 _MAX_BYTES = 2**34

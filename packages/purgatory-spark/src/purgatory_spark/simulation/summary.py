@@ -9,20 +9,20 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory import __compiled__
-from request_purgatory.pipeline.analysis.histogram import RELATIVE_ERROR, Histogram
-from request_purgatory.pipeline.outcomes.replay import ReplaySettings
-from request_purgatory.pipeline.simulation.extrapolation import (
+from purgatory_spark.analysis.histogram import RELATIVE_ERROR, Histogram
+from purgatory_spark.outcomes.replay import ReplaySettings
+from purgatory_spark.simulation.extrapolation import (
     Measurement,
     TargetLoad,
     assumptions,
     extrapolate,
 )
-from request_purgatory.pipeline.simulation.host_simulation import wait_quantiles
-from request_purgatory.pipeline.simulation.sizes import Sizes
-from request_purgatory.pipeline.spark.session import parallelism
-from request_purgatory.pipeline.stream.job import StreamSettings
-from request_purgatory.pipeline.traces.workload import Workload
+from purgatory_spark.simulation.host_simulation import wait_quantiles
+from purgatory_spark.simulation.sizes import Sizes
+from purgatory_spark.spark.session import parallelism
+from purgatory_spark.stream.job import StreamSettings
+from purgatory_spark.traces.workload import Workload
+from request_purgatory import __compiled__
 
 _ENDS = ("requests", "events", "completed", "expired", "callback_errors")
 _PURGES = ("purges", "purged_entries")

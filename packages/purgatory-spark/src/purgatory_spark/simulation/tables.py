@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import types as T  # noqa: N812
 
-from request_purgatory.pipeline.outcomes import replay
-from request_purgatory.pipeline.simulation.host_simulation import QUANTILES, Timeline
+from purgatory_spark.outcomes import replay
+from purgatory_spark.simulation.host_simulation import QUANTILES, Timeline
 
 #: One row for each host, with times of the trace. `peak_watched_keys` is sampled, once in
 #: `replay_driver.SAMPLE_EVERY` arrivals.

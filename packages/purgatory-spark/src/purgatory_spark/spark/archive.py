@@ -7,22 +7,24 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import subprocess
 import sys
 import tarfile
 import tempfile
 import venv
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, distribution, version
+from importlib.metadata import PackageNotFoundError, distribution, requires, version
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
+from purgatory_spark.output_folder import OutputExistsError
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.output_folder import OutputExistsError
 
-_PACKAGE = "request-purgatory"
-#: The optional dependencies of `pyproject.toml` without Spark itself, which a cluster provides.
-_EXTRA = "cluster"
+_PACKAGE = "purgatory-spark"
+_CORE = "request-purgatory"
+#: What a cluster provides itself.
+_SPARK = "pyspark"
 #: Driver and workers exchange objects of these packages, so both sides need the same versions.
 _PINNED_PACKAGES = ("numpy", "pandas", "pyarrow", "protobuf")
 _SUFFIXES = (".tar.gz", ".tgz")
@@ -82,7 +84,8 @@ def make_archive(target: Path, *, source: str | None = None, replace: bool = Fal
     partial = target.with_name(f".{target.name}.partial")
     try:
         with tempfile.TemporaryDirectory(prefix="purgatory-archive-") as folder:
-            python = _create_environment(Path(folder) / "env", requirement(source))
+            packages = [requirement(_CORE), requirement(_PACKAGE, source)]
+            python = _create_environment(Path(folder) / "env", packages)
             _pack(Path(folder) / "env", partial)
         partial.replace(target)
     finally:
@@ -90,31 +93,42 @@ def make_archive(target: Path, *, source: str | None = None, replace: bool = Fal
     return Archive(target, python, target.stat().st_size)
 
 
-def requirement(source: str | None = None) -> str:
-    """Return the requirement that pip is to install.
+def requirement(package: str, source: str | None = None) -> str:
+    """Return the requirement by which pip is to install a package.
 
     Args:
+        package: Its name.
         source: A path, a URL or a requirement. None means the source of this installation, which
             PEP 610 records in `direct_url.json`; without such a record it means the installed
             version from the package index.
 
     Returns:
-        A requirement such as `request-purgatory[cluster] @ file:///checkout`.
+        A requirement such as `purgatory-spark @ file:///checkout`.
     """
     if source is None:
-        direct_url = distribution(_PACKAGE).read_text("direct_url.json")
+        direct_url = distribution(package).read_text("direct_url.json")
         if direct_url is None:
-            return f"{_PACKAGE}[{_EXTRA}]=={version(_PACKAGE)}"
+            return f"{package}=={version(package)}"
         source = json.loads(direct_url)["url"]
         if urlparse(source).scheme == "file":
             source = unquote(urlparse(source).path)
     path = Path(source)
     if path.exists():
-        return f"{_PACKAGE}[{_EXTRA}] @ {path.resolve().as_uri()}"
-    return f"{_PACKAGE}[{_EXTRA}] @ {source}" if "://" in source else source
+        return f"{package} @ {path.resolve().as_uri()}"
+    return f"{package} @ {source}" if "://" in source else source
 
 
-def _create_environment(environment: Path, wanted: str) -> Path:
+def _dependencies() -> list[str]:
+    """Return what this package requires, without Spark and the core."""
+    found = []
+    for required in requires(_PACKAGE) or ():
+        name = re.match(r"[\w.-]+", required)
+        if name and name.group() not in (_SPARK, _CORE) and "extra ==" not in required:
+            found.append(required)
+    return found
+
+
+def _create_environment(environment: Path, packages: list[str]) -> Path:
     # The interpreter is linked: a copy would not find the shared libraries beside the original.
     venv.EnvBuilder(symlinks=True, with_pip=False).create(environment)
     python = environment / "bin" / "python"
@@ -124,14 +138,15 @@ def _create_environment(environment: Path, wanted: str) -> Path:
         encoding="utf-8",
     )
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    install = ["install", "--no-compile", "--constraint", str(constraints), wanted]
-    finished = subprocess.run(
-        [*pip, "--python", str(python), *install], capture_output=True, text=True, check=False
-    )
-    if finished.returncode:
-        raise ArchiveError(
-            f"pip could not install {wanted}:\n{(finished.stderr or finished.stdout).strip()}"
-        )
+    install = ["install", "--no-compile", "--constraint", str(constraints)]
+    for wanted in (["--no-deps", *packages], _dependencies()):
+        command = [*pip, "--python", str(python), *install, *wanted]
+        finished = subprocess.run(command, capture_output=True, text=True, check=False)
+        if finished.returncode:
+            raise ArchiveError(
+                f"pip could not install {', '.join(wanted)}:\n"
+                f"{(finished.stderr or finished.stdout).strip()}"
+            )
     return python.resolve()
 
 

@@ -14,7 +14,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.pipeline.spark.java import require_java
+from purgatory_spark.spark.java import require_java
 
 _STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 

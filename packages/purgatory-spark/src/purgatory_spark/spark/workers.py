@@ -12,9 +12,9 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from request_purgatory.pipeline.spark.session import on_one_machine, parallelism
+from purgatory_spark.spark.session import on_one_machine, parallelism
 
-_PACKAGE = "request-purgatory"
+_PACKAGE = "purgatory-spark"
 _PROBE_SCHEMA = "machine string, version string, sees boolean"
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from request_purgatory.pipeline.output_folder import read_json, write_json
-from request_purgatory.pipeline.stream.job import StreamSettings
-from request_purgatory.pipeline.stream.state.layout import OLDEST_VERSION, STATE_VERSION
+from purgatory_spark.output_folder import read_json, write_json
+from purgatory_spark.stream.job import StreamSettings
+from purgatory_spark.stream.state.layout import OLDEST_VERSION, STATE_VERSION
 
 _FILE = "purgatory-stream.json"
 #: Settings that decide where a request's state is. The others may change from start to start.

@@ -8,19 +8,19 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.spark.session import require_stream_settings
-from request_purgatory.pipeline.stream.packing import Packer, shard_labels
-from request_purgatory.pipeline.stream.processor import (
+from purgatory_spark.spark.session import require_stream_settings
+from purgatory_spark.stream.packing import Packer, shard_labels
+from purgatory_spark.stream.processor import (
     STEPPED,
     ShardProcessor,
     results_of,
     step_counts,
 )
-from request_purgatory.pipeline.stream.progress import OBSERVED
-from request_purgatory.pipeline.stream.state import rows
-from request_purgatory.pipeline.traces.importers.row_checks import CORRUPT, RAW, SOURCE
-from request_purgatory.pipeline.traces.schema import EVENTS, REQUESTS, require
+from purgatory_spark.stream.progress import OBSERVED
+from purgatory_spark.stream.state import rows
+from purgatory_spark.traces.importers.row_checks import CORRUPT, RAW, SOURCE
+from purgatory_spark.traces.schema import EVENTS, REQUESTS, require
+from request_purgatory.errors import InvalidArgumentError
 
 BY_HOST = "host"
 BY_KEY = "key"

@@ -10,18 +10,18 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.pipeline.traces.importers.columns import event_values, request_values
-from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
-from request_purgatory.pipeline.traces.importers.mapping import TableMapping
-from request_purgatory.pipeline.traces.importers.row_checks import (
+from purgatory_spark.traces.importers.columns import event_values, request_values
+from purgatory_spark.traces.importers.imported_trace import TraceFormatError
+from purgatory_spark.traces.importers.mapping import TableMapping
+from purgatory_spark.traces.importers.row_checks import (
     CORRUPT,
     RAW,
     REASON,
     SOURCE,
     flag_rejects,
 )
-from request_purgatory.pipeline.traces.importers.values import Values, require_table_columns
-from request_purgatory.pipeline.traces.schema import JSON_OPTIONS
+from purgatory_spark.traces.importers.values import Values, require_table_columns
+from purgatory_spark.traces.schema import JSON_OPTIONS
 
 
 def map_streams(

@@ -14,8 +14,8 @@ from typing import Any, TextIO
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from purgatory_spark.stream.progress import BatchProgress
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.stream.progress import BatchProgress
 
 _PREFIX = "purgatory_stream_"
 #: Sums over all batches: metric name to field of `BatchProgress` and help text.

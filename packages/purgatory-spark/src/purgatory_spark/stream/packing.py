@@ -14,17 +14,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from request_purgatory.pipeline.outcomes.column_checks import quorum_of, reject_reasons
-from request_purgatory.pipeline.outcomes.condition import Bools, Ints
-from request_purgatory.pipeline.outcomes.results import DEFAULT_TYPE, rows_as_json
-from request_purgatory.pipeline.outcomes.shards import encoded_rows, hash_watch_keys
-from request_purgatory.pipeline.spark.arrow_times import batch_to_micros
-from request_purgatory.pipeline.spark.hashes import SEED, Words, int_with_hash, xxhash64
-from request_purgatory.pipeline.spark.worker_gc import freeze_imported_objects
-from request_purgatory.pipeline.stream.state import rows
-from request_purgatory.pipeline.traces.importers.row_checks import CORRUPT, RAW, SOURCE
-from request_purgatory.pipeline.traces.importers.table_files import require_parquet_columns
-from request_purgatory.pipeline.traces.schema import AGGREGATES
+from purgatory_spark.outcomes.column_checks import quorum_of, reject_reasons
+from purgatory_spark.outcomes.condition import Bools, Ints
+from purgatory_spark.outcomes.results import DEFAULT_TYPE, rows_as_json
+from purgatory_spark.outcomes.shards import encoded_rows, hash_watch_keys
+from purgatory_spark.spark.arrow_times import batch_to_micros
+from purgatory_spark.spark.hashes import SEED, Words, int_with_hash, xxhash64
+from purgatory_spark.spark.worker_gc import freeze_imported_objects
+from purgatory_spark.stream.state import rows
+from purgatory_spark.traces.importers.row_checks import CORRUPT, RAW, SOURCE
+from purgatory_spark.traces.importers.table_files import require_parquet_columns
+from purgatory_spark.traces.schema import AGGREGATES
 
 #: Quantifiers as numbers; others are the number of keys that is needed.
 _ALL, _ANY = 0, -1

@@ -15,18 +15,18 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from request_purgatory.pipeline.outcomes.results import OUTCOME_KIND, RESULTS
-from request_purgatory.pipeline.spark.arrow_times import (
+from purgatory_spark.outcomes.results import OUTCOME_KIND, RESULTS
+from purgatory_spark.spark.arrow_times import (
     batch_to_micros,
     from_micros,
     micros_schema,
 )
-from request_purgatory.pipeline.spark.worker_gc import freeze_imported_objects
-from request_purgatory.pipeline.stream.state.layout import StateLayoutError
-from request_purgatory.pipeline.stream.state.rows import RESULT_SCHEMA, from_blob
-from request_purgatory.pipeline.stream.state.shard import NO_WATERMARK_US, Shard, StepResult
-from request_purgatory.pipeline.stream.state.store import ShardStore
-from request_purgatory.pipeline.traces.schema import COMPLETED, EXPIRED
+from purgatory_spark.spark.worker_gc import freeze_imported_objects
+from purgatory_spark.stream.state.layout import StateLayoutError
+from purgatory_spark.stream.state.rows import RESULT_SCHEMA, from_blob
+from purgatory_spark.stream.state.shard import NO_WATERMARK_US, Shard, StepResult
+from purgatory_spark.stream.state.store import ShardStore
+from purgatory_spark.traces.schema import COMPLETED, EXPIRED
 
 #: The counts of a step that the query observes: results by kind, and by how much the step has
 #: changed the number of pending requests and the state's bytes.

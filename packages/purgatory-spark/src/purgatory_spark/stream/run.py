@@ -12,24 +12,24 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.output_folder import write_text_durably
-from request_purgatory.pipeline.spark.session import (
+from purgatory_spark.output_folder import write_text_durably
+from purgatory_spark.spark.session import (
     apply_stream_settings,
     close_session_beside,
     local_checkpoint_settings,
     session_beside,
 )
-from request_purgatory.pipeline.spark.workers import require_driver_python, require_workers
-from request_purgatory.pipeline.stream.checkpoint import (
+from purgatory_spark.spark.workers import require_driver_python, require_workers
+from purgatory_spark.stream.checkpoint import (
     CLOCK_TICKS,
     FOLDER_TICKS,
     require_compatible_checkpoint,
 )
-from request_purgatory.pipeline.stream.endpoints import Endpoints, clock_ticks, folder_ticks
-from request_purgatory.pipeline.stream.job import StreamSettings, delayed_operations
-from request_purgatory.pipeline.stream.progress import BatchProgress, ProgressListener
-from request_purgatory.pipeline.traces.importers.table_files import spark_write_path
+from purgatory_spark.stream.endpoints import Endpoints, clock_ticks, folder_ticks
+from purgatory_spark.stream.job import StreamSettings, delayed_operations
+from purgatory_spark.stream.progress import BatchProgress, ProgressListener
+from purgatory_spark.traces.importers.table_files import spark_write_path
+from request_purgatory.errors import InvalidArgumentError
 
 #: Seconds between two calls of `should_stop`.
 _POLL_INTERVAL = 0.5

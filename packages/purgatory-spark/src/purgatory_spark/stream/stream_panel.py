@@ -7,8 +7,8 @@ from collections import deque
 from dataclasses import asdict
 from typing import Any
 
+from purgatory_spark.stream.progress import BatchProgress
 from request_purgatory.dashboard.panel import Panel
-from request_purgatory.pipeline.stream.progress import BatchProgress
 
 #: Batches that are kept for the pictures.
 MAX_BATCHES = 120

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pyspark.sql import functions as F  # noqa: N812
 
+from purgatory_spark.traces.importers.imported_trace import ImportedTrace
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.traces.importers.imported_trace import ImportedTrace
 
 
 @dataclass(frozen=True)

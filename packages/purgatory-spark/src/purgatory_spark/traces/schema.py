@@ -26,8 +26,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T  # noqa: N812 - as in Spark's documentation
 
 from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.replay.key_state import AGGREGATES as AGGREGATES
 
-AGGREGATES = ("count", "sum", "max")
 #: The quantifiers that are words; others are whole numbers, in decimal.
 QUANTIFIERS = ("all", "any")
 #: Options of Spark's JSON readers: times without a zone are in UTC, whatever the session's zone.

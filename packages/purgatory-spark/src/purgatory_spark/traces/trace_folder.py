@@ -11,22 +11,22 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.pipeline.output_folder import read_json, write_json
-from request_purgatory.pipeline.spark.workers import require_workers
-from request_purgatory.pipeline.traces.importers.imported_trace import (
+from purgatory_spark.output_folder import read_json, write_json
+from purgatory_spark.spark.workers import require_workers
+from purgatory_spark.traces.importers.imported_trace import (
     ImportedTrace,
     TraceFormatError,
 )
-from request_purgatory.pipeline.traces.importers.table_files import (
+from purgatory_spark.traces.importers.table_files import (
     read_spark_table,
     write_spark_table,
 )
-from request_purgatory.pipeline.traces.importers.table_source import TableSource
-from request_purgatory.pipeline.traces.marks import Mark, known_incidents
-from request_purgatory.pipeline.traces.schema import EVENTS, REJECTS, REQUESTS, require
-from request_purgatory.pipeline.traces.trace_reader import ImportSettings, read_trace
-from request_purgatory.pipeline.traces.workload import Workload
-from request_purgatory.pipeline.traces.workload_blocks import workload_trace
+from purgatory_spark.traces.importers.table_source import TableSource
+from purgatory_spark.traces.marks import Mark, known_incidents
+from purgatory_spark.traces.schema import EVENTS, REJECTS, REQUESTS, require
+from purgatory_spark.traces.trace_reader import ImportSettings, read_trace
+from purgatory_spark.traces.workload import Workload
+from purgatory_spark.traces.workload_blocks import workload_trace
 
 _MANIFEST = "trace.json"
 

@@ -10,35 +10,35 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.traces.importers import azure_llm, hash_ids, spans
-from request_purgatory.pipeline.traces.importers.azure_llm import import_azure_llm
-from request_purgatory.pipeline.traces.importers.columns import map_rows
-from request_purgatory.pipeline.traces.importers.hash_ids import import_hash_ids
-from request_purgatory.pipeline.traces.importers.imported_trace import (
+from purgatory_spark.traces.importers import azure_llm, hash_ids, spans
+from purgatory_spark.traces.importers.azure_llm import import_azure_llm
+from purgatory_spark.traces.importers.columns import map_rows
+from purgatory_spark.traces.importers.hash_ids import import_hash_ids
+from purgatory_spark.traces.importers.imported_trace import (
     ImportedTrace,
     TraceFormatError,
 )
-from request_purgatory.pipeline.traces.importers.mapping import (
+from purgatory_spark.traces.importers.mapping import (
     Columns,
     TableMapping,
     require_fields,
     require_quantifier,
     require_time_zone,
 )
-from request_purgatory.pipeline.traces.importers.otlp import import_otlp
-from request_purgatory.pipeline.traces.importers.recorded import import_recorded, is_recorded
-from request_purgatory.pipeline.traces.importers.row_checks import TIME_UNITS
-from request_purgatory.pipeline.traces.importers.spans import KEY_KINDS, import_spans
-from request_purgatory.pipeline.traces.importers.table_files import (
+from purgatory_spark.traces.importers.otlp import import_otlp
+from purgatory_spark.traces.importers.recorded import import_recorded, is_recorded
+from purgatory_spark.traces.importers.row_checks import TIME_UNITS
+from purgatory_spark.traces.importers.spans import KEY_KINDS, import_spans
+from purgatory_spark.traces.importers.table_files import (
     OPENERS,
     csv_header,
     parquet_schema,
     trace_files,
 )
-from request_purgatory.pipeline.traces.importers.table_source import TableSource, read_source
-from request_purgatory.pipeline.traces.marks import Mark
-from request_purgatory.pipeline.traces.schema import AGGREGATES, MAX_TIMEOUT_MS
+from purgatory_spark.traces.importers.table_source import TableSource, read_source
+from purgatory_spark.traces.marks import Mark
+from purgatory_spark.traces.schema import AGGREGATES, MAX_TIMEOUT_MS
+from request_purgatory.errors import InvalidArgumentError
 
 FORMATS = ("spans", "otlp", "azure-llm", "hash-ids", "columns", "recorded")
 

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from purgatory_spark.traces.schema import MAX_TIMEOUT_MS
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.traces.schema import MAX_TIMEOUT_MS
 
 #: Start of synthetic traces.
 START = datetime(2024, 1, 1, tzinfo=UTC)

@@ -16,14 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from request_purgatory.pipeline.spark.arrow_times import (
+from purgatory_spark.spark.arrow_times import (
     batch_to_micros,
     from_micros,
     micros_schema,
 )
-from request_purgatory.pipeline.spark.session import parallelism
-from request_purgatory.pipeline.traces.schema import EVENTS, REQUESTS
-from request_purgatory.pipeline.traces.workload import START, Workload, host_name
+from purgatory_spark.spark.session import parallelism
+from purgatory_spark.traces.schema import EVENTS, REQUESTS
+from purgatory_spark.traces.workload import START, Workload, host_name
 
 #: Requests per block.
 BLOCK = 65_536

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 import pytest
-
-from tests.support.command import Purgatory, command_runner
+from tests.spark.command import Purgatory, command_runner
 
 
 @pytest.fixture
@@ -22,4 +21,4 @@ def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> NoReturn:
         pytest.fail("a Spark session was asked for")
 
-    monkeypatch.setattr("request_purgatory.cli.session.open_session", refuse)
+    monkeypatch.setattr("purgatory_spark.cli.session.open_session", refuse)

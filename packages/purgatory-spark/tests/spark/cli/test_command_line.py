@@ -12,16 +12,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.spark.command import Purgatory
 
+from purgatory_broker.cli.app import control_commands
+from purgatory_broker.cluster.cluster_client import ClusterClient
+from purgatory_broker.cluster.commands import COMMANDS as CLUSTER_COMMANDS
+from purgatory_spark.cli import version
+from purgatory_spark.cli.app import COMMANDS, make_app
+from purgatory_spark.cli.main import main
 from request_purgatory import __compiled__, __version__
-from request_purgatory.broker.cluster.cluster_client import ClusterClient
-from request_purgatory.broker.cluster.commands import COMMANDS as CLUSTER_COMMANDS
-from request_purgatory.cli import version
-from request_purgatory.cli.app import COMMANDS, make_app
-from request_purgatory.cli.broker import control_commands
-from request_purgatory.cli.exit_codes import ExitCode
-from request_purgatory.cli.main import main
-from tests.support.command import Purgatory
+from request_purgatory.command_line.exit_codes import ExitCode
 
 WORDS = [entry.name for entry in COMMANDS]
 
@@ -56,14 +56,14 @@ def test_examples_in_the_help_have_known_options(entry: object) -> None:
 def test_help_in_the_table_is_the_docstrings_first_line(entry: object) -> None:
     """The table repeats it, so that the list of commands needs no import."""
     module, name = entry.target.split(":")
-    function = getattr(importlib.import_module(f"request_purgatory.cli.{module}"), name)
+    function = getattr(importlib.import_module(f"purgatory_spark.cli.{module}"), name)
     assert inspect.getdoc(function).splitlines()[0] == entry.help
 
 
 def test_list_of_commands_imports_no_spark() -> None:
     """So it, and a mistyped command, are answered at once."""
     script = (
-        "import sys; from request_purgatory.cli.main import main; main(['--help']); "
+        "import sys; from purgatory_spark.cli.main import main; main(['--help']); "
         "main(['repaly']); sys.exit('pyspark' in sys.modules or 'kafka' in sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True)
@@ -120,7 +120,7 @@ def test_version_and_note_need_no_extra(
     monkeypatch.setattr(version, "__compiled__", is_compiled)
     monkeypatch.setattr(platform, "python_implementation", lambda: "CPython")
     monkeypatch.setitem(sys.modules, "cyclopts", None)
-    monkeypatch.delitem(sys.modules, "request_purgatory.cli.run", raising=False)
+    monkeypatch.delitem(sys.modules, "request_purgatory.command_line.run", raising=False)
     assert main(["--version"]) == ExitCode.OK
     assert capsys.readouterr().out == f"{version.version_text()}\n"
     assert main([]) == ExitCode.MISSING_DEPENDENCY
@@ -239,7 +239,7 @@ def test_client_has_each_command_as_a_method() -> None:
 
 def test_messages_are_written_by_one_function() -> None:
     """Commands print errors with `print_error`, so that each begins with the program's name."""
-    folder = Path(importlib.import_module("request_purgatory.cli").__file__).parent
+    folder = Path(importlib.import_module("purgatory_spark.cli").__file__).parent
     for file in folder.glob("*.py"):
         writes = [
             node

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from request_purgatory.cli import app
-from request_purgatory.cli.exit_codes import ExitCode
-from request_purgatory.cli.main import main
 from request_purgatory.extras import install_command
-from tests.support.command import Purgatory
+from tests.spark.command import Purgatory
+
+from purgatory_spark.cli import app
+from purgatory_spark.cli.main import main
+from request_purgatory.command_line.exit_codes import ExitCode
 
 CLI_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "command.md"
 
@@ -45,10 +45,8 @@ def test_unforeseen_failure_is_failed(
 ) -> None:
     """In one line with the error's type; -v shows where."""
     purgatory(arguments[0], "--help")
-    monkeypatch.setattr(
-        "request_purgatory.cli.traces.TraceFolder", _raise(ZeroDivisionError("zero"))
-    )
-    monkeypatch.setattr("request_purgatory.cli.broker._serve", _raise(ZeroDivisionError("zero")))
+    monkeypatch.setattr("purgatory_spark.cli.traces.TraceFolder", _raise(ZeroDivisionError("zero")))
+    monkeypatch.setattr("purgatory_broker.cli.app._serve", _raise(ZeroDivisionError("zero")))
     ran = purgatory(*arguments)
     assert ran.code == ExitCode.FAILED
     assert ran.err == "purgatory: ZeroDivisionError: zero\n(-v shows the traceback)\n"
@@ -60,8 +58,8 @@ def test_ctrl_c_is_interrupted(
 ) -> None:
     """Of any command."""
     purgatory(arguments[0], "--help")
-    monkeypatch.setattr("request_purgatory.cli.traces.TraceFolder", _raise(KeyboardInterrupt()))
-    monkeypatch.setattr("request_purgatory.cli.broker._serve", _raise(KeyboardInterrupt()))
+    monkeypatch.setattr("purgatory_spark.cli.traces.TraceFolder", _raise(KeyboardInterrupt()))
+    monkeypatch.setattr("purgatory_broker.cli.app._serve", _raise(KeyboardInterrupt()))
     ran = purgatory(*arguments)
     assert ran.code == ExitCode.INTERRUPTED
     assert ran.err == "purgatory: interrupted; no partial output is left\n"
@@ -73,7 +71,7 @@ def test_core_alone_says_which_extra_to_install(
 ) -> None:
     """In one line, whatever the arguments."""
     monkeypatch.setitem(sys.modules, "cyclopts", None)
-    forget(monkeypatch, "request_purgatory.cli.", ("request_purgatory.cli.main",))
+    forget(monkeypatch, "purgatory_spark.cli.", ("purgatory_spark.cli.main",))
     ran = purgatory(*arguments)
     assert (ran.code, ran.out) == (ExitCode.MISSING_DEPENDENCY, "")
     assert ran.err.count("\n") == 1
@@ -111,8 +109,8 @@ def test_package_that_is_missing_later_is_named(
 ) -> None:
     """As where an extra is installed in part."""
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    forget(monkeypatch, "request_purgatory.cli.benchmark")
-    forget(monkeypatch, "request_purgatory.pipeline.analysis.report")
+    forget(monkeypatch, "benchmarks.published_runs.command")
+    forget(monkeypatch, "purgatory_spark.analysis.report")
     ran = purgatory("bench", "--out", "x")
     assert ran.code == ExitCode.MISSING_DEPENDENCY
     assert f"'jinja2' is not installed: {install_command('spark')}" in ran.err

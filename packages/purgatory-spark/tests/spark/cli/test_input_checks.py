@@ -6,10 +6,10 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.spark.command import Purgatory
 
-from request_purgatory.cli.exit_codes import ExitCode
-from request_purgatory.pipeline.output_folder import write_json
-from tests.support.command import Purgatory
+from purgatory_spark.output_folder import write_json
+from request_purgatory.command_line.exit_codes import ExitCode
 
 pytestmark = pytest.mark.usefixtures("no_session")
 

@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
+from benchmarks.published_runs.runner import BenchmarkPlan
 from cyclopts import App, Parameter
 
-from request_purgatory.broker.settings import ClusterSettings
-from request_purgatory.cli.settings_options import FieldsOf, Given, with_settings_options
-from request_purgatory.pipeline.outcomes.replay import ReplaySettings
-from request_purgatory.pipeline.stream.endpoints.address import AddressOptions
-from request_purgatory.pipeline.stream.job import StreamSettings
-from request_purgatory.pipeline.stream.run import StreamPlan
-from request_purgatory.pipeline.traces.trace_reader import ImportSettings
-from request_purgatory.pipeline.traces.workload import Workload
-from request_purgatory.published_benchmark.runner import BenchmarkPlan
+from purgatory_broker.settings import ClusterSettings
+from purgatory_spark.outcomes.replay import ReplaySettings
+from purgatory_spark.stream.endpoints.address import AddressOptions
+from purgatory_spark.stream.job import StreamSettings
+from purgatory_spark.stream.run import StreamPlan
+from purgatory_spark.traces.trace_reader import ImportSettings
+from purgatory_spark.traces.workload import Workload
+from request_purgatory.command_line.settings_options import FieldsOf, Given, with_settings_options
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.spark.naive_trace import TraceRequest
+from tests.spark.trace_folders import cached_tables, collect_tables, import_to_folder, write_lines
+from tests.spark.trace_strategies import events_table, requests_table
 
-from request_purgatory.cli.failures import describe_failure
-from request_purgatory.pipeline.traces.importers.imported_trace import (
+from purgatory_spark.cli.failures import describe_failure
+from purgatory_spark.traces.importers.imported_trace import (
     ImportedTrace,
     TraceFormatError,
 )
-from request_purgatory.pipeline.traces.marks import Mark, known_incidents
-from request_purgatory.pipeline.traces.trace_reader import ImportSettings, read_trace
-from tests.model.naive_trace import TraceRequest
-from tests.spark.trace_folders import cached_tables, collect_tables, import_to_folder, write_lines
-from tests.spark.trace_strategies import events_table, requests_table
+from purgatory_spark.traces.marks import Mark, known_incidents
+from purgatory_spark.traces.trace_reader import ImportSettings, read_trace
 
 SPANS = "TraceID,SpanID,ParentID,PodName,OperationName,StartTimeUnixNano,EndTimeUnixNano,Duration"
 TOKENS = "TIMESTAMP,ContextTokens,GeneratedTokens"

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from request_purgatory.pipeline.outcomes.batch import batch_outcomes
-from request_purgatory.pipeline.outcomes.replay import DESIGNS, ReplaySettings, replay
-from request_purgatory.pipeline.stream.endpoints.address import parse_endpoints
-from request_purgatory.pipeline.stream.run import StreamPlan, run_stream
-from request_purgatory.pipeline.traces.schema import OUTCOMES
-from request_purgatory.pipeline.traces.trace_folder import TraceFolder, import_trace
+from purgatory_spark.outcomes.batch import batch_outcomes
+from purgatory_spark.outcomes.replay import DESIGNS, ReplaySettings, replay
+from purgatory_spark.stream.endpoints.address import parse_endpoints
+from purgatory_spark.stream.run import StreamPlan, run_stream
+from purgatory_spark.traces.schema import OUTCOMES
+from purgatory_spark.traces.trace_folder import TraceFolder, import_trace
 
 # These take half a minute; other tests check the same rules on small traces.
 pytestmark = pytest.mark.slow

@@ -10,11 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-
-from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
-from request_purgatory.pipeline.traces.schema import SchemaError
-from request_purgatory.pipeline.traces.trace_reader import ImportSettings, read_trace
-from tests.model.naive_trace import TraceEvent, TraceRequest
+from tests.spark.naive_trace import TraceEvent, TraceRequest
 from tests.spark.trace_folders import (
     NOON_US,
     ImportedRows,
@@ -25,6 +21,10 @@ from tests.spark.trace_folders import (
     write_recorded,
 )
 from tests.spark.trace_strategies import events_table, requests_table
+
+from purgatory_spark.traces.importers.imported_trace import TraceFormatError
+from purgatory_spark.traces.schema import SchemaError
+from purgatory_spark.traces.trace_reader import ImportSettings, read_trace
 
 FAR = 10**17
 REQUIRED = (

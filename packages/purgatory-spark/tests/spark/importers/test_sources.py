@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 from pyspark.sql import SparkSession
-
-from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
-from request_purgatory.pipeline.traces.importers.table_source import TableSource
-from request_purgatory.pipeline.traces.trace_reader import ImportSettings, check_source
 from tests.spark.trace_folders import NOON, Row, imported_rows, write_lines
+
+from purgatory_spark.traces.importers.imported_trace import TraceFormatError
+from purgatory_spark.traces.importers.table_source import TableSource
+from purgatory_spark.traces.trace_reader import ImportSettings, check_source
 
 COLUMNS = {"request_id": "id", "arrived_at": "at", "watch_keys": "keys"}
 EVENT_COLUMNS = {"key": "key", "occurred_at": "at"}

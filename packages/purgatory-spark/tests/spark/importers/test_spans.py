@@ -10,20 +10,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-
-from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.outcomes.batch import batch_outcomes
-from request_purgatory.pipeline.outcomes.results import outcomes_of
-from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
-from request_purgatory.pipeline.traces.importers.spans import COLUMNS, import_spans
-from request_purgatory.pipeline.traces.marks import Mark
-from request_purgatory.pipeline.traces.trace_reader import ImportSettings, check_source, read_trace
 from tests.spark.trace_folders import (
     ImportedRows,
     assert_written_as_read,
     imported_rows,
     write_lines,
 )
+
+from purgatory_spark.outcomes.batch import batch_outcomes
+from purgatory_spark.outcomes.results import outcomes_of
+from purgatory_spark.traces.importers.imported_trace import TraceFormatError
+from purgatory_spark.traces.importers.spans import COLUMNS, import_spans
+from purgatory_spark.traces.marks import Mark
+from purgatory_spark.traces.trace_reader import ImportSettings, check_source, read_trace
+from request_purgatory.errors import InvalidArgumentError
 
 HEADER = "TraceID,SpanID,ParentID,PodName,OperationName,StartTimeUnixNano,EndTimeUnixNano,Duration"
 #: Start of the spans: the time of a known incident in the Nezha trace.

@@ -10,17 +10,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from tests.spark.trace_folders import rows_of, write_lines
 
-from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
-from request_purgatory.pipeline.traces.importers.row_checks import CORRUPT, RAW, SOURCE
-from request_purgatory.pipeline.traces.importers.table_files import (
+from purgatory_spark.traces.importers.imported_trace import TraceFormatError
+from purgatory_spark.traces.importers.row_checks import CORRUPT, RAW, SOURCE
+from purgatory_spark.traces.importers.table_files import (
     csv_header,
     parquet_schema,
     read_rows,
     spark_read_path,
     trace_files,
 )
-from tests.spark.trace_folders import rows_of, write_lines
 
 ODD_NAMES = [
     "a b.csv",

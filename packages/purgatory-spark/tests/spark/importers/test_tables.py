@@ -9,19 +9,19 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from tests.spark.foreign_sessions import ZONES, foreign_session
+from tests.spark.trace_folders import cached_tables, collect_tables
 
-from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.outcomes.batch import batch_outcomes
-from request_purgatory.pipeline.outcomes.results import outcomes_of
-from request_purgatory.pipeline.traces.importers.columns import map_tables
-from request_purgatory.pipeline.traces.importers.imported_trace import (
+from purgatory_spark.outcomes.batch import batch_outcomes
+from purgatory_spark.outcomes.results import outcomes_of
+from purgatory_spark.traces.importers.columns import map_tables
+from purgatory_spark.traces.importers.imported_trace import (
     ImportedTrace,
     TraceFormatError,
 )
-from request_purgatory.pipeline.traces.importers.mapping import TableMapping
-from request_purgatory.pipeline.traces.schema import EVENTS, REJECTS, REQUESTS
-from tests.spark.foreign_sessions import ZONES, foreign_session
-from tests.spark.trace_folders import cached_tables, collect_tables
+from purgatory_spark.traces.importers.mapping import TableMapping
+from purgatory_spark.traces.schema import EVENTS, REJECTS, REQUESTS
+from request_purgatory.errors import InvalidArgumentError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MS = timedelta(milliseconds=1)

@@ -7,13 +7,13 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
-from request_purgatory.cli.exit_codes import ExitCode
-from request_purgatory.cli.settings_options import with_settings_options
-from request_purgatory.extras import install_command
+from request_purgatory.command_line.exit_codes import ExitCode
+from request_purgatory.command_line.settings_options import with_settings_options
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: From an exception to the exit code and the message for the user.
@@ -27,9 +27,10 @@ Force = Annotated[
 #: A flag has no opposite, and a list no way to be emptied, unless an option says otherwise.
 NO_NEGATIVES = Parameter(negative_bool=(), negative_iterable=())
 
+#: The name of the program that runs, with which errors begin.
+PROGRAM: ContextVar[str] = ContextVar("PROGRAM", default="purgatory")
+
 logger = logging.getLogger(__name__)
-#: The extra that each Python package comes with; all others come with `spark`.
-_EXTRAS = {"kafka": "broker", "crc32c": "broker", "prometheus_client": "metrics"}
 
 
 def command(describe_failure: DescribeFailure) -> Callable[[F], F]:
@@ -70,14 +71,13 @@ def command(describe_failure: DescribeFailure) -> Callable[[F], F]:
 
 def print_error(message: str) -> None:
     """Print what is wrong on standard error."""
-    print(f"purgatory: {message}", file=sys.stderr)
+    print(f"{PROGRAM.get()}: {message}", file=sys.stderr)
 
 
 def missing_package(error: ModuleNotFoundError) -> str:
-    """Return the message for a Python package that is not installed, with the extra to install."""
+    """Return the message for a Python package that is not installed."""
     package = (error.name or "").partition(".")[0]
-    extra = _EXTRAS.get(package, "spark")
-    return f"the Python package {package!r} is not installed: {install_command(extra)}"
+    return f"the Python package {package!r} is not installed"
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.markup import escape
 
-from request_purgatory.cli.settings_options import FieldsOf
+from request_purgatory.command_line.settings_options import FieldsOf
 
 #: Columns where standard output is a file or a pipe, which has no width of its own.
 _PIPE_WIDTH = 120

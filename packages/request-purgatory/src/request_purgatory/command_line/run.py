@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import difflib
+import sys
+from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError, UnknownCommandError
 from cyclopts.completion import ShellDetectionError
 from rich.console import Console
 
-from request_purgatory.cli.app import make_app
-from request_purgatory.cli.command import missing_package, print_error
-from request_purgatory.cli.exit_codes import ExitCode
+from request_purgatory.command_line.command import PROGRAM, missing_package, print_error
+from request_purgatory.command_line.exit_codes import ExitCode
 
 
-def run(arguments: list[str]) -> int:
+def run(app: App, arguments: Sequence[str] | None = None) -> int:
     """Run a command line.
 
     Args:
-        arguments: The command line without the program's name.
+        app: The program.
+        arguments: The command line without the program's name; this process' unless given.
 
     Returns:
         The exit code, one of `ExitCode`.
@@ -25,7 +27,8 @@ def run(arguments: list[str]) -> int:
     Raises:
         ImportError: A module of this package is broken.
     """
-    app = make_app()
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    PROGRAM.set(app.name[0])
     try:
         if _print_missing_command(app, arguments):
             return ExitCode.BAD_INPUT

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from request_purgatory.extras import missing_package
-
-try:
-    from prometheus_client.core import (
-        CounterMetricFamily,
-        GaugeMetricFamily,
-        HistogramMetricFamily,
-        InfoMetricFamily,
-        Metric,
-    )
-    from prometheus_client.registry import Collector
-except ModuleNotFoundError as error:
-    raise missing_package(error, "metrics") from error
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
 
 from request_purgatory.metrics.instruments import (
     BUILD,

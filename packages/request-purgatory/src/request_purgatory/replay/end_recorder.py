@@ -2,32 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import numpy as np
-
 from request_purgatory._native import primitives
-from request_purgatory.pipeline.outcomes.condition import Bools, Ints
-
-
-@dataclass(frozen=True, slots=True)
-class EndedRequests:
-    """Requests that have ended, in columns; times are in microseconds since the epoch.
-
-    Attributes:
-        row: The request's row in the `RequestPart` that it was in.
-        arrived_us: The arrival.
-        deadline_us: The arrival plus the timeout.
-        ended_us: The end. For an expired request it is the time of its timeout's callback, which is
-            at the deadline or later.
-        expired: Whether the request expired.
-    """
-
-    row: Ints
-    arrived_us: Ints
-    deadline_us: Ints
-    ended_us: Ints
-    expired: Bools
 
 
 class EndRecorder:
@@ -59,7 +34,7 @@ class EndRecorder:
         """Record that a request ends now.
 
         Args:
-            row: The request's row in its `RequestPart`.
+            row: The request's row in its part of the trace.
             arrived_us: Its arrival, in microseconds since the epoch.
             deadline_us: Its deadline, in microseconds since the epoch.
             expired: Whether it expired.
@@ -72,16 +47,22 @@ class EndRecorder:
         primitives.set_number(self._expired, at, expired)
         self._num_ended = at + 1
 
-    def ended(self) -> EndedRequests:
-        """Return what was recorded since the latest `allocate`."""
-        rows, arrived, deadlines, ended, expired = [
-            np.frombuffer(column, dtype=np.int64)[: self._num_ended]
-            for column in (
-                self._rows,
-                self._arrived_us,
-                self._deadlines_us,
-                self._ended_us,
-                self._expired,
-            )
-        ]
-        return EndedRequests(rows, arrived, deadlines, ended, expired.astype(bool))
+    def ended(self) -> dict[str, memoryview]:
+        """Return what was recorded since the latest `allocate`.
+
+        Returns:
+            Columns of 64-bit integers, with times in microseconds since the epoch: `row`,
+            `arrived_us`, `deadline_us`, `ended_us`, and `expired`, which is 0 or 1. An expired
+            request ends when its timeout's callback runs, at the deadline or later.
+        """
+        columns = {
+            "row": self._rows,
+            "arrived_us": self._arrived_us,
+            "deadline_us": self._deadlines_us,
+            "ended_us": self._ended_us,
+            "expired": self._expired,
+        }
+        return {
+            name: memoryview(column).cast("q")[: self._num_ended]
+            for name, column in columns.items()
+        }

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+#: What of a key's events a condition compares with its threshold. Events from the request's arrival
+#: on count for the first two, all events so far for the maximum.
+AGGREGATES = ("count", "sum", "max")
+
 
 class KeyState:
     """The aggregates of a key's events: their totals now, and before the latest event's instant.
 
-    Aggregates are numbered by their position in `schema.AGGREGATES`: 0 is count, 1 is sum and 2 is
+    Aggregates are numbered by their position in `AGGREGATES`: 0 is count, 1 is sum and 2 is
     max.
     """
 

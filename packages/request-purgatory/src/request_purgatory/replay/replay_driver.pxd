@@ -2,14 +2,14 @@ cimport cython
 
 from request_purgatory.clock cimport ManualClock
 from request_purgatory.purgatory.counters cimport PurgatoryCounters
-from request_purgatory.pipeline.outcomes.end_recorder cimport EndRecorder
-from request_purgatory.pipeline.outcomes.key_state cimport KeyState, KeyWait
-from request_purgatory.pipeline.outcomes.trace_operation cimport TraceOperation
+from request_purgatory.replay.end_recorder cimport EndRecorder
+from request_purgatory.replay.key_state cimport KeyState, KeyWait
+from request_purgatory.replay.trace_operation cimport TraceOperation
 from request_purgatory.purgatory.purgatory cimport DelayedOperationPurgatory
 from request_purgatory.timer.timer cimport SystemTimer
 
 
-cdef class HostDriver:
+cdef class ReplayDriver:
     cdef readonly DelayedOperationPurgatory purgatory
     cdef readonly ManualClock clock
     cdef readonly EndRecorder ends
@@ -32,9 +32,6 @@ cdef class HostDriver:
     cdef list _thresholds
     cdef list _quantifiers
 
-    cpdef play(self, requests, events)
-    cpdef _set_requests(self, requests)
-
     @cython.locals(
         purgatory=DelayedOperationPurgatory,
         instant=longlong,
@@ -45,7 +42,7 @@ cdef class HostDriver:
         num_requests=Py_ssize_t,
         num_events=Py_ssize_t,
     )
-    cpdef _play_sorted(
+    cpdef play_sorted(
         self, list request_rows, list arrived_us, list event_rows, list occurred_us, list keys, list amounts
     )
 

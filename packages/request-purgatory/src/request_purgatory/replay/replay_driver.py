@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
 from request_purgatory.clock import ManualClock
-from request_purgatory.pipeline.outcomes.end_recorder import EndRecorder
-from request_purgatory.pipeline.outcomes.key_state import KeyState, KeyWait
-from request_purgatory.pipeline.outcomes.trace_operation import TraceOperation
-from request_purgatory.pipeline.outcomes.trace_part import EventPart, RequestPart
-from request_purgatory.pipeline.spark.worker_gc import gc_paused
-from request_purgatory.pipeline.traces.schema import AGGREGATES
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
+from request_purgatory.replay.end_recorder import EndRecorder
+from request_purgatory.replay.key_state import AGGREGATES, KeyState, KeyWait
+from request_purgatory.replay.trace_operation import TraceOperation
 from request_purgatory.timer.timer import SystemTimer
 
 #: The usage of the timing wheels is sampled once in this many arrivals.
@@ -25,7 +20,7 @@ _END_OF_TIME_US = 2**63 - 1
 _AGGREGATES = {name: number for number, name in enumerate(AGGREGATES)}
 
 
-class HostDriver:
+class ReplayDriver:
     """Replays one host's trace through one purgatory, which has no thread of its own.
 
     Time advances from instant to instant of the trace, in microseconds. Each instant has these
@@ -47,7 +42,7 @@ class HostDriver:
     Attributes:
         purgatory: The purgatory.
         clock: The clock of its timer; it starts at 0 at the trace's first whole millisecond.
-        ends: The requests that ended in the latest call of `play` or `finish`, and the current
+        ends: The requests that ended in the latest call of `play_sorted` or `finish`, and the current
             time of the trace.
         arrivals: Number of requests so far.
         events: Number of events in the parts so far.
@@ -83,34 +78,7 @@ class HostDriver:
         self._bucket_usage: dict[int, tuple[int, int]] = {}
         self._last_wake_ms = 0
 
-    def play(self, requests: RequestPart, events: EventPart) -> None:
-        """Replay the next part of the trace.
-
-        A part has everything that happens in an interval of time, and nothing of the interval's
-        instants may be in another part.
-
-        Args:
-            requests: The requests that arrive in the interval.
-            events: The events that occur in the interval.
-        """
-        request_rows = np.argsort(requests.arrived_us, kind="stable")
-        # Events of the same time are sorted by amount, so that running totals do not depend on the
-        # order of the rows.
-        event_rows = np.lexsort((np.asarray(events.amounts, dtype=np.float64), events.occurred_us))
-        self._set_requests(requests)
-        self.ends.allocate(self.purgatory.num_delayed + len(request_rows))
-        with gc_paused():
-            self._play_sorted(
-                request_rows.tolist(),
-                requests.arrived_us[request_rows].tolist(),
-                event_rows.tolist(),
-                events.occurred_us[event_rows].tolist(),
-                events.keys,
-                events.amounts,
-            )
-        self.events += len(event_rows)
-
-    def _play_sorted(
+    def play_sorted(
         self,
         request_rows: list[int],
         arrived_us: list[int],
@@ -119,7 +87,10 @@ class HostDriver:
         keys: list[str],
         amounts: list[float],
     ) -> None:
-        """Replay requests and events in order of time.
+        """Replay the next part of the trace, whose requests `set_requests` was given.
+
+        A part has everything that happens in an interval of time, and nothing of the interval's
+        instants may be in another part.
 
         Args:
             request_rows: Rows of the requests, in order of arrival.
@@ -129,6 +100,7 @@ class HostDriver:
             keys: The events' keys, by row.
             amounts: The events' amounts, by row.
         """
+        self.ends.allocate(self.purgatory.num_delayed + len(request_rows))
         purgatory = self.purgatory
         num_requests, num_events = len(request_rows), len(event_rows)
         next_request = next_event = 0
@@ -155,14 +127,31 @@ class HostDriver:
                 self._counters.estimate - self._counters.pending_unlocked()
             ):
                 purgatory.advance_clock(0)
+        self.events += num_events
 
-    def _set_requests(self, requests: RequestPart) -> None:
-        self._timeouts = requests.timeouts_ms
-        self._watched = requests.watch_keys
+    def set_requests(
+        self,
+        timeouts_ms: list[int],
+        watch_keys: list[list[str]] | list[list[str] | None],
+        aggregates: list[str],
+        thresholds: list[float],
+        quantifiers: list[str],
+    ) -> None:
+        """Take the columns of the next part's requests, by row.
+
+        Args:
+            timeouts_ms: Their timeouts in milliseconds.
+            watch_keys: The keys that each of them watches.
+            aggregates: Names of `key_state.AGGREGATES`.
+            thresholds: The values that the aggregates must reach.
+            quantifiers: "all", "any", or the number of keys that must be satisfied, as text.
+        """
+        self._timeouts = timeouts_ms
+        self._watched = watch_keys
         # Comparing numbers is faster than comparing names.
-        self._aggregates = [_AGGREGATES[name] for name in requests.aggregates]
-        self._thresholds = requests.thresholds
-        self._quantifiers = requests.quantifiers
+        self._aggregates = [_AGGREGATES[name] for name in aggregates]
+        self._thresholds = thresholds
+        self._quantifiers = quantifiers
 
     def finish(self) -> None:
         """Advance the time after the last part until every request has ended.
@@ -290,7 +279,7 @@ class HostDriver:
                 self._bucket_usage[tick_ms] = total + used, max(peak, used)
 
     def counts(self) -> dict[str, Any]:
-        """Return the counters of the purgatory and of this replay, by their column of `HOSTS`."""
+        """Return the counters of the purgatory and of this replay, by name."""
         metrics = self.purgatory.metrics()
         return {
             "requests": self.arrivals,
@@ -313,7 +302,7 @@ class HostDriver:
             wheel_size: The number of buckets of each wheel.
 
         Returns:
-            Rows of `replay.WHEEL_LEVEL`. The mean is over all samples; a wheel that did not exist
+            Rows of `tick_ms`, `buckets`, `mean_used` and `peak_used`. The mean is over all samples; a wheel that did not exist
             yet at a sample counts as empty.
         """
         return [

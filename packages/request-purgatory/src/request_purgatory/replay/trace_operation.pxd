@@ -1,8 +1,8 @@
 cimport cython
 
 from request_purgatory._native cimport states
-from request_purgatory.pipeline.outcomes.end_recorder cimport EndRecorder
-from request_purgatory.pipeline.outcomes.key_state cimport KeyState, KeyWait
+from request_purgatory.replay.end_recorder cimport EndRecorder
+from request_purgatory.replay.key_state cimport KeyState, KeyWait
 from request_purgatory.purgatory.operation cimport DelayedOperation
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from request_purgatory._native import states
-from request_purgatory.pipeline.outcomes.end_recorder import EndRecorder
-from request_purgatory.pipeline.outcomes.key_state import KeyWait
 from request_purgatory.purgatory.operation import DelayedOperation
+from request_purgatory.replay.end_recorder import EndRecorder
+from request_purgatory.replay.key_state import KeyWait
 
 
 class TraceOperation(DelayedOperation):
     """A request of a trace, which waits in the purgatory for the trace's events.
 
     Attributes:
-        row: The request's row in its `RequestPart`.
+        row: The request's row in its part of the trace.
         arrived_us: The arrival, in microseconds since the epoch.
         deadline_us: The arrival plus the timeout.
         aggregate: The number of its aggregate.
@@ -32,7 +32,7 @@ class TraceOperation(DelayedOperation):
         "waits",
     )
 
-    # `HostDriver._arrive` sets these.
+    # `ReplayDriver._arrive` sets these.
     row: int
     arrived_us: int
     deadline_us: int

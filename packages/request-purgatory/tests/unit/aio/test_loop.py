@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from request_purgatory.aio import Purgatory, TimingWheelEventLoop, TimingWheelTimers
 from tests.support.profiles import examples
 from tests.unit.aio.virtual import VirtualLoop, VirtualWheelLoop
+
+from request_purgatory.aio import Purgatory, TimingWheelEventLoop, TimingWheelTimers
 
 TIME_LIMIT = 20.0
 

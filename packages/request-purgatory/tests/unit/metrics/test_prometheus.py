@@ -21,6 +21,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics import exposition
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
+from tests.conftest import MakePurgatory
+from tests.support.children import in_child
+from tests.support.requests import Request, fail
 
 from request_purgatory import (
     DelayedOperationPurgatory,
@@ -32,9 +35,6 @@ from request_purgatory import (
 )
 from request_purgatory.metrics.process_metrics import ProcessMetrics
 from request_purgatory.metrics.prometheus import PurgatoryCollector
-from tests.conftest import MakePurgatory
-from tests.support.children import in_child
-from tests.support.requests import Request, fail
 
 NAMES = {
     "purgatory_pending": "gauge",

@@ -7,14 +7,6 @@ import logging
 import weakref
 
 import pytest
-
-from request_purgatory import (
-    DelayedOperationPurgatory,
-    ManualClock,
-    PurgatoryClosedError,
-    SystemTimer,
-)
-from request_purgatory.purgatory.core import checked_keys
 from tests.conftest import MakePurgatory
 from tests.support.interleaving import (
     InterleavedClock,
@@ -23,6 +15,14 @@ from tests.support.interleaving import (
     interpreted_only,
 )
 from tests.support.requests import Request
+
+from request_purgatory import (
+    DelayedOperationPurgatory,
+    ManualClock,
+    PurgatoryClosedError,
+    SystemTimer,
+)
+from request_purgatory.purgatory.core import checked_keys
 
 
 def test_number_of_cancelled_operations_is_logged(

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
+from tests.support.failing_allocations import fails_at_the_limit, fails_each
 
 from request_purgatory import (
     DelayedOperation,
@@ -21,7 +22,6 @@ from request_purgatory import (
     TimerTask,
 )
 from request_purgatory._native import forks, primitives
-from tests.support.failing_allocations import fails_at_the_limit, fails_each
 
 pytest.importorskip("_testcapi", reason="this Python has no tests of its own")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-
-from request_purgatory import DelayedOperationPurgatory, LegacyPurgatory, ManualClock, SystemTimer
-from request_purgatory.aio import Purgatory
 from tests.support.hostile_errors import HOSTILE_ERRORS
 from tests.support.requests import Request
 from tests.unit.aio.virtual import run
+
+from request_purgatory import DelayedOperationPurgatory, LegacyPurgatory, ManualClock, SystemTimer
+from request_purgatory.aio import Purgatory
 
 #: Twice as often as a kind is logged in one way: as a traceback, and as a line with the number.
 TIMES = 10

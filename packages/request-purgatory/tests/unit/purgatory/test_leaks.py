@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 
 import pytest
+from tests.support.requests import Fault, Request, fail
 
 from request_purgatory import (
     DelayedOperation,
@@ -24,7 +25,6 @@ from request_purgatory import (
     TimerTask,
 )
 from request_purgatory._native import hiding
-from tests.support.requests import Fault, Request, fail
 
 
 class Payload:

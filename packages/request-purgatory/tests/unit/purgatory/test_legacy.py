@@ -7,6 +7,11 @@ import threading
 from dataclasses import dataclass
 
 import pytest
+from tests.conftest import MakePurgatory
+from tests.support.pending import watch
+from tests.support.requests import Request, fail
+from tests.support.sleeping_threads import SleepRecordingClock
+from tests.support.thread_group import ThreadGroup
 
 from request_purgatory import (
     DelayedOperationPurgatory,
@@ -16,11 +21,6 @@ from request_purgatory import (
 )
 from request_purgatory.purgatory.counters import PurgatoryMetrics
 from request_purgatory.purgatory.legacy import DelayQueueTimer
-from tests.conftest import MakePurgatory
-from tests.support.pending import watch
-from tests.support.requests import Request, fail
-from tests.support.sleeping_threads import SleepRecordingClock
-from tests.support.thread_group import ThreadGroup
 
 
 @pytest.fixture

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from request_purgatory import DelayedOperationPurgatory
 from tests.support.requests import Request
+
+from request_purgatory import DelayedOperationPurgatory
 
 #: As `DelayedOperationPurgatory.check_and_complete` promises.
 DEEPEST = 20

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from tests.support.interleaving import InterleavedClock
+from tests.support.pending import watch
+from tests.support.requests import Request, fail
 
 from request_purgatory import (
     DelayedOperation,
@@ -19,9 +22,6 @@ from request_purgatory import (
     SystemTimer,
     TimerClosedError,
 )
-from tests.support.interleaving import InterleavedClock
-from tests.support.pending import watch
-from tests.support.requests import Request, fail
 
 HOUR_MS = 3_600_000
 

@@ -12,6 +12,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
+from tests.conftest import MakePurgatory
+from tests.support.requests import Request
+from tests.support.thread_group import ThreadGroup
 
 from request_purgatory import (
     DelayedOperation,
@@ -22,9 +25,6 @@ from request_purgatory import (
     SystemTimer,
     TaskInUseError,
 )
-from tests.conftest import MakePurgatory
-from tests.support.requests import Request
-from tests.support.thread_group import ThreadGroup
 
 TIME_LIMIT = 20.0
 

@@ -6,11 +6,11 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-
-from request_purgatory import DelayedOperationPurgatory, LegacyPurgatory, SystemTimer
 from tests.support.requests import Request
 from tests.support.sleeping_threads import SleepRecordingClock
 from tests.support.thread_group import ThreadGroup
+
+from request_purgatory import DelayedOperationPurgatory, LegacyPurgatory, SystemTimer
 
 TIME_LIMIT = 20.0
 

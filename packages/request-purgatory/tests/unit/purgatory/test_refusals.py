@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from tests.conftest import MakePurgatory
+from tests.support.requests import Fault, Request, fail
 
 from request_purgatory import (
     DelayedOperationPurgatory,
     InvalidArgumentError,
     TaskInUseError,
 )
-from tests.conftest import MakePurgatory
-from tests.support.requests import Fault, Request, fail
 
 
 @pytest.mark.parametrize("keys", ["topic-0", b"topic-0"])

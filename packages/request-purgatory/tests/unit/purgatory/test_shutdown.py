@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from tests.support.pending import watch
+from tests.support.requests import Request
 
 from request_purgatory import (
     DelayedOperationPurgatory,
@@ -18,8 +20,6 @@ from request_purgatory import (
     TimerClosedError,
     TimerTask,
 )
-from tests.support.pending import watch
-from tests.support.requests import Request
 
 TIME_LIMIT = 20.0
 

@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 import pytest
+from tests.support.requests import Request
+from tests.support.thread_group import ThreadGroup
 
 import request_purgatory
 from request_purgatory import (
@@ -23,8 +25,6 @@ from request_purgatory import (
     TimerClosedError,
 )
 from request_purgatory._native import primitives
-from tests.support.requests import Request
-from tests.support.thread_group import ThreadGroup
 
 TIME_LIMIT = 20.0
 

@@ -9,6 +9,9 @@ from dataclasses import FrozenInstanceError
 from functools import partial
 
 import pytest
+from tests.conftest import MakePurgatory
+from tests.support.requests import Request
+from tests.support.thread_group import ThreadGroup
 
 from request_purgatory import (
     DelayedOperationPurgatory,
@@ -19,9 +22,6 @@ from request_purgatory import (
 )
 from request_purgatory.purgatory.hold import HoldOperation
 from request_purgatory.purgatory.purgatory_snapshot import WaitingGroup, WaitingOperation
-from tests.conftest import MakePurgatory
-from tests.support.requests import Request
-from tests.support.thread_group import ThreadGroup
 
 
 class Fetch(Request):

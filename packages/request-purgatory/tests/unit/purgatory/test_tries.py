@@ -6,6 +6,9 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from tests.support.interleaving import interpreted_only
+from tests.support.requests import Request
+from tests.unit.purgatory.test_lateness import SteppedClock
 
 from request_purgatory import (
     DelayedOperation,
@@ -13,9 +16,6 @@ from request_purgatory import (
     SystemTimer,
     TimerTask,
 )
-from tests.support.interleaving import interpreted_only
-from tests.support.requests import Request
-from tests.unit.purgatory.test_lateness import SteppedClock
 
 #: As `DelayedOperation.try_complete` promises.
 MOST_IN_A_ROW = 1000

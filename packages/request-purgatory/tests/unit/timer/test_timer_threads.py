@@ -6,8 +6,9 @@ import random
 import threading
 import time
 
-from request_purgatory import ManualClock, SystemTimer, TimerHandle, TimerTask
 from tests.support.thread_group import ThreadGroup
+
+from request_purgatory import ManualClock, SystemTimer, TimerHandle, TimerTask
 
 TIME_LIMIT = 20.0
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from request_purgatory.broker.cluster.commands.fault_commands import FaultCommands
-from request_purgatory.broker.cluster.commands.inspection_commands import InspectionCommands
-from request_purgatory.broker.cluster.commands.node_commands import NodeCommands
-from request_purgatory.broker.cluster.commands.topic_commands import TopicCommands
+from purgatory_broker.cluster.commands.fault_commands import FaultCommands
+from purgatory_broker.cluster.commands.inspection_commands import InspectionCommands
+from purgatory_broker.cluster.commands.node_commands import NodeCommands
+from purgatory_broker.cluster.commands.topic_commands import TopicCommands
 
 
 class ClusterCommands(TopicCommands, NodeCommands, FaultCommands, InspectionCommands):

@@ -8,11 +8,11 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from request_purgatory.broker.cluster.commands.arguments import checked_call
-from request_purgatory.broker.cluster.node import ClusterParts, Node
-from request_purgatory.broker.metadata.controller import ControllerError
-from request_purgatory.broker.metadata.topics import Topic
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.cluster.commands.arguments import checked_call
+from purgatory_broker.cluster.node import ClusterParts, Node
+from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.metadata.topics import Topic
+from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from request_purgatory.broker.api.registry import find_api
-from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.cluster.commands.arguments import INT32_MAX, require_between
-from request_purgatory.broker.cluster.commands.command_group import CommandGroup, command
-from request_purgatory.broker.cluster.interception import InterceptFunction, Interception
-from request_purgatory.broker.request_context import Subject
-from request_purgatory.broker.server.faults import FaultDescription, FaultFilter
+from purgatory_broker.api.registry import find_api
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.cluster.commands.arguments import INT32_MAX, require_between
+from purgatory_broker.cluster.commands.command_group import CommandGroup, command
+from purgatory_broker.cluster.interception import InterceptFunction, Interception
+from purgatory_broker.request_context import Subject
+from purgatory_broker.server.faults import FaultDescription, FaultFilter
 from request_purgatory.errors import InvalidArgumentError
 
 

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from request_purgatory.broker.api.registry import find_api
-from request_purgatory.broker.cluster.client_request import (
+from purgatory_broker.api.registry import find_api
+from purgatory_broker.cluster.client_request import (
     REQUESTS_PER_SLICE,
     ClientRequest,
     client_request,
 )
-from request_purgatory.broker.cluster.commands.command_group import CommandGroup, command
-from request_purgatory.broker.cluster.conditions import (
+from purgatory_broker.cluster.commands.command_group import CommandGroup, command
+from purgatory_broker.cluster.conditions import (
     Conditions,
     coordinated_groups,
     leader_replica,
 )
-from request_purgatory.broker.cluster.group_snapshot import GroupSnapshot, snapshot
-from request_purgatory.broker.cluster.slices import slices
-from request_purgatory.broker.cluster.topic_records import (
+from purgatory_broker.cluster.group_snapshot import GroupSnapshot, snapshot
+from purgatory_broker.cluster.slices import slices
+from purgatory_broker.cluster.topic_records import (
     TopicRecord,
     readable_records,
     take_records,
 )
-from request_purgatory.broker.metadata.controller import ControllerError
-from request_purgatory.broker.metadata.topics import Partition
-from request_purgatory.broker.replication.replica import Replica
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.metadata.topics import Partition
+from purgatory_broker.replication.replica import Replica
+from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from request_purgatory.broker.cluster.commands.arguments import INT32_MAX, require_between
-from request_purgatory.broker.cluster.commands.command_group import CommandGroup, command
-from request_purgatory.broker.cluster.errors import ClusterError
-from request_purgatory.broker.cluster.node import Node
-from request_purgatory.broker.listeners import join_address
-from request_purgatory.broker.metadata.topics import TopicPartition
+from purgatory_broker.cluster.commands.arguments import INT32_MAX, require_between
+from purgatory_broker.cluster.commands.command_group import CommandGroup, command
+from purgatory_broker.cluster.errors import ClusterError
+from purgatory_broker.cluster.node import Node
+from purgatory_broker.listeners import join_address
+from purgatory_broker.metadata.topics import TopicPartition
 from request_purgatory.errors import InvalidArgumentError
 
 #: 316 years. Timestamps, in milliseconds since 1970, then fit into the protocol by far.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TypedDict
 
-from request_purgatory.broker.cluster.commands.command_group import CommandGroup, command
-from request_purgatory.broker.cluster.node import Node
-from request_purgatory.broker.metadata.controller import ControllerError
-from request_purgatory.broker.metadata.topics import NO_LEADER, Partition, TopicPartition
-from request_purgatory.broker.replication.delayed_delete_records import DeletedPartition
-from request_purgatory.broker.replication.record_deletions import TO_HIGH_WATERMARK
-from request_purgatory.broker.wire.error_code import ErrorCode
+from purgatory_broker.cluster.commands.command_group import CommandGroup, command
+from purgatory_broker.cluster.node import Node
+from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.metadata.topics import NO_LEADER, Partition, TopicPartition
+from purgatory_broker.replication.delayed_delete_records import DeletedPartition
+from purgatory_broker.replication.record_deletions import TO_HIGH_WATERMARK
+from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
 
 #: Kafka's `request.timeout.ms` of an admin client.

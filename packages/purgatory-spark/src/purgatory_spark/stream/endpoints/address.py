@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
-from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.stream.endpoints.avro_rows import AvroMessages
-from request_purgatory.pipeline.stream.endpoints.endpoint import Endpoints, Sink, Source
-from request_purgatory.pipeline.stream.endpoints.folders import (
+from purgatory_spark.stream.endpoints.avro_rows import AvroMessages
+from purgatory_spark.stream.endpoints.endpoint import Endpoints, Sink, Source
+from purgatory_spark.stream.endpoints.folders import (
     OUTPUT_FORMATS,
     FolderSink,
     FolderSource,
 )
-from request_purgatory.pipeline.stream.endpoints.kafka import (
+from purgatory_spark.stream.endpoints.kafka import (
     KafkaCluster,
     KafkaSink,
     KafkaSource,
 )
-from request_purgatory.pipeline.stream.endpoints.rate import RateSource
-from request_purgatory.pipeline.traces.importers.mapping import TableMapping
+from purgatory_spark.stream.endpoints.rate import RateSource
+from purgatory_spark.traces.importers.mapping import TableMapping
+from request_purgatory.errors import InvalidArgumentError
 
 KAFKA = "kafka://"
 RATE = "rate://"

@@ -15,12 +15,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.avro.functions import from_avro
 
-from request_purgatory.pipeline.stream.endpoints.connector import default_avro, spark_jvm
-from request_purgatory.pipeline.stream.endpoints.endpoint import EndpointError
-from request_purgatory.pipeline.stream.endpoints.json_rows import text_or_base64
-from request_purgatory.pipeline.traces.importers.row_checks import CORRUPT, RAW, quote_column
-from request_purgatory.pipeline.traces.importers.table_files import require_columns
-from request_purgatory.pipeline.traces.schema import JSON_OPTIONS
+from purgatory_spark.stream.endpoints.connector import default_avro, spark_jvm
+from purgatory_spark.stream.endpoints.endpoint import EndpointError
+from purgatory_spark.stream.endpoints.json_rows import text_or_base64
+from purgatory_spark.traces.importers.row_checks import CORRUPT, RAW, quote_column
+from purgatory_spark.traces.importers.table_files import require_columns
+from purgatory_spark.traces.schema import JSON_OPTIONS
 
 _REASON_PREFIX = "invalid Avro row: "
 _PARSED = "_purgatory_parsed"

@@ -12,9 +12,9 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
+from purgatory_spark.spark.session import create_session
+from purgatory_spark.stream.endpoints.endpoint import EndpointError
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.spark.session import create_session
-from request_purgatory.pipeline.stream.endpoints.endpoint import EndpointError
 
 #: In place of a connector: the cluster or Spark's configuration provides it.
 PROVIDED = "provided"

@@ -15,15 +15,15 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from request_purgatory.pipeline.stream.job import FILE_COLUMNS
-from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
-from request_purgatory.pipeline.traces.importers.row_checks import (
+from purgatory_spark.stream.job import FILE_COLUMNS
+from purgatory_spark.traces.importers.imported_trace import TraceFormatError
+from purgatory_spark.traces.importers.row_checks import (
     CORRUPT,
     RAW,
     SOURCE,
     quote_column,
 )
-from request_purgatory.pipeline.traces.importers.table_files import (
+from purgatory_spark.traces.importers.table_files import (
     CSV_SUFFIXES,
     PARQUET_SUFFIX,
     csv_header,
@@ -33,7 +33,7 @@ from request_purgatory.pipeline.traces.importers.table_files import (
     spark_read_path,
     without_nanoseconds,
 )
-from request_purgatory.pipeline.traces.schema import JSON_OPTIONS
+from purgatory_spark.traces.schema import JSON_OPTIONS
 
 
 def read_csv_columns(reader: DataStreamReader, folder: Path, columns: Iterable[str]) -> DataFrame:

@@ -13,21 +13,21 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.stream.endpoints.folder_columns import (
+from purgatory_spark.stream.endpoints.folder_columns import (
     read_csv_columns,
     read_parquet_columns,
 )
-from request_purgatory.pipeline.stream.endpoints.json_rows import read_json_fields, read_json_rows
-from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
-from request_purgatory.pipeline.traces.importers.row_checks import SOURCE
-from request_purgatory.pipeline.traces.importers.table_files import (
+from purgatory_spark.stream.endpoints.json_rows import read_json_fields, read_json_rows
+from purgatory_spark.traces.importers.imported_trace import TraceFormatError
+from purgatory_spark.traces.importers.row_checks import SOURCE
+from purgatory_spark.traces.importers.table_files import (
     PARQUET_OPTIONS,
     read_parquet,
     spark_read_path,
     spark_write_path,
 )
-from request_purgatory.pipeline.traces.schema import JSON_OPTIONS, require
+from purgatory_spark.traces.schema import JSON_OPTIONS, require
+from request_purgatory.errors import InvalidArgumentError
 
 OUTPUT_FORMATS = ("parquet", "json")
 #: Tables of the schema have arrays, which CSV has not: it needs a mapping.

@@ -8,10 +8,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from purgatory_spark.spark.session import require_setting
+from purgatory_spark.traces.importers.row_checks import CORRUPT, RAW, quote_column
+from purgatory_spark.traces.schema import JSON_OPTIONS, JSON_ZONE
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.spark.session import require_setting
-from request_purgatory.pipeline.traces.importers.row_checks import CORRUPT, RAW, quote_column
-from request_purgatory.pipeline.traces.schema import JSON_OPTIONS, JSON_ZONE
 
 _REASON_PREFIX = "invalid JSON row: "
 

@@ -12,12 +12,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from purgatory_spark.stream.endpoints.avro_rows import AvroMessages
+from purgatory_spark.stream.endpoints.connector import spark_jvm
+from purgatory_spark.stream.endpoints.endpoint import EndpointError
+from purgatory_spark.stream.endpoints.json_rows import read_json_rows, to_json_row
+from purgatory_spark.stream.endpoints.kafka_records import needs_headers, read_records
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.stream.endpoints.avro_rows import AvroMessages
-from request_purgatory.pipeline.stream.endpoints.connector import spark_jvm
-from request_purgatory.pipeline.stream.endpoints.endpoint import EndpointError
-from request_purgatory.pipeline.stream.endpoints.json_rows import read_json_rows, to_json_row
-from request_purgatory.pipeline.stream.endpoints.kafka_records import needs_headers, read_records
 
 LATE_SUFFIX = ".late"
 #: Columns of outcomes that may be the keys of messages.

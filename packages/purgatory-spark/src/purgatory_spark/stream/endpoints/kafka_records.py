@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.pipeline.stream.endpoints.avro_rows import AvroMessages, read_avro_fields
-from request_purgatory.pipeline.stream.endpoints.json_rows import read_json_fields, text_or_base64
-from request_purgatory.pipeline.traces.importers.row_checks import CORRUPT, RAW, quote_column
+from purgatory_spark.stream.endpoints.avro_rows import AvroMessages, read_avro_fields
+from purgatory_spark.stream.endpoints.json_rows import read_json_fields, text_or_base64
+from purgatory_spark.traces.importers.row_checks import CORRUPT, RAW, quote_column
 
 _KEY = "kafka_key"
 _HEADERS = "kafka_headers."

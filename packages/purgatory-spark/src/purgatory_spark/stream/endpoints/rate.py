@@ -9,9 +9,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from purgatory_spark.stream.endpoints.endpoint import EndpointError
+from purgatory_spark.traces.schema import MAX_TIMEOUT_MS
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.stream.endpoints.endpoint import EndpointError
-from request_purgatory.pipeline.traces.schema import MAX_TIMEOUT_MS
 
 REQUEST_TYPE = "rate"
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from request_purgatory.pipeline.outcomes.condition import Bools, Ints
-from request_purgatory.pipeline.stream.state.columns import find_sorted
-from request_purgatory.pipeline.stream.state.compaction import segments_to_merge
-from request_purgatory.pipeline.stream.state.keys import KeyAggregates
-from request_purgatory.pipeline.stream.state.store import ShardStore
+from purgatory_spark.outcomes.condition import Bools, Ints
+from purgatory_spark.stream.state.columns import find_sorted
+from purgatory_spark.stream.state.compaction import segments_to_merge
+from purgatory_spark.stream.state.keys import KeyAggregates
+from purgatory_spark.stream.state.store import ShardStore
 
 KIND = "keys"
 

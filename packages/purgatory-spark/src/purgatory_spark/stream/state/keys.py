@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from request_purgatory.pipeline.outcomes.condition import Floats, Ints
-from request_purgatory.pipeline.stream.state.columns import ColumnTable, find_sorted
+from purgatory_spark.outcomes.condition import Floats, Ints
+from purgatory_spark.stream.state.columns import ColumnTable, find_sorted
 
 #: A key's aggregates as of its last event, at `last_us`: the number of its events, and the total
 #: and the maximum of their amounts.

@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from request_purgatory.pipeline.outcomes.condition import (
+from purgatory_spark.outcomes.condition import (
     NEVER,
     Bools,
     Floats,
     Ints,
     first_index,
 )
-from request_purgatory.pipeline.stream.state.columns import (
+from purgatory_spark.stream.state.columns import (
     ColumnTable,
     find_sorted,
     numpy_column,
 )
-from request_purgatory.pipeline.stream.state.keys import KeyedEvents
-from request_purgatory.pipeline.traces.schema import AGGREGATES
+from purgatory_spark.stream.state.keys import KeyedEvents
+from purgatory_spark.traces.schema import AGGREGATES
 
 #: `request` is a row of a table of requests, `key` a hash of host and watch key, `aggregate` an
 #: index into `schema.AGGREGATES`. The pair is satisfied once the key's aggregate, less `before`,

@@ -9,18 +9,18 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from request_purgatory.pipeline.outcomes.condition import NEVER, Bools, Ints
-from request_purgatory.pipeline.stream.state.columns import find_sorted, numpy_column
-from request_purgatory.pipeline.stream.state.compaction import segments_to_merge
-from request_purgatory.pipeline.stream.state.keys import KeyedEvents
-from request_purgatory.pipeline.stream.state.pairs import Pairs, RowNumbers
-from request_purgatory.pipeline.stream.state.rows import (
+from purgatory_spark.outcomes.condition import NEVER, Bools, Ints
+from purgatory_spark.stream.state.columns import find_sorted, numpy_column
+from purgatory_spark.stream.state.compaction import segments_to_merge
+from purgatory_spark.stream.state.keys import KeyedEvents
+from purgatory_spark.stream.state.pairs import Pairs, RowNumbers
+from purgatory_spark.stream.state.rows import (
     REQUEST_SCHEMA,
     RESULT_SCHEMA,
     result_rows,
 )
-from request_purgatory.pipeline.stream.state.store import Segment, ShardStore
-from request_purgatory.pipeline.traces.schema import COMPLETED, EXPIRED
+from purgatory_spark.stream.state.store import Segment, ShardStore
+from purgatory_spark.traces.schema import COMPLETED, EXPIRED
 
 KIND = "pending"
 #: A pending request: `left` is the number of keys that must still be satisfied.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from request_purgatory.pipeline.outcomes.condition import Ints
-from request_purgatory.pipeline.stream.state.columns import find_sorted, numpy_column
-from request_purgatory.pipeline.stream.state.compaction import segments_to_merge
-from request_purgatory.pipeline.stream.state.store import ShardStore
+from purgatory_spark.outcomes.condition import Ints
+from purgatory_spark.stream.state.columns import find_sorted, numpy_column
+from purgatory_spark.stream.state.compaction import segments_to_merge
+from purgatory_spark.stream.state.store import ShardStore
 
 KIND = "ids"
 ID_SCHEMA = pa.schema({"id": pa.int64(), "until_us": pa.int64()})

@@ -14,16 +14,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from request_purgatory.pipeline.stream.state.columns import numpy_column
-from request_purgatory.pipeline.stream.state.key_history import KeyHistory
-from request_purgatory.pipeline.stream.state.keys import KeyedEvents
-from request_purgatory.pipeline.stream.state.pending import (
+from purgatory_spark.stream.state.columns import numpy_column
+from purgatory_spark.stream.state.key_history import KeyHistory
+from purgatory_spark.stream.state.keys import KeyedEvents
+from purgatory_spark.stream.state.pending import (
     NO_DEADLINE_US,
     Generation,
     PendingRequests,
 )
-from request_purgatory.pipeline.stream.state.request_ids import RequestIds
-from request_purgatory.pipeline.stream.state.rows import (
+from purgatory_spark.stream.state.request_ids import RequestIds
+from purgatory_spark.stream.state.rows import (
     EVENT_SCHEMA,
     EVENTS,
     REJECTS,
@@ -32,8 +32,8 @@ from request_purgatory.pipeline.stream.state.rows import (
     late_rows,
     result_rows,
 )
-from request_purgatory.pipeline.stream.state.store import ShardStore
-from request_purgatory.pipeline.traces.importers.repeats import repeated_in_order
+from purgatory_spark.stream.state.store import ShardStore
+from purgatory_spark.traces.importers.repeats import repeated_in_order
 
 #: Before every time.
 NO_WATERMARK_US = -(2**62)

@@ -8,14 +8,14 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from request_purgatory.pipeline.stream.state.layout import (
+from purgatory_spark.stream.state.layout import (
     OLDEST_VERSION,
     STATE_VERSION,
     require_readable,
     upgrade,
 )
-from request_purgatory.pipeline.stream.state.local_cache import LocalCache
-from request_purgatory.pipeline.stream.state.rows import from_blob, to_blob
+from purgatory_spark.stream.state.local_cache import LocalCache
+from purgatory_spark.stream.state.rows import from_blob, to_blob
 
 _HEAD = "head"
 _ROWS = "rows"

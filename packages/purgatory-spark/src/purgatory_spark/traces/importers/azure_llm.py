@@ -11,8 +11,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.pipeline.traces.importers.imported_trace import ImportedTrace
-from request_purgatory.pipeline.traces.importers.row_checks import (
+from purgatory_spark.traces.importers.imported_trace import ImportedTrace
+from purgatory_spark.traces.importers.row_checks import (
     CORRUPT,
     MAX_TIME_US,
     RAW,
@@ -25,7 +25,7 @@ from request_purgatory.pipeline.traces.importers.row_checks import (
     rejected_rows,
     time_checks,
 )
-from request_purgatory.pipeline.traces.importers.table_source import TableSource, read_source
+from purgatory_spark.traces.importers.table_source import TableSource, read_source
 
 COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 

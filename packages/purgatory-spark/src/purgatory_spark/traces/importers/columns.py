@@ -8,13 +8,13 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.pipeline.traces.importers.imported_trace import (
+from purgatory_spark.traces.importers.imported_trace import (
     ImportedTrace,
     TraceFormatError,
 )
-from request_purgatory.pipeline.traces.importers.mapping import TableMapping
-from request_purgatory.pipeline.traces.importers.repeats import IS_FIRST, flag_repeated, mark_chains
-from request_purgatory.pipeline.traces.importers.row_checks import (
+from purgatory_spark.traces.importers.mapping import TableMapping
+from purgatory_spark.traces.importers.repeats import IS_FIRST, flag_repeated, mark_chains
+from purgatory_spark.traces.importers.row_checks import (
     CORRUPT,
     MAX_TIME_US,
     RAW,
@@ -26,8 +26,8 @@ from request_purgatory.pipeline.traces.importers.row_checks import (
     quantifier_checks,
     rejected_rows,
 )
-from request_purgatory.pipeline.traces.importers.table_files import read_rows
-from request_purgatory.pipeline.traces.importers.values import (
+from purgatory_spark.traces.importers.table_files import read_rows
+from purgatory_spark.traces.importers.values import (
     Values,
     duration_values,
     key_values,
@@ -37,7 +37,7 @@ from request_purgatory.pipeline.traces.importers.values import (
     time_values,
     timeout_values,
 )
-from request_purgatory.pipeline.traces.schema import AGGREGATES, JSON_OPTIONS
+from purgatory_spark.traces.schema import AGGREGATES, JSON_OPTIONS
 
 _HOST = "host-0"
 _ORDER = [SOURCE, "arrived_us", "ended_us", RAW]
@@ -81,7 +81,7 @@ def map_tables(
     if requests.isStreaming or (events is not None and events.isStreaming):
         raise TraceFormatError(
             "map_tables takes tables; streaming DataFrames are mapped by map_streams of "
-            "request_purgatory.pipeline.stream"
+            "purgatory_spark.stream"
         )
     require_table_columns(requests, mapping.input_columns, "requests")
     rows = _with_whole_row(requests, "requests")

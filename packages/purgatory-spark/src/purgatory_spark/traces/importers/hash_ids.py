@@ -13,10 +13,10 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.pipeline.traces.importers.columns import map_rows
-from request_purgatory.pipeline.traces.importers.imported_trace import ImportedTrace
-from request_purgatory.pipeline.traces.importers.mapping import TableMapping
-from request_purgatory.pipeline.traces.importers.table_source import TableSource, read_source
+from purgatory_spark.traces.importers.columns import map_rows
+from purgatory_spark.traces.importers.imported_trace import ImportedTrace
+from purgatory_spark.traces.importers.mapping import TableMapping
+from purgatory_spark.traces.importers.table_source import TableSource, read_source
 
 COLUMNS = ("timestamp", "input_length", "hash_ids")
 _SERVICE_MS = "input_length x ms_per_context_token"

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from zoneinfo import ZoneInfo
 
+from purgatory_spark.traces.importers.imported_trace import TraceFormatError
+from purgatory_spark.traces.importers.row_checks import TIME_UNITS
+from purgatory_spark.traces.schema import AGGREGATES, MAX_TIMEOUT_MS
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
-from request_purgatory.pipeline.traces.importers.row_checks import TIME_UNITS
-from request_purgatory.pipeline.traces.schema import AGGREGATES, MAX_TIMEOUT_MS
 
 #: Fields of a request that a mapping may name. `arrived_at` is required.
 REQUEST_FIELDS = (

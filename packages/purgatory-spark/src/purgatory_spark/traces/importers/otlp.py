@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.pipeline.traces.importers.imported_trace import ImportedTrace
-from request_purgatory.pipeline.traces.importers.row_checks import CORRUPT, RAW, SOURCE
-from request_purgatory.pipeline.traces.importers.spans import ROOT, spans_trace
-from request_purgatory.pipeline.traces.importers.table_files import file_name
-from request_purgatory.pipeline.traces.importers.table_source import TableSource, load_json
+from purgatory_spark.traces.importers.imported_trace import ImportedTrace
+from purgatory_spark.traces.importers.row_checks import CORRUPT, RAW, SOURCE
+from purgatory_spark.traces.importers.spans import ROOT, spans_trace
+from purgatory_spark.traces.importers.table_files import file_name
+from purgatory_spark.traces.importers.table_source import TableSource, load_json
 
 #: The names of a span's fields in OTLP, by field of the span import.
 _NAMES: Mapping[str, str] = {

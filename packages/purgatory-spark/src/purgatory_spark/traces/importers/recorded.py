@@ -8,12 +8,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from request_purgatory.pipeline.traces.importers.imported_trace import (
+from purgatory_spark.traces.importers.imported_trace import (
     ImportedTrace,
     TraceFormatError,
 )
-from request_purgatory.pipeline.traces.importers.repeats import flag_repeated, mark_chains
-from request_purgatory.pipeline.traces.importers.row_checks import (
+from purgatory_spark.traces.importers.repeats import flag_repeated, mark_chains
+from purgatory_spark.traces.importers.row_checks import (
     RAW,
     REASON,
     SOURCE,
@@ -23,8 +23,8 @@ from request_purgatory.pipeline.traces.importers.row_checks import (
     rejected_rows,
     request_checks,
 )
-from request_purgatory.pipeline.traces.importers.table_files import read_parquet
-from request_purgatory.pipeline.traces.schema import EVENTS, JSON_ZONE, REQUESTS, require
+from purgatory_spark.traces.importers.table_files import read_parquet
+from purgatory_spark.traces.schema import EVENTS, JSON_ZONE, REQUESTS, require
 
 
 def is_recorded(path: Path) -> bool:

@@ -18,8 +18,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from request_purgatory.pipeline.spark.arrow_times import from_micros, micros_schema, to_micros
-from request_purgatory.pipeline.traces.importers.row_checks import RAW, REASON
+from purgatory_spark.spark.arrow_times import from_micros, micros_schema, to_micros
+from purgatory_spark.traces.importers.row_checks import RAW, REASON
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Bools = np.ndarray[Any, np.dtype[np.bool_]]

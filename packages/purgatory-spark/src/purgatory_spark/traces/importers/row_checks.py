@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as in Spark's documentation
 from pyspark.sql import types as T  # noqa: N812
 
-from request_purgatory.pipeline.traces.schema import AGGREGATES, QUANTIFIERS
+from purgatory_spark.traces.schema import AGGREGATES, QUANTIFIERS
 
 Check = tuple[str, Column]
 

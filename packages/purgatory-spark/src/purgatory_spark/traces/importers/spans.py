@@ -8,8 +8,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.pipeline.traces.importers.imported_trace import ImportedTrace
-from request_purgatory.pipeline.traces.importers.row_checks import (
+from purgatory_spark.traces.importers.imported_trace import ImportedTrace
+from purgatory_spark.traces.importers.row_checks import (
     CORRUPT,
     RAW,
     REASON,
@@ -24,8 +24,8 @@ from request_purgatory.pipeline.traces.importers.row_checks import (
     text_or_null,
     time_checks,
 )
-from request_purgatory.pipeline.traces.importers.table_source import TableSource, read_source
-from request_purgatory.pipeline.traces.schema import JSON_OPTIONS, QUANTIFIERS, REQUESTS
+from purgatory_spark.traces.importers.table_source import TableSource, read_source
+from purgatory_spark.traces.schema import JSON_OPTIONS, QUANTIFIERS, REQUESTS
 
 #: The fields of a span, and the columns that hold them unless a mapping names others.
 COLUMNS: Mapping[str, str] = {

@@ -28,14 +28,14 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
-from request_purgatory.pipeline.traces.importers.row_checks import (
+from purgatory_spark.traces.importers.imported_trace import TraceFormatError
+from purgatory_spark.traces.importers.row_checks import (
     CORRUPT,
     RAW,
     SOURCE,
     quote_column,
 )
-from request_purgatory.pipeline.traces.schema import JSON_ZONE
+from purgatory_spark.traces.schema import JSON_ZONE
 
 CSV_SUFFIXES = (".csv", ".csv.gz", ".csv.bz2")
 PARQUET_SUFFIX = ".parquet"

@@ -13,14 +13,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
-from request_purgatory.pipeline.traces.importers.row_checks import (
+from purgatory_spark.traces.importers.imported_trace import TraceFormatError
+from purgatory_spark.traces.importers.row_checks import (
     CORRUPT,
     RAW,
     SOURCE,
     quote_column,
 )
-from request_purgatory.pipeline.traces.importers.table_files import (
+from purgatory_spark.traces.importers.table_files import (
     PARQUET_SUFFIX,
     SUFFIXES,
     file_format,
@@ -30,7 +30,7 @@ from request_purgatory.pipeline.traces.importers.table_files import (
     spark_read_path,
     trace_files,
 )
-from request_purgatory.pipeline.traces.schema import JSON_OPTIONS
+from purgatory_spark.traces.schema import JSON_OPTIONS
 
 #: The formats that can be named before a colon; `table` is a table of the session's catalog.
 SOURCE_FORMATS = ("csv", "json", "parquet", "orc", "avro", "delta", "iceberg", "table")

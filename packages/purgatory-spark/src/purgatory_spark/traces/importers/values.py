@@ -13,15 +13,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
-from request_purgatory.pipeline.traces.importers.row_checks import (
+from purgatory_spark.traces.importers.imported_trace import TraceFormatError
+from purgatory_spark.traces.importers.row_checks import (
     Check,
     is_number,
     parse_us,
     quote_column,
     time_checks,
 )
-from request_purgatory.pipeline.traces.schema import MAX_TIMEOUT_MS
+from purgatory_spark.traces.schema import MAX_TIMEOUT_MS
 
 #: Doubles below have all whole numbers.
 _EXACT_DOUBLE = 2.0**53

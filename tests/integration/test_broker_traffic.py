@@ -6,14 +6,14 @@ from collections import Counter
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-
-from request_purgatory.broker import Cluster
-from request_purgatory.pipeline.outcomes.batch import batch_outcomes
-from request_purgatory.pipeline.outcomes.replay import replay
-from request_purgatory.pipeline.traces.trace_reader import read_trace
 from tests.broker.parity.raw import RawClient
 from tests.broker.raw_requests import fetch, produce
 from tests.spark.trace_folders import rows_of
+
+from purgatory_broker import Cluster
+from purgatory_spark.outcomes.batch import batch_outcomes
+from purgatory_spark.outcomes.replay import replay
+from purgatory_spark.traces.trace_reader import read_trace
 
 
 def test_replay_of_recorded_traffic_has_the_outcomes_of_the_broker(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from request_purgatory.cli.main import main
+from purgatory_spark.cli.main import main
 
 
 class Ran(NamedTuple):

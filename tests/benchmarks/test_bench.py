@@ -11,18 +11,18 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from request_purgatory import InvalidArgumentError
-from request_purgatory.pipeline.analysis.report import write_report
-from request_purgatory.published_benchmark import runner
-from request_purgatory.published_benchmark.charts import curve, published_figure
-from request_purgatory.published_benchmark.report_section import (
+from benchmarks.published_runs import runner
+from benchmarks.published_runs.charts import curve, published_figure
+from benchmarks.published_runs.report_section import (
     PUBLISHED_CHARTS,
     benchmark_section,
     print_published,
 )
-from request_purgatory.published_benchmark.results import read_measurements, summarize
-from request_purgatory.published_benchmark.run import BenchmarkRun
-from request_purgatory.published_benchmark.runner import BenchmarkPlan, run_published
+from benchmarks.published_runs.results import read_measurements, summarize
+from benchmarks.published_runs.run import BenchmarkRun
+from benchmarks.published_runs.runner import BenchmarkPlan, run_published
+from purgatory_spark.analysis.report import write_report
+from request_purgatory import InvalidArgumentError
 
 
 def record(side: str, value: float, **changed: Any) -> dict[str, Any]:

@@ -102,7 +102,7 @@ def needs_spark(page: str) -> bool:
 
 def needed_packages(page: str) -> set[str]:
     """Return the packages beside this one that a page's blocks import."""
-    found = {"kafka"} if "request_purgatory.broker" in text_of(page) else set()
+    found = {"kafka"} if "purgatory_broker" in text_of(page) else set()
     for block in blocks(page):
         for node in ast.parse(block.code).body:
             if isinstance(node, ast.Import):

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from request_purgatory.broker import ClusterSettings
-from request_purgatory.broker.cluster.admin_server import ControlClient
-from request_purgatory.broker.listeners import SecurityProtocol
-from request_purgatory.cli.broker import make_app
 from tests.support.ports import free_ports
+
+from purgatory_broker import ClusterSettings
+from purgatory_broker.cli.app import make_app
+from purgatory_broker.cluster.admin_server import ControlClient
+from purgatory_broker.listeners import SecurityProtocol
 
 FOLDER = Path(__file__).parents[2] / "examples" / "docker"
 DOCKERFILE = FOLDER / "Dockerfile"

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 TIME_LIMIT = 120.0
 #: Seconds that a service may take to stop: less than aiohttp waits for its handlers (60).
 STOP_LIMIT = 30.0

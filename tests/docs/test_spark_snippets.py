@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-
-import request_purgatory.pipeline
-from tests.docs.test_snippets import NOT_RUN, RUN_ELSEWHERE
 from tests.spark.foreign_sessions import foreign_session
-from tests.support import snippets
+
+import purgatory_spark
+from tests.docs import snippets
+from tests.docs.test_snippets import NOT_RUN, RUN_ELSEWHERE
 
 STREAMS = "docs/explanation/streams.md"
 ANALYZE = "docs/how_to/analyze_from_python.md"
@@ -40,9 +40,7 @@ def run_page(
             tests has a working directory of its own.
     """
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(
-        request_purgatory.pipeline, "create_session", lambda: session, raising=False
-    )
+    monkeypatch.setattr(purgatory_spark, "create_session", lambda: session, raising=False)
     names: dict[str, object] = {}
     for number, block in enumerate(snippets.blocks(page), 1):
         code = block.code

@@ -16,15 +16,6 @@ from typing import Any
 import py4j.java_gateway
 import py4j.protocol
 import pytest
-
-from request_purgatory.broker import ClusterProcess
-from request_purgatory.pipeline.stream import StreamSettings
-from request_purgatory.pipeline.stream.checkpoint import (
-    CheckpointError,
-    require_compatible_checkpoint,
-)
-from request_purgatory.pipeline.stream.endpoints import EndpointError, KafkaCluster, KafkaSource
-from request_purgatory.pipeline.stream.endpoints.connector import default_connector
 from tests.spark.checkpoints import remove_commit
 from tests.spark.job import Job, job, quick_spark
 from tests.spark.kafka_broker import BROKER, jars, kafka_jvm, running_broker
@@ -38,6 +29,15 @@ from tests.spark.stream_files import (
     stream_trace,
 )
 from tests.support.downloads import download_folder
+
+from purgatory_broker import ClusterProcess
+from purgatory_spark.stream import StreamSettings
+from purgatory_spark.stream.checkpoint import (
+    CheckpointError,
+    require_compatible_checkpoint,
+)
+from purgatory_spark.stream.endpoints import EndpointError, KafkaCluster, KafkaSource
+from purgatory_spark.stream.endpoints.connector import default_connector
 
 #: A connector that works with a Spark whose own version is not on Maven Central, and the newest
 #: version of the library that it needs.
@@ -127,7 +127,7 @@ class StreamStarter:
             *(
                 sys.executable,
                 "-m",
-                "request_purgatory.cli.main",
+                "purgatory_spark.cli.main",
                 "stream",
                 requests,
                 events,

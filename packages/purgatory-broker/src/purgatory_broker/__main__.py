@@ -1,0 +1,10 @@
+"""`python -m purgatory_broker`: the command `purgatory-broker`."""
+
+from __future__ import annotations
+
+import sys
+
+from purgatory_broker.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,3 @@
+"""The Spark session of the pipeline's tests."""
+
+from tests.spark.conftest import spark as spark
