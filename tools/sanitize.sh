@@ -10,6 +10,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=.venv/bin/python
+core=packages/request-purgatory
 
 library() {
     local path
@@ -26,9 +27,9 @@ tsan="$(library tsan)"
 
 build() { # the sanitizers
     local target=build/sanitized/$1
-    rm -rf "$target" "build/sanitized-${1//,/-}"
+    rm -rf "$target" "$core/build/sanitized-${1//,/-}"
     REQUEST_PURGATORY_BUILD=sanitized REQUEST_PURGATORY_SANITIZERS=$1 \
-        "$python" -m pip install --quiet --disable-pip-version-check --no-deps --target "$target" .
+        "$python" -m pip install --quiet --disable-pip-version-check --no-deps --target "$target" "./$core"
 }
 
 run() { # the sanitizers, the libraries to load first, arguments for pytest
@@ -39,7 +40,7 @@ run() { # the sanitizers, the libraries to load first, arguments for pytest
     LD_PRELOAD="$libraries" PYTHONMALLOC=malloc ASAN_OPTIONS="detect_leaks=${leaks:-0}" \
         UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 TSAN_OPTIONS=halt_on_error=1 \
         REQUEST_PURGATORY_EXPECT=compiled PYTHONPATH="$target" \
-        "$python" -m pytest -q -p no:cacheprovider --capture=sys "$@"
+        "$python" -m pytest -c pyproject.toml --rootdir . -q -p no:cacheprovider --capture=sys "$@"
 }
 
 caught() { # the fault to plant, a pattern of its report, then as `run`; it has to be found
@@ -59,13 +60,13 @@ threads=(thread "$tsan")
 build address,undefined
 # CPython's own tests and ten thousand clients ask little more of the core, and would take minutes here. The broker's tests and
 # the doctests need what this target does not install.
-run "${memory[@]}" tests/unit tests/model \
-    --ignore tests/unit/aio/test_cpython.py --ignore tests/unit/aio/test_examples.py --ignore tests/unit/test_doctests.py
-leaks=1 run "${memory[@]}" tests/unit/purgatory/test_leaks.py
-caught freed 'AddressSanitizer: heap-use-after-free' "${memory[@]}" tests/unit/purgatory/test_purgatory_threads.py
-caught shift 'runtime error: shift exponent 40 is too large' "${memory[@]}" tests/unit/purgatory/test_purgatory_threads.py
-leaks=1 caught leak 'LeakSanitizer: detected memory leaks' "${memory[@]}" tests/unit/purgatory/test_leaks.py
+run "${memory[@]}" "$core"/tests/unit "$core"/tests/model \
+    --ignore "$core"/tests/unit/aio/test_cpython.py --ignore "$core"/tests/unit/test_doctests.py
+leaks=1 run "${memory[@]}" "$core"/tests/unit/purgatory/test_leaks.py
+caught freed 'AddressSanitizer: heap-use-after-free' "${memory[@]}" "$core"/tests/unit/purgatory/test_purgatory_threads.py
+caught shift 'runtime error: shift exponent 40 is too large' "${memory[@]}" "$core"/tests/unit/purgatory/test_purgatory_threads.py
+leaks=1 caught leak 'LeakSanitizer: detected memory leaks' "${memory[@]}" "$core"/tests/unit/purgatory/test_leaks.py
 
 build thread
-run "${threads[@]}" tests/unit/purgatory/test_purgatory_threads.py tests/unit/timer/test_timer_threads.py
-caught race 'ThreadSanitizer: data race' "${threads[@]}" tests/unit/purgatory/test_purgatory_threads.py
+run "${threads[@]}" "$core"/tests/unit/purgatory/test_purgatory_threads.py "$core"/tests/unit/timer/test_timer_threads.py
+caught race 'ThreadSanitizer: data race' "${threads[@]}" "$core"/tests/unit/purgatory/test_purgatory_threads.py

@@ -2,7 +2,8 @@
 
 A mutant is the core with one small change, such as `<=` for `<` or a statement left out. Tests that
 pass on it say nothing about the changed line. `make mutants` fails if a mutant survives the tests
-that run its line, and tests/mutants/equivalent.toml does not say why no test can tell it.
+that run its line, and the core's tests/mutants/equivalent.toml does not say why no test can tell
+it.
 
 It is a tool of our own, because neither mutmut 3.8 nor cosmic-ray 8.7 does this job. Neither of
 them leaves statements out or negates conditions, and most of what lived here was found so. mutmut

@@ -18,9 +18,9 @@ import pytest
 from tools.mutants import native
 from tools.mutants.campaign import Campaign, Verdict
 from tools.mutants.changes import changed_lines
-from tools.mutants.equivalent import Equivalents
+from tools.mutants.equivalent import PATH, Equivalents
 from tools.mutants.line_tests import LineTests
-from tools.mutants.modules import FAR_TESTS, LONG_TESTS, PACKAGE, TESTS, all_modules
+from tools.mutants.modules import CORE, FAR_TESTS, LONG_TESTS, PACKAGE, TESTS, all_modules
 from tools.mutants.mutations import Mutant, Mutations
 from tools.mutants.native import NATIVE
 
@@ -93,6 +93,7 @@ def main() -> int:
     )
     code = pytest.main(
         [
+            *("-c", "pyproject.toml", "--rootdir", "."),
             *("-q", "--no-header", "--no-summary", "--capture=no", "-p", "no:cacheprovider"),
             *("-m", "not slow and not jvm and not spark"),
             *(f"--ignore={test}" for test in FAR_TESTS),
@@ -114,7 +115,7 @@ def main() -> int:
             print(f"named equivalent, but killed: {mutant}")
     _save_survivors(modules, alive)
     for key in stale:
-        print(f"tests/mutants/equivalent.toml names a mutant that does not exist: {key}")
+        print(f"{PATH} names a mutant that does not exist: {key}")
     print(
         f"mutants: {len(mutants)} in {len(modules)} modules; killed {counts['killed']}, out of "
         f"time {counts['out of time']}, named equivalent {len(named)}, alive {len(alive)}, "
@@ -181,7 +182,8 @@ def _arguments() -> argparse.Namespace:
 
 
 def _line_tests() -> LineTests:
-    shared = [Path("tests/conftest.py"), *sorted(Path("tests/support").glob("*.py"))]
+    tests = CORE / "tests"
+    shared = [tests / "conftest.py", *sorted((tests / "support").glob("*.py"))]
     return LineTests(BUILD / "tests.json", PACKAGE, shared)
 
 

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tools.mutants.modules import CORE
 from tools.mutants.mutations import Mutant
 
-PATH = Path("tests/mutants/equivalent.toml")
+PATH = CORE / "tests/mutants/equivalent.toml"
 
 
 @dataclass

@@ -23,18 +23,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.mutants.equivalent import Equivalents
-from tools.mutants.modules import SOURCES
+from tools.mutants.modules import CORE, SOURCES
 from tools.mutants.mutations import Mutant
 
 #: The copy, and what was built of it before any change.
 COPY = Path("build/mutants/native")
-GENERATED = Path("build/cython")
+GENERATED = CORE / "build/cython/src/request_purgatory"
 #: Seconds for all tests of one mutant.
 _TIME_LIMIT = 90.0
 
-_TIMER_TESTS = [f"tests/unit/timer/test_{name}.py" for name in ("moments", "timer", "bucket")]
+_TIMER_TESTS = [
+    f"{CORE}/tests/unit/timer/test_{name}.py" for name in ("moments", "timer", "bucket")
+]
 _PURGATORY_TESTS = [
-    f"tests/unit/purgatory/test_{name}.py"
+    f"{CORE}/tests/unit/purgatory/test_{name}.py"
     for name in ("watch_table", "closing", "tries", "purgatory", "leaks")
 ]
 
@@ -54,7 +56,8 @@ class Native:
 
 NATIVE = {
     "purgatory/watch_table.pyx": Native(
-        ("purgatory/watch_table",), (*_PURGATORY_TESTS, "tests/model/test_watch_table_model.py")
+        ("purgatory/watch_table",),
+        (*_PURGATORY_TESTS, f"{CORE}/tests/model/test_watch_table_model.py"),
     ),
     "_native/linked_list.h": Native(
         ("purgatory/watch_table", "timer/timer", "timer/wheel", "timer/task", "timer/bucket"),
@@ -64,11 +67,11 @@ NATIVE = {
         ("purgatory/operation", "purgatory/core", "purgatory/counters", "timer/timer"),
         (
             *_TIMER_TESTS,
-            "tests/unit/timer/test_task.py",
-            "tests/unit/purgatory/test_between_milliseconds.py",
-            "tests/unit/purgatory/test_counters.py",
-            "tests/unit/purgatory/test_nested_depth.py",
-            "tests/unit/purgatory/test_operation.py",
+            f"{CORE}/tests/unit/timer/test_task.py",
+            f"{CORE}/tests/unit/purgatory/test_between_milliseconds.py",
+            f"{CORE}/tests/unit/purgatory/test_counters.py",
+            f"{CORE}/tests/unit/purgatory/test_nested_depth.py",
+            f"{CORE}/tests/unit/purgatory/test_operation.py",
             *_PURGATORY_TESTS,
         ),
     ),
@@ -79,8 +82,8 @@ NATIVE = {
     "_native/construction.pyx": Native(
         ("_native/construction",),
         (
-            "tests/unit/purgatory/test_construction.py",
-            "tests/unit/test_misuse.py",
+            f"{CORE}/tests/unit/purgatory/test_construction.py",
+            f"{CORE}/tests/unit/test_misuse.py",
             *_PURGATORY_TESTS,
         ),
     ),
@@ -171,7 +174,9 @@ def _line_changes(line: str, *, is_c: bool) -> Iterator[tuple[str, str]]:
 def prepare() -> None:
     """Copy the package with its extensions, to be changed there."""
     shutil.rmtree(COPY, ignore_errors=True)
-    shutil.copytree("src", COPY, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    shutil.copytree(
+        SOURCES.parent, COPY, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
+    )
 
 
 def try_mutants(
@@ -232,7 +237,7 @@ def _build(file: str, extension: str) -> bytes:
         source = str(COPY / "request_purgatory" / f"{extension}.pyx")
         _run([*command, *directives, source, "-o", str(generated)])
     else:
-        generated = GENERATED / SOURCES / f"{extension}.c"
+        generated = GENERATED / f"{extension}.c"
     library = _library(extension)
     headers = str(COPY / "request_purgatory/_native")
     options = ["-shared", "-fPIC", "-O0", "-g0", "-w", "-I", headers]
@@ -251,7 +256,7 @@ def _directives() -> dict[str, object]:
     Raises:
         AssertionError: There are none.
     """
-    for node in ast.parse(Path("setup.py").read_text(encoding="utf-8")).body:
+    for node in ast.parse((CORE / "setup.py").read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "DIRECTIVES":
             found: dict[str, object] = ast.literal_eval(node.value)
             del found["language_level"]
@@ -275,6 +280,7 @@ def _test(tests: Iterable[str]) -> tuple[str, str]:
         "HYPOTHESIS_PROFILE": "mutants",
     }
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
+    command += ["-c", "pyproject.toml", "--rootdir", "."]
     process = subprocess.Popen(
         [*command, "--no-header", "--tb=no", *tests],
         env=environment,

@@ -9,12 +9,8 @@ from pathlib import Path
 
 from filelock import FileLock
 
-#: Where downloads are kept; REQUEST_PURGATORY_DOWNLOADS names another folder.
-FOLDER = Path(
-    os.environ.get(
-        "REQUEST_PURGATORY_DOWNLOADS", Path(__file__).resolve().parents[2] / "build" / "downloads"
-    )
-)
+#: Where downloads are kept, below the repository; REQUEST_PURGATORY_DOWNLOADS names another folder.
+FOLDER = Path(os.environ.get("REQUEST_PURGATORY_DOWNLOADS", "build/downloads")).resolve()
 
 #: Seconds that one process waits for another one's download.
 TIME_LIMIT = 900.0

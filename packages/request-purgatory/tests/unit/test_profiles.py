@@ -10,7 +10,10 @@ import pytest
 from tests.support import profiles
 from tests.support.profiles import examples, reproducing
 
-TESTS = Path(__file__).resolve().parents[1]
+import tests
+
+#: The folders of the tests of all packages.
+FOLDERS = [Path(folder) for folder in tests.__path__]
 
 
 def test_only_the_profiles_make_settings() -> None:
@@ -18,7 +21,12 @@ def test_only_the_profiles_make_settings() -> None:
     own = re.compile(
         r"\bderandomize\b|\bmax_examples\b|^from hypothesis import .*\bsettings\b", re.MULTILINE
     )
-    found = {path.name for path in TESTS.rglob("*.py") if own.search(path.read_text())}
+    found = {
+        path.name
+        for folder in FOLDERS
+        for path in folder.rglob("*.py")
+        if own.search(path.read_text())
+    }
     assert found == {"profiles.py", "test_profiles.py"}
 
 

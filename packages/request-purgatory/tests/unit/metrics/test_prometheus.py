@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import importlib
 import math
 import os
-import sys
 import urllib.request
 from collections.abc import Callable
 from typing import Any
@@ -308,12 +306,3 @@ def test_build_is_exported(registry: CollectorRegistry) -> None:
     build = "compiled" if __compiled__ else "interpreted"
     labels = {"version": __version__, "build": build}
     assert registry.get_sample_value("purgatory_build_info", labels) == 1
-
-
-def test_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`request_purgatory.metrics` itself needs no extra."""
-    monkeypatch.setitem(sys.modules, "prometheus_client.core", None)
-    monkeypatch.delitem(sys.modules, "request_purgatory.metrics.prometheus")
-    with pytest.raises(ModuleNotFoundError, match=r"pip install .*\[metrics\]'"):
-        importlib.import_module("request_purgatory.metrics.prometheus")
-    assert importlib.import_module("request_purgatory.metrics").PurgatoryMetrics
