@@ -91,8 +91,6 @@ MODULE_DIRECTIVES: dict[str, dict[str, Any]] = {
     "timer/bucket.py": {"no_gc_clear": True},
     # A finalizer empties the chain one by one: together, its operations would go recursively.
     "purgatory/operation_chain.py": {"no_gc_clear": True},
-    # PurgatoryMetrics is a Python class: its methods have signatures without embedded ones.
-    "purgatory/counters.py": {"embedsignature": False},
 }
 
 

@@ -20,8 +20,8 @@ from request_purgatory.errors import (
     TaskInUseError,
     TimerClosedError,
 )
-from request_purgatory.purgatory.counters import PurgatoryMetrics
 from request_purgatory.purgatory.legacy import LegacyPurgatory
+from request_purgatory.purgatory.metric_table import PurgatoryMetrics
 from request_purgatory.purgatory.operation import DelayedOperation, Outcome
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.purgatory.purgatory_snapshot import PurgatorySnapshot

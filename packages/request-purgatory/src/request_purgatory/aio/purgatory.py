@@ -30,8 +30,8 @@ from request_purgatory.purgatory.core import (
     raise_last,
     require_callback,
 )
-from request_purgatory.purgatory.counters import PurgatoryMetrics
 from request_purgatory.purgatory.hold import HoldOperation, timeout_to_ms
+from request_purgatory.purgatory.metric_table import PurgatoryMetrics
 from request_purgatory.purgatory.operation import DelayedOperation, Outcome
 from request_purgatory.purgatory.purgatory_snapshot import PurgatorySnapshot
 from request_purgatory.purgatory.quorum import FutureLike, Quorum, QuorumOperation

@@ -10,7 +10,8 @@ from typing import Any
 
 from request_purgatory.clock import Clock
 from request_purgatory.dashboard.shown import Readable, Shown
-from request_purgatory.purgatory.counters import WAIT_BUCKETS, PurgatoryMetrics
+from request_purgatory.purgatory.counters import WAIT_BUCKETS
+from request_purgatory.purgatory.metric_table import PurgatoryMetrics
 
 #: Samples that are kept: ten minutes, at one a second.
 LENGTH = 600

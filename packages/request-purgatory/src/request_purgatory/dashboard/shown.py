@@ -10,7 +10,7 @@ from request_purgatory._native.forks import living
 from request_purgatory.aio.purgatory import Purgatory
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.purgatory.core import PurgatoryCore
-from request_purgatory.purgatory.counters import PurgatoryMetrics
+from request_purgatory.purgatory.metric_table import PurgatoryMetrics
 from request_purgatory.purgatory.purgatory_snapshot import PurgatorySnapshot
 from request_purgatory.timer.timer import SystemTimer
 

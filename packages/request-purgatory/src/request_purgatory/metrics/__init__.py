@@ -4,6 +4,6 @@
 docs/how_to/metrics.md has all names.
 """
 
-from request_purgatory.purgatory.counters import WAIT_BUCKETS, PurgatoryMetrics
+from request_purgatory.purgatory.metric_table import PurgatoryMetrics
 
-__all__ = ["WAIT_BUCKETS", "PurgatoryMetrics"]
+__all__ = ["PurgatoryMetrics"]

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.metrics.instruments import (
-    BUILD,
-    OF_PURGATORIES,
-    OF_TIMERS,
-    WAIT,
-    Instrument,
-    build_labels,
-)
-from request_purgatory.metrics.process_metrics import ProcessMetrics
+from request_purgatory.metrics.process_metrics import BUILD_HELP, ProcessMetrics, build_labels
+from request_purgatory.purgatory.metric_table import OF_PURGATORIES, OF_TIMERS, Metric
 
 
 def observe_purgatories(meter: Meter) -> None:
@@ -36,38 +29,33 @@ def observe_purgatories(meter: Meter) -> None:
     if not isinstance(meter, Meter):
         raise InvalidArgumentError("meter", "a Meter of OpenTelemetry", meter)
     process = ProcessMetrics()
-    for instrument in (*OF_PURGATORIES, WAIT):
-        _observe(meter, instrument, "purgatory", process.purgatories)
-    for instrument in OF_TIMERS:
-        _observe(meter, instrument, "timer", process.timers)
+    for metric in OF_PURGATORIES:
+        if metric.name and metric.kind != "histogram":
+            _observe(meter, metric, "purgatory", process.purgatories)
+    for metric in OF_TIMERS:
+        _observe(meter, metric, "timer", process.timers)
     meter.create_observable_gauge(
-        f"purgatory.{BUILD.name}",
+        "purgatory.build",
         [lambda _: [Observation(1, build_labels())]],
         unit="1",
-        description=BUILD.text,
+        description=BUILD_HELP,
     )
 
 
 def _observe(
-    meter: Meter, instrument: Instrument, attribute: str, read: Callable[[], Mapping[str, object]]
+    meter: Meter, metric: Metric, attribute: str, read: Callable[[], Mapping[str, object]]
 ) -> None:
     def values(options: CallbackOptions) -> Iterable[Observation]:  # noqa: ARG001 - its interface
-        return _observations(instrument, attribute, read())
+        for name, reading in read().items():
+            yield Observation(metric.exported(reading), {attribute: name})
 
     # Their signatures differ in what they return.
     create: Callable[..., object] = meter.create_observable_gauge
-    if instrument.is_counter:
+    if metric.kind == "counter":
         create = meter.create_observable_counter
     create(
-        f"purgatory.{instrument.name.replace('timer_', 'timer.')}",
+        f"purgatory.{metric.name.replace('timer_', 'timer.')}",
         [values],
-        unit="s" if instrument.in_seconds else "1",
-        description=instrument.text,
+        unit="s" if metric.in_seconds else "1",
+        description=metric.help,
     )
-
-
-def _observations(
-    instrument: Instrument, attribute: str, readings: Mapping[str, object]
-) -> Iterator[Observation]:
-    for name, metrics in readings.items():
-        yield Observation(instrument.value(metrics), {attribute: name})

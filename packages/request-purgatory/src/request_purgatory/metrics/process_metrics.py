@@ -5,29 +5,34 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
+from typing import TypeVar
 
+import request_purgatory
 from request_purgatory._native import primitives
 from request_purgatory._native.forks import living, register_for_forks
 from request_purgatory.purgatory.core import PurgatoryCore
-from request_purgatory.purgatory.counters import PurgatoryCounters, PurgatoryMetrics
+from request_purgatory.purgatory.counters import PurgatoryCounters
+from request_purgatory.purgatory.metric_table import (
+    OF_PURGATORIES,
+    OF_TIMERS,
+    Metric,
+    PurgatoryMetrics,
+    TimerMetrics,
+    add_up,
+)
 from request_purgatory.timer.timer import SystemTimer
 
-#: Fields of which the largest value counts where several purgatories have one name.
-_MAXIMA = frozenset({"max_late_ms", "max_callback_ms"})
+Reading = TypeVar("Reading", PurgatoryMetrics, TimerMetrics)
+
+#: What the metric `build` is, whose value is 1.
+BUILD_HELP = "Version and build (compiled or interpreted) of the package."
 
 
-@dataclass(frozen=True, slots=True)
-class TimerMetrics:
-    """One reading of the timers of one name.
-
-    Attributes:
-        pending: The number of pending tasks.
-        callback_errors: The number of exceptions that tasks raised.
-    """
-
-    pending: int
-    callback_errors: int
+def build_labels() -> dict[str, str]:
+    """Return the labels of the metric `build`."""
+    build = "compiled" if request_purgatory.__compiled__ else "interpreted"
+    return {"version": request_purgatory.__version__, "build": build}
 
 
 class ProcessMetrics:
@@ -60,18 +65,17 @@ class ProcessMetrics:
             found: dict[str, PurgatoryMetrics] = {}
             for core in cores:
                 self._known[weakref.ref(core)] = (core.name, core._counters)
-                _add(found, core.name, core.metrics())
+                _add(found, core.name, core.metrics(), OF_PURGATORIES)
             for reference in [each for each in self._known if each() is None]:
                 name, counters = self._known.pop(reference)
                 # What was pending when it was freed has been dropped.
-                _add(
-                    self._freed,
-                    name,
-                    replace(counters.snapshot(0), num_delayed_operations=0, estimated_operations=0),
+                counted = replace(
+                    counters.snapshot(0), num_delayed_operations=0, estimated_operations=0
                 )
+                _add(self._freed, name, counted, OF_PURGATORIES)
             self._freed = {name: self._freed[name] for name in self._freed if name in found}
             for name, metrics in self._freed.items():
-                _add(found, name, metrics)
+                _add(found, name, metrics, OF_PURGATORIES)
         return dict(sorted(found.items()))
 
     def timers(self) -> dict[str, TimerMetrics]:
@@ -81,10 +85,7 @@ class ProcessMetrics:
         """
         found: dict[str, TimerMetrics] = {}
         for timer in sorted(living(SystemTimer), key=lambda timer: timer.name):
-            before = found.get(timer.name, TimerMetrics(0, 0))
-            found[timer.name] = TimerMetrics(
-                before.pending + timer.size, before.callback_errors + timer.callback_errors
-            )
+            _add(found, timer.name, TimerMetrics(timer.size, timer.callback_errors), OF_TIMERS)
         return found
 
     # -- in a forked child
@@ -101,18 +102,5 @@ class ProcessMetrics:
         self._freed = {}
 
 
-def _add(found: dict[str, PurgatoryMetrics], name: str, metrics: PurgatoryMetrics) -> None:
-    before = found.get(name)
-    if before is None:
-        found[name] = metrics
-        return
-    both = {
-        field.name: (getattr(before, field.name), getattr(metrics, field.name))
-        for field in fields(metrics)
-        if field.name != "wait_histogram_ms"
-    }
-    waits = zip(before.wait_histogram_ms, metrics.wait_histogram_ms, strict=True)
-    found[name] = PurgatoryMetrics(
-        wait_histogram_ms=tuple(one + other for one, other in waits),
-        **{key: max(pair) if key in _MAXIMA else sum(pair) for key, pair in both.items()},
-    )
+def _add(found: dict[str, Reading], name: str, reading: Reading, table: Iterable[Metric]) -> None:
+    found[name] = add_up(table, found[name], reading) if name in found else reading

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
     HistogramMetricFamily,
     InfoMetricFamily,
-    Metric,
 )
+from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 
-from request_purgatory.metrics.instruments import (
-    BUILD,
+from request_purgatory.metrics.process_metrics import BUILD_HELP, ProcessMetrics, build_labels
+from request_purgatory.purgatory.metric_table import (
     OF_PURGATORIES,
     OF_TIMERS,
-    WAIT,
-    Instrument,
-    build_labels,
+    Metric,
+    PurgatoryMetrics,
+    TimerMetrics,
 )
-from request_purgatory.metrics.process_metrics import ProcessMetrics, TimerMetrics
-from request_purgatory.purgatory.counters import PurgatoryMetrics
 
 
 class PurgatoryCollector(Collector):
@@ -46,37 +45,47 @@ class PurgatoryCollector(Collector):
     def __init__(self) -> None:
         self._process = ProcessMetrics()
 
-    def collect(self) -> Iterable[Metric]:
+    def collect(self) -> Iterable[Family]:
         """Return all metrics as of now."""
         return list(_families(self._process.purgatories(), self._process.timers()))
 
-    def describe(self) -> Iterable[Metric]:
+    def describe(self) -> Iterable[Family]:
         """Return all metrics without values: a registry asks for their names."""
         return list(_families({}, {}))
 
 
 def _families(
     purgatories: Mapping[str, PurgatoryMetrics], timers: Mapping[str, TimerMetrics]
-) -> Iterator[Metric]:
-    for instrument in OF_PURGATORIES:
-        yield _family(instrument, "purgatory", purgatories)
-    waits = HistogramMetricFamily("purgatory_wait_seconds", WAIT.text, labels=["purgatory"])
-    for purgatory, metrics in purgatories.items():
-        waits.add_metric([_label(purgatory)], _buckets(metrics), WAIT.value(metrics))
-    yield waits
-    for instrument in OF_TIMERS:
-        yield _family(instrument, "timer", timers)
-    yield InfoMetricFamily(f"purgatory_{BUILD.name}", BUILD.text, value=build_labels())
+) -> Iterator[Family]:
+    histograms = {metric.name for metric in OF_PURGATORIES if metric.kind == "histogram"}
+    for metric in OF_PURGATORIES:
+        if metric.kind == "histogram":
+            yield _histogram(metric, purgatories)
+        elif metric.name and metric.name not in histograms:  # A histogram has its own sum.
+            yield _family(metric, "purgatory", purgatories)
+    for metric in OF_TIMERS:
+        yield _family(metric, "timer", timers)
+    yield InfoMetricFamily("purgatory_build", BUILD_HELP, value=build_labels())
 
 
-def _family(instrument: Instrument, label: str, readings: Mapping[str, object]) -> Metric:
-    """Return one metric of all purgatories, or of all timers."""
-    name = f"purgatory_{instrument.name}{'_seconds' if instrument.in_seconds else ''}"
-    kind = CounterMetricFamily if instrument.is_counter else GaugeMetricFamily
-    family = kind(name, instrument.text, labels=[label])
-    for labelled, metrics in readings.items():
-        family.add_metric([_label(labelled)], instrument.value(metrics))
+def _family(metric: Metric, label: str, readings: Mapping[str, object]) -> Family:
+    kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+    family = kind(_name(metric), metric.help, labels=[label])
+    for labelled, reading in readings.items():
+        family.add_metric([_label(labelled)], metric.exported(reading))
     return family
+
+
+def _histogram(metric: Metric, purgatories: Mapping[str, PurgatoryMetrics]) -> Family:
+    family = HistogramMetricFamily(_name(metric), metric.help, labels=["purgatory"])
+    for labelled, reading in purgatories.items():
+        buckets = _buckets(getattr(reading, metric.field))
+        family.add_metric([_label(labelled)], buckets, reading.total_wait_ms / 1000)
+    return family
+
+
+def _name(metric: Metric) -> str:
+    return f"purgatory_{metric.name}{'_seconds' if metric.in_seconds else ''}"
 
 
 def _label(name: str) -> str:
@@ -84,13 +93,7 @@ def _label(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _buckets(metrics: PurgatoryMetrics) -> list[tuple[str, float]]:
+def _buckets(counts: Sequence[int]) -> list[tuple[str, float]]:
     """Return the waiting-time histogram as cumulated counts, by the limits in seconds."""
-    counts = metrics.wait_histogram_ms
     limits = [*(str(2**index / 1000) for index in range(len(counts) - 1)), "+Inf"]
-    cumulated = 0
-    found: list[tuple[str, float]] = []
-    for limit, count in zip(limits, counts, strict=True):
-        cumulated += count
-        found.append((limit, cumulated))
-    return found
+    return list(zip(limits, accumulate(counts), strict=True))

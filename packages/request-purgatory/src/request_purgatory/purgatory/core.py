@@ -24,8 +24,9 @@ from request_purgatory.errors import (
     shown,
 )
 from request_purgatory.purgatory import nested_checks
-from request_purgatory.purgatory.counters import PurgatoryCounters, PurgatoryMetrics
+from request_purgatory.purgatory.counters import PurgatoryCounters
 from request_purgatory.purgatory.hold import timeout_to_ms
+from request_purgatory.purgatory.metric_table import PurgatoryMetrics
 from request_purgatory.purgatory.operation import DelayedOperation, OperationHost
 from request_purgatory.purgatory.operation_chain import OperationChain
 from request_purgatory.purgatory.purgatory_snapshot import PurgatorySnapshot, take_snapshot

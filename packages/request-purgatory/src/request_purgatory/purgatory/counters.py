@@ -2,71 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from request_purgatory._native import primitives, states
+from request_purgatory.purgatory.metric_table import PurgatoryMetrics
 
 #: Buckets of the waiting-time histogram: bucket i counts waits from 2**(i-1) up to but not
 #: including 2**i ms, the last bucket all longer ones.
 WAIT_BUCKETS = 32
-
-
-@dataclass(frozen=True, slots=True)
-class PurgatoryMetrics:
-    """One consistent snapshot of a purgatory's counters.
-
-    Attributes:
-        purgatory_size: The entries in all watcher lists. An operation may be counted once per key,
-            and after its end until the next purge.
-        num_delayed_operations: The exact number of pending operations.
-        estimated_operations: The estimated number of operations in the watcher lists, ended or
-            not.
-        completions, expirations, cancellations: The operations that ended in each way; each
-            operation is counted once, in one of them.
-        purges: The number of purges of the watcher lists.
-        purged_entries: The number of entries that purges removed.
-        callback_errors: The number of exceptions that operations' code raised and the purgatory
-            logged.
-        max_late_ms: The largest delay of an expiration behind its deadline; 0 on a ManualClock,
-            whose time jumps.
-        max_callback_ms: The longest run of one expiration's callbacks. Without an executor, other
-            expirations wait for them.
-        wait_histogram_ms: The number of operations that waited from 2**(i-1) up to but not
-            including 2**i ms, for i = 0, 1, ...
-        total_wait_ms: How long all operations that have ended waited, together.
-    """
-
-    purgatory_size: int
-    num_delayed_operations: int
-    estimated_operations: int
-    completions: int
-    expirations: int
-    cancellations: int
-    purges: int
-    purged_entries: int
-    callback_errors: int
-    max_late_ms: int
-    max_callback_ms: int
-    wait_histogram_ms: tuple[int, ...]
-    total_wait_ms: int
-
-    def by_kafka_name(self) -> dict[str, int]:
-        """Return the counters by metric name, in the style of Kafka's broker.
-
-        Returns:
-            The first two names are those of Kafka's `DelayedOperationPurgatory` metrics.
-        """
-        return {
-            "PurgatorySize": self.purgatory_size,
-            "NumDelayedOperations": self.num_delayed_operations,
-            "Expires": self.expirations,
-            "Completions": self.completions,
-            "Cancellations": self.cancellations,
-            "Purges": self.purges,
-            "CallbackErrors": self.callback_errors,
-            "MaxExpirationLateMs": self.max_late_ms,
-            "MaxExpirationCallbackMs": self.max_callback_ms,
-        }
 
 
 class PurgatoryCounters:

@@ -18,8 +18,8 @@ from tests.conftest import MakePurgatory
 from tests.support.requests import Request
 
 from request_purgatory import ManualClock
-from request_purgatory.metrics.instruments import build_labels
 from request_purgatory.metrics.opentelemetry import observe_purgatories
+from request_purgatory.metrics.process_metrics import build_labels
 
 
 def read(reader: InMemoryMetricReader) -> dict[str, Metric]:

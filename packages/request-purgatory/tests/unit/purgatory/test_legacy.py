@@ -19,8 +19,8 @@ from request_purgatory import (
     ManualClock,
     TimerClosedError,
 )
-from request_purgatory.purgatory.counters import PurgatoryMetrics
 from request_purgatory.purgatory.legacy import DelayQueueTimer
+from request_purgatory.purgatory.metric_table import PurgatoryMetrics
 
 
 @pytest.fixture

@@ -1,0 +1,205 @@
+"""What purgatories and timers count: one table of names, kinds, units and meanings.
+
+Readings are added up by it, and every export, the table in docs/how_to/metrics.md and the
+dashboard for Grafana are made from it or compared with it. A new counter needs a row here, a field
+of `PurgatoryMetrics`, and its place in `PurgatoryCounters`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, TypeVar
+
+Kind: TypeAlias = Literal["counter", "gauge", "maximum", "histogram"]
+
+Reading = TypeVar("Reading")
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A row of the table.
+
+    Attributes:
+        field: The field of a reading, in whole milliseconds if it ends with `_ms`.
+        kind: A counter only grows; a gauge may fall; a maximum is the largest since the start.
+        meaning: A sentence.
+        name: The name in exports, without prefix and unit; empty if it is not exported.
+        key: The name in `PurgatoryMetrics.by_kafka_name`; empty if it has none.
+        kafka: The name of the metric of Kafka's broker that it is; empty if there is none.
+    """
+
+    field: str
+    kind: Kind
+    meaning: str
+    name: str = ""
+    key: str = ""
+    kafka: str = ""
+
+    @property
+    def in_seconds(self) -> bool:
+        """True for times, which exports have in seconds."""
+        return self.field.endswith("_ms")
+
+    @property
+    def help(self) -> str:
+        """The meaning, with Kafka's name, for exports."""
+        return f"{self.meaning[:-1]} (Kafka: {self.kafka})." if self.kafka else self.meaning
+
+    def exported(self, reading: object) -> float:
+        """Return the value of a reading in the unit of exports."""
+        value: int = getattr(reading, self.field)
+        return value / 1000 if self.in_seconds else value
+
+    def added_up(self, one: Any, other: Any) -> Any:
+        """Return the value for two purgatories or timers of one name."""
+        if self.kind == "maximum":
+            return max(one, other)
+        if self.kind == "histogram":
+            return tuple(map(sum, zip(one, other, strict=True)))
+        return one + other
+
+
+OF_PURGATORIES = (
+    Metric(
+        "num_delayed_operations",
+        "gauge",
+        "Operations that wait; exact.",
+        "pending",
+        "NumDelayedOperations",
+        "NumDelayedOperations",
+    ),
+    Metric(
+        "purgatory_size",
+        "gauge",
+        "Entries in watcher lists: one for each key, and ended operations until the next purge.",
+        "watched",
+        "PurgatorySize",
+        "PurgatorySize",
+    ),
+    Metric(
+        "estimated_operations",
+        "gauge",
+        "The estimated number of operations in the watcher lists, ended or not.",
+    ),
+    Metric("completions", "counter", "Operations that completed.", "completed", "Completions"),
+    Metric(
+        "expirations",
+        "counter",
+        "Operations that expired.",
+        "expired",
+        "Expires",
+        "ExpiresPerSec, as a count",
+    ),
+    Metric(
+        "cancellations", "counter", "Operations that were cancelled.", "cancelled", "Cancellations"
+    ),
+    Metric(
+        "wait_histogram_ms", "histogram", "How long operations waited until they ended.", "wait"
+    ),
+    Metric("total_wait_ms", "counter", "How long all ended operations waited, together.", "wait"),
+    Metric(
+        "callback_errors",
+        "counter",
+        "Exceptions of operations' own code that the purgatory logged.",
+        "callback_errors",
+        "CallbackErrors",
+    ),
+    Metric(
+        "max_callback_ms",
+        "maximum",
+        "The longest run of one expiration's callbacks since the start.",
+        "longest_callback",
+        "MaxExpirationCallbackMs",
+    ),
+    Metric(
+        "max_late_ms",
+        "maximum",
+        "The largest delay of an expiration behind its deadline since the start.",
+        "reaper_lateness",
+        "MaxExpirationLateMs",
+    ),
+    Metric("purges", "counter", "Purges of the watcher lists.", "purges", "Purges"),
+    Metric("purged_entries", "counter", "Entries that purges removed.", "purged_entries"),
+)
+
+OF_TIMERS = (
+    Metric("pending", "gauge", "Tasks that are pending in timers.", "timer_pending"),
+    Metric(
+        "callback_errors",
+        "counter",
+        "Exceptions of timers' tasks that the timer logged.",
+        "timer_callback_errors",
+    ),
+)
+
+
+def add_up(table: Iterable[Metric], one: Reading, other: Reading) -> Reading:
+    """Return the sum of two readings, which has the larger one of two maxima."""
+    # A field without a row is missing in this call, which raises.
+    return type(one)(**{
+        metric.field: metric.added_up(getattr(one, metric.field), getattr(other, metric.field))
+        for metric in table
+    })
+
+
+@dataclass(frozen=True, slots=True)
+class PurgatoryMetrics:
+    """One consistent reading of a purgatory's counters.
+
+    Attributes:
+        purgatory_size: The entries in all watcher lists. An operation may be counted once per key,
+            and after its end until the next purge.
+        num_delayed_operations: The exact number of pending operations.
+        estimated_operations: The estimated number of operations in the watcher lists, ended or
+            not.
+        completions, expirations, cancellations: The operations that ended in each way; each
+            operation is counted once, in one of them.
+        purges: The number of purges of the watcher lists.
+        purged_entries: The number of entries that purges removed.
+        callback_errors: The number of exceptions that operations' code raised and the purgatory
+            logged.
+        max_late_ms: The largest delay of an expiration behind its deadline; 0 on a ManualClock,
+            whose time jumps.
+        max_callback_ms: The longest run of one expiration's callbacks. Without an executor, other
+            expirations wait for them.
+        wait_histogram_ms: 32 numbers. The first is that of the operations that waited for less than
+            1 ms; number i, from 1 on, is that of 2**(i-1) up to but not including 2**i ms; the last
+            one has all longer waits.
+        total_wait_ms: How long all operations that have ended waited, together.
+    """
+
+    purgatory_size: int
+    num_delayed_operations: int
+    estimated_operations: int
+    completions: int
+    expirations: int
+    cancellations: int
+    purges: int
+    purged_entries: int
+    callback_errors: int
+    max_late_ms: int
+    max_callback_ms: int
+    wait_histogram_ms: tuple[int, ...]
+    total_wait_ms: int
+
+    def by_kafka_name(self) -> dict[str, int]:
+        """Return the counters by metric name, in the style of Kafka's broker.
+
+        Returns:
+            The first two names are those of Kafka's `DelayedOperationPurgatory` metrics.
+        """
+        return {metric.key: getattr(self, metric.field) for metric in OF_PURGATORIES if metric.key}
+
+
+@dataclass(frozen=True, slots=True)
+class TimerMetrics:
+    """One reading of the timers of one name.
+
+    Attributes:
+        pending: The number of pending tasks.
+        callback_errors: The number of exceptions that tasks raised.
+    """
+
+    pending: int
+    callback_errors: int
