@@ -12,9 +12,17 @@ from request_purgatory.purgatory.legacy import LegacyPurgatory
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.timer.task import TimerHandle, TimerTask
-from request_purgatory.timer.timer import SystemTimer
+from request_purgatory.timer.timer import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE, SystemTimer
 
-#: The docstrings, to which the classes refer without a reference count.
+cdef extern from "Python.h":
+    ctypedef struct PyMethodDef:
+        const char *ml_doc
+    ctypedef struct MethodDescriptor "PyMethodDescrObject":
+        PyMethodDef *d_method
+
+_DEFAULTS = {"DEFAULT_TICK_MS": DEFAULT_TICK_MS, "DEFAULT_WHEEL_SIZE": DEFAULT_WHEEL_SIZE}
+
+#: The docstrings, to which the classes and methods refer without a reference count.
 cdef list _docs = []
 
 

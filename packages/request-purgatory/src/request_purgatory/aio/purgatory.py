@@ -36,7 +36,12 @@ from request_purgatory.purgatory.operation import DelayedOperation, Outcome
 from request_purgatory.purgatory.purgatory_snapshot import PurgatorySnapshot
 from request_purgatory.purgatory.quorum import FutureLike, Quorum, QuorumOperation
 from request_purgatory.timer.task import MAX_DELAY_MS
-from request_purgatory.timer.timer import SystemTimer
+from request_purgatory.timer.timer import (
+    DEFAULT_TICK_MS,
+    DEFAULT_WHEEL_SIZE,
+    MAX_WHEEL_SIZE,
+    SystemTimer,
+)
 
 T = TypeVar("T")
 
@@ -76,7 +81,8 @@ class Purgatory:
         self,
         name: str = "purgatory",
         *,
-        tick_ms: int = 1,
+        tick_ms: int = DEFAULT_TICK_MS,
+        wheel_size: int = DEFAULT_WHEEL_SIZE,
         purge_interval: int = 1000,
         batch: int = 1000,
         on_end: Callable[[DelayedOperation], object] | None = None,
@@ -89,13 +95,14 @@ class Purgatory:
                 never early, and late by less than a tick plus what the loop is busy with.
             purge_interval: Purge the watch table once about this many ended operations are in it.
             batch: The number of operations that one `notify`, or one instant at which many expire,
+            wheel_size: Buckets per timing wheel, as of SystemTimer.
                 runs before the loop runs other tasks.
             on_end: Called with each operation that has ended, after its callbacks, by the thread
                 that ended it. It must not raise.
 
         Raises:
-            InvalidArgumentError: An argument is of another type than its description says, tick_ms
-                or batch is below 1, or purge_interval below 0.
+            InvalidArgumentError: An argument is of another type than its description says, or out
+                of range.
         """
         self.name = checked_name(name)
         require_callback(on_end)
@@ -103,6 +110,7 @@ class Purgatory:
         self._tick_ms = number_within("tick_ms", tick_ms, 1, MAX_DELAY_MS)
         self._purge_interval = checked_purge_interval(purge_interval)
         self._on_end = on_end
+        self._wheel_size = number_within("wheel_size", wheel_size, 2, MAX_WHEEL_SIZE)
         self._core: PurgatoryCore | None = None
         # The keys that other threads have notified and the loop has not handled yet.
         self._posted: set[Hashable] = set()
@@ -127,7 +135,12 @@ class Purgatory:
         # Operations expire in the context of the block, not in that of the caller that happened to
         # set the alarm.
         self._context = contextvars.copy_context()
-        self._timer = SystemTimer(self.name, tick_ms=self._tick_ms, clock=clock_of(self._loop))
+        self._timer = SystemTimer(
+            self.name,
+            tick_ms=self._tick_ms,
+            wheel_size=self._wheel_size,
+            clock=clock_of(self._loop),
+        )
         self._answers = WaitAnswers(self.name, self._on_end)
         self._core = PurgatoryCore(
             self.name,

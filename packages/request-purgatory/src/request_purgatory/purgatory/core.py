@@ -35,7 +35,7 @@ from request_purgatory.purgatory.watch_table import WatcherList, WatchShard, Wat
 from request_purgatory.timer.clock_thread import ClockThread
 from request_purgatory.timer.interface import Timer
 from request_purgatory.timer.task import whole_ms
-from request_purgatory.timer.timer import SystemTimer
+from request_purgatory.timer.timer import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE, SystemTimer
 
 logger = logging.getLogger("request_purgatory.purgatory")
 
@@ -61,6 +61,8 @@ class PurgatoryCore(OperationHost):
         name: str = "purgatory",
         *,
         timer: Timer | None = None,
+        tick_ms: int = DEFAULT_TICK_MS,
+        wheel_size: int = DEFAULT_WHEEL_SIZE,
         purge_interval: int = 1000,
         shards: int = 512,
         reaper: bool = True,
@@ -75,6 +77,8 @@ class PurgatoryCore(OperationHost):
             timer: A SystemTimer of its own unless given. A given timer is not shut down with the
                 purgatory. It may serve several purgatories if they have no reaper and its owner
                 calls `advance_clock` of each.
+            tick_ms: The resolution of timeouts in whole milliseconds, as of SystemTimer.
+            wheel_size: Buckets per timing wheel, as of SystemTimer.
             purge_interval: Purge the watch table once about this many ended operations are in it.
             shards: Parts that the keys are spread over by hash, each with a lock of its own;
                 rounded up to a power of two.
@@ -86,17 +90,22 @@ class PurgatoryCore(OperationHost):
                 that ended it. It must not raise.
 
         Raises:
-            InvalidArgumentError: An argument is of another type than its description says,
-                purge_interval is below 0, shards is below 1 or above 1,048,576, or both a timer and
-                an executor are given.
+            InvalidArgumentError: An argument is of another type than its description says or
+                out of range, or a timer is given and its tick_ms, wheel_size or executor, too.
             RuntimeError: The purgatory has been initialized before.
         """
         if self._initialized:
             raise RuntimeError(f"{self!r} has been initialized before, and may hold operations")
-        if timer is not None and executor is not None:
-            raise InvalidArgumentError(
-                "executor", "None where a timer is given, which has its own", executor
-            )
+        if timer is not None:
+            for argument, value, usual in (
+                ("executor", executor, None),
+                ("tick_ms", tick_ms, DEFAULT_TICK_MS),
+                ("wheel_size", wheel_size, DEFAULT_WHEEL_SIZE),
+            ):
+                if value is not usual and value != usual:
+                    raise InvalidArgumentError(
+                        argument, f"{usual} where a timer is given, which has its own", value
+                    )
         if timer is not None and not isinstance(getattr(timer, "clock", None), Clock):
             raise InvalidArgumentError("timer", "one that has a Clock", timer)
         name = checked_name(name)
@@ -105,7 +114,11 @@ class PurgatoryCore(OperationHost):
         warn_after_ms = whole_ms("warn_after_ms", warn_after_ms)
         require_callback(on_end)
         self.name = name
-        self.timer: Timer = timer if timer is not None else SystemTimer(name, executor=executor)
+        self.timer: Timer = (
+            timer
+            if timer is not None
+            else SystemTimer(name, tick_ms=tick_ms, wheel_size=wheel_size, executor=executor)
+        )
         self.warn_after_ms = warn_after_ms
         self._warned_ms = -1000
         self.purge_interval = purge_interval

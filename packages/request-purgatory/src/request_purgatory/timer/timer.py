@@ -33,6 +33,9 @@ from request_purgatory.timer.wheel import TimingWheel, max_buckets
 
 logger = logging.getLogger(__name__)
 
+#: What a timer has unless told otherwise: the resolution, and the buckets of each wheel.
+DEFAULT_TICK_MS = 1
+DEFAULT_WHEEL_SIZE = 256
 #: The most buckets of a wheel. More would take gigabytes, and make no task move less often.
 MAX_WHEEL_SIZE = 2**20
 
@@ -83,8 +86,8 @@ class SystemTimer:
         self,
         name: str,
         *,
-        tick_ms: int = 1,
-        wheel_size: int = 256,
+        tick_ms: int = DEFAULT_TICK_MS,
+        wheel_size: int = DEFAULT_WHEEL_SIZE,
         clock: Clock | None = None,
         executor: Executor | None = None,
     ) -> None:

@@ -167,7 +167,8 @@ def test_bad_arguments_are_named(play: Scenario) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("batch", 0), ("batch", 1.5), ("tick_ms", 0), ("purge_interval", -1)]
+    ("name", "value"),
+    [("batch", 0), ("batch", 1.5), ("tick_ms", 0), ("wheel_size", 1), ("purge_interval", -1)],
 )
 def test_bad_options_are_named(name: str, value: object) -> None:
     """By InvalidArgumentError."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from tests.conftest import MakePurgatory
 from tests.support.requests import Fault, Request, fail
@@ -9,7 +11,9 @@ from tests.support.requests import Fault, Request, fail
 from request_purgatory import (
     DelayedOperationPurgatory,
     InvalidArgumentError,
+    SystemTimer,
     TaskInUseError,
+    aio,
 )
 
 
@@ -61,12 +65,43 @@ def test_operation_that_a_purgatory_had_is_refused(
     [
         ({"purge_interval": -1}, "purge_interval must be at least 0, got -1"),
         ({"shards": 0}, "shards must be at least 1, got 0"),
+        ({"tick_ms": 0}, "tick_ms must be at least 1, got 0"),
+        ({"wheel_size": 1}, "wheel_size must be at least 2, got 1"),
     ],
 )
 def test_arguments_are_validated(arguments: dict[str, int], message: str) -> None:
     """The message names the argument and the value; no thread is left behind."""
     with pytest.raises(InvalidArgumentError, match=message):
         DelayedOperationPurgatory("test", **arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"executor": 5}, "executor must be None where a timer is given, which has its own, got 5"),
+        ({"tick_ms": 2}, "tick_ms must be 1 where a timer is given, which has its own, got 2"),
+        ({"wheel_size": 8}, "wheel_size must be 256 where a timer is given, .* got 8"),
+    ],
+)
+def test_settings_of_a_timer_are_refused_beside_a_timer(
+    timer: SystemTimer, arguments: dict[str, int], message: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        DelayedOperationPurgatory("test", timer=timer, **arguments)  # type: ignore[arg-type]
+
+
+def test_purgatories_of_threads_and_of_loops_take_the_same_timer_settings() -> None:
+    with DelayedOperationPurgatory("test", tick_ms=5, wheel_size=8, reaper=False) as purgatory:
+        timers = [purgatory.timer]
+
+    async def main() -> None:
+        async with aio.Purgatory("test", tick_ms=5, wheel_size=8) as on_loop:
+            timers.append(on_loop.timer)
+
+    asyncio.run(main())
+    for timer in timers:
+        assert isinstance(timer, SystemTimer)
+        assert (timer.tick_ms, len(timer.occupancy()[0].counts)) == (5, 8)
 
 
 def test_unhashable_key_leaves_nothing_behind(purgatory: DelayedOperationPurgatory) -> None:
