@@ -23,6 +23,8 @@ import pytest
 
 import request_purgatory
 import request_purgatory.aio
+from request_purgatory import DelayedOperationPurgatory
+from request_purgatory.purgatory.holds_requests import DOCSTRINGS, HoldsRequests
 
 PACKAGE = Path(request_purgatory.__file__).parent
 CONTEXT_METHODS = {"__enter__", "__exit__", "__aenter__", "__aexit__"}
@@ -227,8 +229,18 @@ def test_member_has_the_docstring_of_its_source(name: str) -> None:
     kind, member = MEMBERS[name]
     source, _ = functions_of(kind)[member]
     documented = ast.get_docstring(source)
+    if documented == f"As `HoldsRequests.{member}`.":
+        documented = inspect.cleandoc(DOCSTRINGS[member] or "")
     if documented is not None:
         assert inspect.getdoc(inspect.getattr_static(kind, member)) == documented
+
+
+@pytest.mark.parametrize("kind", [DelayedOperationPurgatory, request_purgatory.aio.Purgatory])
+@pytest.mark.parametrize("member", DOCSTRINGS)
+def test_requests_as_futures_are_described_once(kind: type, member: str) -> None:
+    described = inspect.signature(getattr(HoldsRequests, member))
+    assert parameters_of(inspect.signature(getattr(kind, member))) == parameters_of(described)
+    assert inspect.getdoc(getattr(kind, member)) == inspect.cleandoc(DOCSTRINGS[member] or "")
 
 
 @pytest.mark.parametrize("name", PROPERTIES)

@@ -2,12 +2,15 @@
 
 Importing this module does so. Cython embeds signatures in the docstrings of methods, where CPython
 finds them (`__text_signature__`), but none in those of classes. So this module copies the signature
-of each class's `__init__` to the start of the C docstring of the class.
+of each class's `__init__` to the start of the C docstring of the class. Methods that are described
+in `HoldsRequests` get their docstrings here, too.
 """
 
 from cpython.object cimport PyTypeObject
 
 from request_purgatory.clock import Clock, ManualClock, MonotonicClock
+from request_purgatory.purgatory.core import PurgatoryCore
+from request_purgatory.purgatory.holds_requests import DOCSTRINGS
 from request_purgatory.purgatory.legacy import LegacyPurgatory
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
@@ -30,6 +33,9 @@ def _add_signature(kind):
     text = "()"
     if kind.__init__ is not object.__init__:
         text = kind.__init__.__text_signature__.replace("($self, ", "(").replace("($self)", "()")
+        # A default that is a constant of another module, which `inspect` would not find.
+        for name, value in _DEFAULTS.items():
+            text = text.replace(name, str(value))
     cdef bytes doc = f"{kind.__name__}{text}\n--\n\n{kind.__doc__}".encode()
     _docs.append(doc)
     (<PyTypeObject *> kind).tp_doc = doc
@@ -47,3 +53,17 @@ for _kind in (
     TimerTask,
 ):
     _add_signature(_kind)
+
+
+def _document(kind):
+    cdef bytes doc
+    for name, docstring in DOCSTRINGS.items():
+        if name in vars(kind):
+            method = vars(kind)[name]
+            doc = f"{name}{method.__text_signature__}\n--\n\n{docstring}".encode()
+            _docs.append(doc)
+            (<MethodDescriptor *> <void *> method).d_method.ml_doc = doc
+
+
+_document(PurgatoryCore)
+_document(DelayedOperationPurgatory)

@@ -31,6 +31,7 @@ from request_purgatory.purgatory.core import (
     require_callback,
 )
 from request_purgatory.purgatory.hold import HoldOperation, timeout_to_ms
+from request_purgatory.purgatory.holds_requests import documented
 from request_purgatory.purgatory.metric_table import PurgatoryMetrics
 from request_purgatory.purgatory.operation import DelayedOperation, Outcome
 from request_purgatory.purgatory.purgatory_snapshot import PurgatorySnapshot
@@ -46,6 +47,7 @@ from request_purgatory.timer.timer import (
 T = TypeVar("T")
 
 
+@documented
 class Purgatory:
     """Holds requests of asyncio until their condition holds or their timeout expires.
 
@@ -93,9 +95,9 @@ class Purgatory:
             name: Shown in errors and logs.
             tick_ms: Resolution of timeouts in whole milliseconds. By the loop's time a timeout is
                 never early, and late by less than a tick plus what the loop is busy with.
+            wheel_size: Buckets per timing wheel, as of SystemTimer.
             purge_interval: Purge the watch table once about this many ended operations are in it.
             batch: The number of operations that one `notify`, or one instant at which many expire,
-            wheel_size: Buckets per timing wheel, as of SystemTimer.
                 runs before the loop runs other tasks.
             on_end: Called with each operation that has ended, after its callbacks, by the thread
                 that ended it. It must not raise.
@@ -108,9 +110,9 @@ class Purgatory:
         require_callback(on_end)
         self.batch = number_within("batch", batch, 1, primitives.LIMIT)
         self._tick_ms = number_within("tick_ms", tick_ms, 1, MAX_DELAY_MS)
+        self._wheel_size = number_within("wheel_size", wheel_size, 2, MAX_WHEEL_SIZE)
         self._purge_interval = checked_purge_interval(purge_interval)
         self._on_end = on_end
-        self._wheel_size = number_within("wheel_size", wheel_size, 2, MAX_WHEEL_SIZE)
         self._core: PurgatoryCore | None = None
         # The keys that other threads have notified and the loop has not handled yet.
         self._posted: set[Hashable] = set()
@@ -172,31 +174,7 @@ class Purgatory:
         timeout: float | timedelta | None = None,
         not_yet: object = ...,
     ) -> asyncio.Future[T]:
-        """Wait for a condition: `value = await purgatory.hold(...)`.
-
-        `until` is called now, and whenever one of `keys` is notified. The wait goes on while it
-        returns a falsy value, or only `not_yet` if that is given. Cancelling the awaiting task, or
-        the future itself, takes the request out at once.
-
-        Args:
-            keys: One or more watch keys.
-            until: The condition; it must not block.
-            timeout: Seconds or a timedelta, not negative, rounded up to whole milliseconds. None
-                waits without a limit.
-            not_yet: The only value, by identity, that means that there is no answer yet. With
-                `not_yet=None`, 0 and "" are answers. The default stands for every falsy value.
-
-        Returns:
-            A future of the first answer. It raises TimeoutError after `timeout`, what `until`
-            raised, OperationCancelledError after `cancel_for_key`, and PurgatoryClosedError where
-            the block was left.
-
-        Raises:
-            InvalidArgumentError: There is no key, `until` is not callable, or the timeout is
-                negative or not a finite number.
-            PurgatoryClosedError: The block was left.
-            RuntimeError: The block was not entered, or on another loop or thread.
-        """
+        """As `HoldsRequests.hold`."""
         core = self._core
         if core is None or core.is_closed or running_loop() is not self._loop:
             core = self._here()  # Raises.
@@ -215,27 +193,7 @@ class Purgatory:
         quorum: int | None = None,
         timeout: float | timedelta | None = None,
     ) -> asyncio.Future[Quorum]:
-        """Wait until a quorum of futures has succeeded.
-
-        A future succeeds with a result, and fails with an exception or by being cancelled.
-        Cancelling the returned future leaves the others alone.
-
-        Args:
-            futures: Futures and tasks of this loop, or futures of `concurrent.futures`.
-            quorum: The number of futures that have to succeed; all of them unless given.
-            timeout: As for `hold`.
-
-        Returns:
-            A future of the Quorum: which futures succeeded, failed and are missing. It raises
-            QuorumFailedError as soon as too many futures have failed, QuorumTimeoutError after
-            `timeout`, and otherwise what the future of `hold` raises.
-
-        Raises:
-            InvalidArgumentError: The quorum is negative or more than there are futures, one is no
-                future, or the timeout is negative or not a finite number.
-            PurgatoryClosedError: The block was left.
-            RuntimeError: The block was not entered, or on another loop or thread.
-        """
+        """As `HoldsRequests.gather`."""
         core = self._here()
         future: HoldFuture[Quorum] = HoldFuture(loop=self._loop)
         operation = QuorumOperation(tuple(futures), quorum, timeout_to_ms(timeout), future)
@@ -318,20 +276,7 @@ class Purgatory:
         return completed
 
     def renew(self, operation: DelayedOperation, timeout: float | timedelta | None) -> bool:
-        """Restart the timeout of a pending operation, as of a lease that is renewed. O(1).
-
-        Args:
-            operation: One of this purgatory.
-            timeout: The new timeout from now on, as for `hold`.
-
-        Returns:
-            False if the operation has ended.
-
-        Raises:
-            InvalidArgumentError: The operation belongs to another purgatory, or the timeout is
-                negative or not a finite number.
-            RuntimeError: The block was not entered, or on another loop or thread.
-        """
+        """As `HoldsRequests.renew`."""
         core = self._here()
         renewed = core.renew(operation, timeout)
         try:

@@ -329,21 +329,7 @@ class PurgatoryCore(OperationHost):
         raise error
 
     def renew(self, operation: DelayedOperation, timeout: float | timedelta | None) -> bool:
-        """Restart the timeout of a pending operation, as of a lease that is renewed. O(1).
-
-        Args:
-            operation: One of this purgatory.
-            timeout: The new timeout from now on, as for `hold`.
-
-        Returns:
-            False if the operation has ended.
-
-        Raises:
-            InvalidArgumentError: The operation belongs to another purgatory, or the timeout is
-                negative or not a finite number.
-            NotInitializedError: As of `try_complete_else_watch`.
-            TypeError: `operation` is no DelayedOperation.
-        """
+        """As `HoldsRequests.renew`."""
         primitives.require_init(self._initialized, self)
         if not primitives.COMPILED:
             require_type("operation", operation, DelayedOperation)

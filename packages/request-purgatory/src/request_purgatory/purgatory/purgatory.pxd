@@ -1,3 +1,4 @@
+from request_purgatory._native cimport primitives
 from request_purgatory.purgatory.core cimport PurgatoryCore
 
 

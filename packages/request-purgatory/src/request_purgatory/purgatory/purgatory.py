@@ -7,8 +7,10 @@ from concurrent.futures import Future
 from datetime import timedelta
 from typing import Literal, TypeVar
 
+from request_purgatory._native import primitives
 from request_purgatory.purgatory.core import PurgatoryCore, checked_keys, raise_last
 from request_purgatory.purgatory.hold import HoldFuture, HoldOperation, timeout_to_ms
+from request_purgatory.purgatory.holds_requests import documented
 from request_purgatory.purgatory.quorum import FutureLike, Quorum, QuorumOperation
 
 T = TypeVar("T")
@@ -53,30 +55,8 @@ class DelayedOperationPurgatory(PurgatoryCore):
         timeout: float | timedelta | None = None,
         not_yet: object = ...,
     ) -> Future[T]:
-        """Wait for a condition without a subclass.
-
-        `until` is called now, and whenever one of `keys` is notified, never by two threads at a
-        time. The wait goes on while it returns a falsy value, or only `not_yet` if that is given.
-        Cancelling the future takes the request out at once.
-
-        Args:
-            keys: One or more watch keys.
-            until: The condition.
-            timeout: Seconds or a timedelta, not negative, rounded up to whole milliseconds. None
-                waits without a limit.
-            not_yet: The only value, by identity, that means that there is no answer yet. With
-                `not_yet=None`, 0 and "" are answers. The default stands for every falsy value.
-
-        Returns:
-            A future of the first answer. It raises TimeoutError after `timeout`, what `until`
-            raised, OperationCancelledError after `cancel_for_key`, and PurgatoryClosedError where
-            the purgatory was closed.
-
-        Raises:
-            InvalidArgumentError: There is no key, `until` is not callable, or the timeout is
-                negative or not a finite number.
-            PurgatoryClosedError: The purgatory is closed.
-        """
+        """As `HoldsRequests.hold`."""
+        keys = checked_keys("keys", keys)
         future: HoldFuture[T] = HoldFuture()
         operation = HoldOperation(until, timeout_to_ms(timeout), future, not_yet)
         self.try_complete_else_watch(operation, keys)
@@ -89,26 +69,7 @@ class DelayedOperationPurgatory(PurgatoryCore):
         quorum: int | None = None,
         timeout: float | timedelta | None = None,
     ) -> Future[Quorum]:
-        """Wait until a quorum of futures has succeeded.
-
-        A future succeeds with a result, and fails with an exception or by being cancelled. The
-        futures bring their own events. Cancelling the returned future leaves them alone.
-
-        Args:
-            futures: Futures of `concurrent.futures` or `asyncio`, in any mix.
-            quorum: The number of futures that have to succeed; all of them unless given.
-            timeout: As for `hold`.
-
-        Returns:
-            A future of the Quorum: which futures succeeded, failed and are missing. It raises
-            QuorumFailedError as soon as too many futures have failed, QuorumTimeoutError after
-            `timeout`, and otherwise what the future of `hold` raises.
-
-        Raises:
-            InvalidArgumentError: The quorum is negative or more than there are futures, one is no
-                future, or the timeout is negative or not a finite number.
-            PurgatoryClosedError: The purgatory is closed.
-        """
+        """As `HoldsRequests.gather`."""
         future: HoldFuture[Quorum] = HoldFuture()
         QuorumOperation(tuple(futures), quorum, timeout_to_ms(timeout), future).watch_in(self)
         return future
@@ -129,3 +90,8 @@ class DelayedOperationPurgatory(PurgatoryCore):
             BaseException: What `notify` raised, once all keys were notified.
         """
         raise_last(self.notify, checked_keys("keys", keys, at_least=0))
+
+
+if not primitives.COMPILED:
+    documented(PurgatoryCore)
+    documented(DelayedOperationPurgatory)

@@ -1,0 +1,120 @@
+"""What purgatories of threads and of event loops have in common, described once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from datetime import timedelta
+from types import FunctionType
+from typing import Any, Protocol, TypeVar
+
+from request_purgatory.purgatory.operation import DelayedOperation
+from request_purgatory.purgatory.quorum import FutureLike
+
+Kind = TypeVar("Kind", bound=type)
+
+
+class HoldsRequests(Protocol):
+    """Requests as futures: of `concurrent.futures`, or of asyncio on an event loop.
+
+    `DelayedOperationPurgatory` and `aio.Purgatory` have these methods, and their docstrings.
+    """
+
+    def hold(
+        self,
+        keys: Iterable[Hashable],
+        *,
+        until: Callable[[], Any],
+        timeout: float | timedelta | None = None,
+        not_yet: object = ...,
+    ) -> Any:
+        """Wait for a condition without a subclass.
+
+        `until` is called now, and whenever one of `keys` is notified, never by two threads at a
+        time. The wait goes on while it returns a falsy value, or only `not_yet` if that is given.
+        Cancelling the future, or a task that awaits it, takes the request out at once.
+
+        Args:
+            keys: One or more watch keys.
+            until: The condition. On an event loop it must not block.
+            timeout: Seconds or a timedelta, not negative, rounded up to whole milliseconds. None
+                waits without a limit.
+            not_yet: The only value, by identity, that means that there is no answer yet. With
+                `not_yet=None`, 0 and "" are answers. The default stands for every falsy value.
+
+        Returns:
+            A future of the first answer. It raises TimeoutError after `timeout`, what `until`
+            raised, OperationCancelledError after `cancel_for_key`, and PurgatoryClosedError where
+            the purgatory was closed.
+
+        Raises:
+            InvalidArgumentError: There is no key, `until` is not callable, or the timeout is
+                negative or not a finite number.
+            PurgatoryClosedError: The purgatory is closed.
+            RuntimeError: The block of an event loop's purgatory was not entered, or on another loop
+                or thread.
+        """
+
+    def gather(
+        self,
+        futures: Iterable[FutureLike],
+        *,
+        quorum: int | None = None,
+        timeout: float | timedelta | None = None,
+    ) -> Any:
+        """Wait until a quorum of futures has succeeded.
+
+        A future succeeds with a result, and fails with an exception or by being cancelled. The
+        futures bring their own events. Cancelling the returned future leaves them alone.
+
+        Args:
+            futures: Futures of `concurrent.futures` or of asyncio, in any mix; on an event loop,
+                futures and tasks of that loop.
+            quorum: The number of futures that have to succeed; all of them unless given.
+            timeout: As for `hold`.
+
+        Returns:
+            A future of the Quorum: which futures succeeded, failed and are missing. It raises
+            QuorumFailedError as soon as too many futures have failed, QuorumTimeoutError after
+            `timeout`, and otherwise what the future of `hold` raises.
+
+        Raises:
+            InvalidArgumentError: The quorum is negative or more than there are futures, one is no
+                future, or the timeout is negative or not a finite number.
+            PurgatoryClosedError: The purgatory is closed.
+            RuntimeError: As of `hold`.
+        """
+
+    def renew(self, operation: DelayedOperation, timeout: float | timedelta | None) -> bool:
+        """Restart the timeout of a pending operation, as of a lease that is renewed. O(1).
+
+        Args:
+            operation: One of this purgatory.
+            timeout: The new timeout from now on, as for `hold`.
+
+        Returns:
+            False if the operation has ended.
+
+        Raises:
+            InvalidArgumentError: The operation belongs to another purgatory, or the timeout is
+                negative or not a finite number.
+            NotInitializedError: The operation's class does not call
+                `super().__init__(timeout_ms)`.
+            TypeError: `operation` is no DelayedOperation.
+            RuntimeError: As of `hold`.
+        """
+
+
+#: The docstrings, by the methods' names.
+DOCSTRINGS = {
+    name: method.__doc__
+    for name, method in vars(HoldsRequests).items()
+    if isinstance(method, FunctionType) and not name.startswith("_")
+}
+
+
+def documented(kind: Kind) -> Kind:
+    """Give the methods of a Python class these docstrings; `class_signatures.pyx` has C's part."""
+    for name, docstring in DOCSTRINGS.items():
+        if name in vars(kind):
+            vars(kind)[name].__doc__ = docstring
+    return kind
