@@ -218,14 +218,14 @@ class TimerClosedError(PurgatoryError, RuntimeError):
 
 
 class PurgatoryClosedError(PurgatoryError, RuntimeError):
-    """The purgatory has been shut down and accepts no operations.
+    """The purgatory is closed and accepts no operations.
 
     Attributes:
         name: The purgatory's name.
     """
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"purgatory {name!r} has been shut down")
+        super().__init__(f"purgatory {name!r} is closed")
         self.name = name
 
     def __reduce__(self) -> tuple[type[PurgatoryClosedError], tuple[str]]:

@@ -60,7 +60,7 @@ def test_invalid_argument_names_the_argument_and_the_value() -> None:
     ("error", "message"),
     [
         (TimerClosedError("orders"), "timer 'orders' has been shut down"),
-        (PurgatoryClosedError("orders"), "purgatory 'orders' has been shut down"),
+        (PurgatoryClosedError("orders"), "purgatory 'orders' is closed"),
     ],
     ids=repr,
 )

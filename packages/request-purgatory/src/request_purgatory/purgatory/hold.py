@@ -70,7 +70,7 @@ def timeout_to_ms(timeout: float | timedelta | None) -> int:
         raise InvalidArgumentError(
             "timeout", "seconds or a timedelta, not negative and at most 10,000 years", timeout
         )
-    # 0.07 * 1000 is 70.00000000000001. Less than half a microsecond is not rounded up.
+    # 2.007 * 1000 is 2007.0000000000002. Less than half a microsecond is not rounded up.
     return math.ceil(seconds * 1000 - 0.0005)
 
 

@@ -322,7 +322,7 @@ def test_closed_purgatory_refuses_with_a_clear_error(purgatory: DelayedOperation
         lambda: purgatory.hold(["a"], until=lambda: True, timeout=1.0),
     ]
     for call in calls:
-        with pytest.raises(PurgatoryClosedError, match="purgatory 'test' has been shut down"):
+        with pytest.raises(PurgatoryClosedError, match="purgatory 'test' is closed"):
             call()
     assert (request.tries, request.outcome) == (0, None)
     assert purgatory.is_closed
