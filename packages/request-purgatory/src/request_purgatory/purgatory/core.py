@@ -80,12 +80,13 @@ class PurgatoryCore(OperationHost):
             tick_ms: The resolution of timeouts in whole milliseconds, as of SystemTimer.
             wheel_size: Buckets per timing wheel, as of SystemTimer.
             purge_interval: Purge the watch table once about this many ended operations are in it.
-            shards: Parts that the keys are spread over by hash, each with a lock of its own;
-                rounded up to a power of two.
+            shards: Parts that the keys are spread over by hash, each with a lock of its own: from 1
+                to 1,048,576, rounded up to a power of two.
             reaper: Run a thread that advances the clock. Without it, call `advance_clock`.
             executor: Expires operations, and so runs their callbacks. Without one, the reaper does,
                 and a slow callback delays every other timeout. The purgatory does not shut it down.
-            warn_after_ms: Log callbacks on the reaper that take this long, and timeouts this late.
+            warn_after_ms: Log callbacks on the reaper that take this long, 100 ms by default, and
+                timeouts that are so late.
             on_end: Called with each operation that has ended, after its callbacks, by the thread
                 that ended it. It must not raise.
 
@@ -669,7 +670,7 @@ class PurgatoryCore(OperationHost):
         For a debugger, a log line or a page: `print(purgatory.snapshot())`. Any thread may call it.
         O(watched), at about a microsecond for each entry of the watcher lists. The lock of a key's
         shard is held while its list is copied, as `check_and_complete` does, and no operation's
-        code runs. The tries of an operation are not counted: that would cost every try.
+        code runs. Of each operation at most 65,535 tries are counted.
 
         Args:
             top: The most types, keys and operations to name. The rest is in the sums alone.

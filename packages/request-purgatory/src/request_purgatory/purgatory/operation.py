@@ -18,6 +18,9 @@ Outcome: TypeAlias = Literal["completed", "expired", "cancelled"]
 #: How often in a row a try may cause an event for its own operation.
 _MAX_SELF_NOTIFICATIONS = 1000
 
+#: The most tries that are counted: what two bytes hold.
+MAX_TRIES = 65_535
+
 _OUTCOMES: tuple[Outcome | None, ...] = (None, "completed", "expired", "cancelled")
 
 
@@ -362,7 +365,7 @@ class DelayedOperation(TimerTask):
 
     def _count_try(self) -> None:
         """Count a try that begins, up to the most that two bytes hold; the caller has the lock."""
-        if self._tries < 65_535:
+        if self._tries < 65_535:  # MAX_TRIES: a constant for the compiler, too
             self._tries += 1
 
     def _try(self) -> bool:
