@@ -6,10 +6,10 @@ from benchmarks import peers
 from request_purgatory import (
     DelayedOperation,
     DelayedOperationPurgatory,
-    LegacyPurgatory,
     SystemTimer,
 )
 from request_purgatory.clock import Clock
+from request_purgatory.legacy import LegacyPurgatory
 
 #: Too long to expire during a measurement.
 TIMEOUT_MS = 60_000

@@ -42,6 +42,7 @@ myst_heading_anchors = 3
 PUBLIC_MODULES = (
     "request_purgatory",
     "request_purgatory.aio",
+    "request_purgatory.legacy",
     "request_purgatory.testing",
     "request_purgatory.snapshot",
     "request_purgatory.metrics.prometheus",
@@ -52,9 +53,6 @@ PUBLIC_MODULES = (
 
 #: Members that belong to the library's own machinery, or to the compiled build.
 INTERNAL_MEMBERS = {
-    "abandon_in_child",
-    "add_from",
-    "all_buckets",
     "check",
     "constant_quantifier",
     "create_offsets_topic",
@@ -64,13 +62,8 @@ INTERNAL_MEMBERS = {
     "key_columns",
     "list_columns",
     "matches",
-    "peek_expiration_ms",
-    "pending_tasks",
-    "remove_from_timer",
     "require_events",
     "require_init",
-    "set_now_ns",
-    "timer_list",
 }
 
 

@@ -116,7 +116,7 @@ def phases() -> list[Phase]:
         wheel.advance(now_ms)
         for name, completed_ms in COMPLETED_MS.items():
             if completed_ms == now_ms:
-                bucket_of_task = tasks[name].timer_list
+                bucket_of_task = tasks[name]._timer_list
                 assert bucket_of_task is not None
                 remove_from(bucket_of_task, tasks[name])
                 ended.add(name)

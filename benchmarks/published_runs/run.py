@@ -34,7 +34,7 @@ from time import monotonic
 from typing import Any
 
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.purgatory.legacy import LegacyPurgatory
+from request_purgatory.legacy import LegacyPurgatory
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 

@@ -10,8 +10,9 @@ from typing import Any
 from benchmarks.soak.choices import LONG_MS, SHORT_MS, Choices, Keys
 from benchmarks.soak.probe import EventCondition, Probe, TimedProbe
 from benchmarks.soak.round_state import RoundState
-from request_purgatory import MonotonicClock, PurgatoryClosedError
+from request_purgatory import PurgatoryClosedError
 from request_purgatory.aio import Purgatory, TimingWheelEventLoop
+from request_purgatory.clock import MonotonicClock
 
 #: Actions between two iterations of the event loop.
 _STEPS_PER_TURN = 40

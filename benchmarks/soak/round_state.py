@@ -10,13 +10,13 @@ from benchmarks.soak.executors import FailingExecutor
 from benchmarks.soak.probe import Probe
 from request_purgatory import (
     DelayedOperationPurgatory,
-    LegacyPurgatory,
     ManualClock,
-    MonotonicClock,
     SystemTimer,
     TimerTask,
 )
 from request_purgatory.aio import Purgatory
+from request_purgatory.clock import MonotonicClock
+from request_purgatory.legacy import LegacyPurgatory
 
 #: Makes the purgatory of a round; tests pass broken ones.
 PurgatoryFactory = Callable[..., DelayedOperationPurgatory]

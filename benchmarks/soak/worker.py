@@ -252,7 +252,7 @@ class Worker(TimerWorker):
     def discard(self) -> None:
         offset = next(self._offsets)
         if offset <= len(self.probes):
-            self.purgatory.discard(self.probes[-offset])
+            self.purgatory._discard(self.probes[-offset])
 
     def cancel_for_key(self) -> None:
         self.purgatory.cancel_for_key(next(self._checks)[1])

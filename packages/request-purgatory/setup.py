@@ -52,7 +52,7 @@ MODULES = (
     "purgatory/core.py",
     "purgatory/purgatory.py",
     "purgatory/hold.py",
-    "purgatory/legacy.py",
+    "legacy.py",
     "aio/loop_handle.py",
     "replay/key_state.py",
     "replay/end_recorder.py",

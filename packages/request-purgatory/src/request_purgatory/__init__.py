@@ -7,7 +7,7 @@
 import importlib
 
 from request_purgatory._native import primitives
-from request_purgatory.clock import Clock, ManualClock, MonotonicClock
+from request_purgatory.clock import Clock, ManualClock
 from request_purgatory.errors import (
     InterruptedUseError,
     InvalidArgumentError,
@@ -20,13 +20,12 @@ from request_purgatory.errors import (
     TaskInUseError,
     TimerClosedError,
 )
-from request_purgatory.purgatory.legacy import LegacyPurgatory
 from request_purgatory.purgatory.metric_table import PurgatoryMetrics
 from request_purgatory.purgatory.operation import DelayedOperation, Outcome
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.purgatory.purgatory_snapshot import PurgatorySnapshot
 from request_purgatory.purgatory.quorum import Quorum, QuorumFailedError, QuorumTimeoutError
-from request_purgatory.timer import SystemTimer, TimerHandle, TimerTask, WheelOccupancy
+from request_purgatory.timer import SystemTimer, TimerHandle, TimerTask
 
 __version__ = "0.1.0"
 __compiled__ = primitives.COMPILED
@@ -41,9 +40,7 @@ __all__ = [
     "DelayedOperationPurgatory",
     "InterruptedUseError",
     "InvalidArgumentError",
-    "LegacyPurgatory",
     "ManualClock",
-    "MonotonicClock",
     "NotCompletedError",
     "NotInitializedError",
     "NotificationLoopError",
@@ -61,7 +58,6 @@ __all__ = [
     "TimerClosedError",
     "TimerHandle",
     "TimerTask",
-    "WheelOccupancy",
     "__compiled__",
     "__version__",
 ]

@@ -18,4 +18,4 @@ cdef class ManualClock(Clock):
     cdef list _sleepers
 
     cpdef long long read_ns(self) except? -1
-    cpdef set_now_ns(self, long long now_ns)
+    cpdef _set_now_ns(self, long long now_ns)

@@ -217,7 +217,7 @@ class ManualClock(Clock):
         if self._sleepers:
             self._wake_sleepers()
 
-    def set_now_ns(self, now_ns: int) -> None:
+    def _set_now_ns(self, now_ns: int) -> None:
         """Set the clock to `now_ns` without a check or a lock.
 
         For this package only: a replay sets the clock at every instant, never to an earlier time,

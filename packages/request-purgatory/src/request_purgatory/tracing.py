@@ -115,8 +115,8 @@ class _Traced(_Operation):
         with _inside_span(self):
             super().on_cancellation()
 
-    def abandon_in_child(self) -> None:
-        super().abandon_in_child()
+    def _abandon_in_child(self) -> None:
+        super()._abandon_in_child()
         span = _spans.pop(id(self), None)
         # Called in a forked child, too. There the span is a copy, which the parent ends.
         if span is not None and os.getpid() == _pid:

@@ -42,7 +42,7 @@ _EXPECTED = (PurgatoryError, TypeError, HostileError, NotImplementedError)
 
 #: Methods that a timer or purgatory calls: a call by hand does what theirs does, once more.
 CALLED_BY_OWNER = frozenset({
-    *("run", "drop", "abandon_in_child", "detach", "answer", "disown"),
+    *("run", "drop", "_abandon_in_child", "detach", "answer", "disown"),
     *("try_complete", "on_complete", "on_expiration", "on_cancellation"),
 })
 

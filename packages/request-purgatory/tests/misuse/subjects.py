@@ -16,6 +16,7 @@ from tests.support.requests import Request
 import request_purgatory
 from request_purgatory import aio, clock, errors, metrics, snapshot, testing, timer, tracing
 from request_purgatory._native.parker import Parker
+from request_purgatory.legacy import LegacyPurgatory
 from request_purgatory.metrics import opentelemetry, process_metrics, prometheus
 from request_purgatory.purgatory.quorum import Quorum
 
@@ -48,7 +49,7 @@ class World:
         self.timer.wake()  # A wait without a limit ends at once.
         self.purgatory = testing.ManualPurgatory("misused", shards=4)
         self.purgatory.timer.wake()
-        self.legacy = request_purgatory.LegacyPurgatory("old", clock=self.clock, reaper=False)
+        self.legacy = LegacyPurgatory("old", clock=self.clock, reaper=False)
         self.legacy.timer.wake()
         self.request = self.pending_in(self.purgatory)
         self.old_request = self.pending_in(self.legacy)
@@ -67,8 +68,8 @@ class World:
 
     def check(self) -> None:
         """Assert that nothing was lost: what was pending is pending, or has ended once."""
-        self.timer.check()
-        was_pending = self.task.timer_list is not None
+        self.timer._check_invariants()
+        was_pending = self.task._timer_list is not None
         assert (self.task in self.timer.shutdown()) == was_pending, "the timer lost its task"
         assert self.task.runs <= (not was_pending), "the task ran and is pending"
         assert self.timer.size == 0, "the timer holds something after its end"
@@ -157,7 +158,7 @@ LOOP_INSTANCES: dict[str, Callable[[Any], Any]] = {
 
 #: Not public, but attributes lead there: a call may fail in any way, but must not crash.
 PARTS: dict[str, Callable[[World], Any]] = {
-    "Bucket": lambda world: world.task.timer_list,
+    "Bucket": lambda world: world.task._timer_list,
     "PendingTasks": lambda world: world.timer._pending,
     "CoreLock": lambda world: world.timer._pending.lock,
     "WatchTable": lambda world: world.purgatory._table,
@@ -192,7 +193,7 @@ CALLABLES: dict[str, Callable[..., Any]] = {
     )
     for name, found in _public(module)
     if not (inspect.isclass(found) and issubclass(found, asyncio.AbstractEventLoop))
-} | {f"aio.{name}": getattr(aio, name) for name in ("Purgatory",)}
+} | {"aio.Purgatory": aio.Purgatory, "LegacyPurgatory": LegacyPurgatory}
 
 #: Arguments that are right, by the parameter's name. All others get None.
 RIGHT: dict[str, Callable[[Any], Any]] = {
@@ -243,7 +244,6 @@ RIGHT: dict[str, Callable[[Any], Any]] = {
 #: The same for single calls whose parameter means something else.
 RIGHT_FOR: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("renew", "operation"): lambda world: world.request,
-    ("discard", "operation"): lambda world: world.request,
     ("gather", "quorum"): lambda _: 1,
     ("answer", "error"): lambda _: None,
 }

@@ -26,10 +26,10 @@ from tests.support.requests import Fault
 from request_purgatory import (
     DelayedOperation,
     DelayedOperationPurgatory,
-    LegacyPurgatory,
     ManualClock,
     SystemTimer,
 )
+from request_purgatory.legacy import LegacyPurgatory
 
 HOUR_MS = 3_600_000
 YEAR_MS = 365 * 24 * HOUR_MS
@@ -172,7 +172,7 @@ class PurgatoryMachine(RuleBasedStateMachine):
             case ("cancel", number):
                 self.given[number % len(self.given)].cancel()
             case ("discard", number):
-                self.real.discard(self.given[number % len(self.given)])
+                self.real._discard(self.given[number % len(self.given)])
             case ("cancel_for_key", key):
                 self.real.cancel_for_key(key)
             case ("purge",):
@@ -236,7 +236,7 @@ class PurgatoryMachine(RuleBasedStateMachine):
     def discard(self, number: int) -> None:
         pair = self.pair(number)
         if pair:
-            self.both(lambda: self.real.discard(pair[0]), lambda: self.model.discard(pair[1]))
+            self.both(lambda: self.real._discard(pair[0]), lambda: self.model.discard(pair[1]))
 
     @rule(key=KEYS)
     def cancel_for_key(self, key: str) -> None:

@@ -195,7 +195,7 @@ class TimerMachine(RuleBasedStateMachine):
 
     @invariant()
     def agrees(self) -> None:
-        self.timer.check()
+        self.timer._check_invariants()
         assert self.timer.size == len(self.model.pending)
         in_wheels = sum(sum(wheel.counts) for wheel in self.timer.occupancy())
         assert in_wheels + len(self.timer._due.tasks()) == self.timer.size
@@ -215,7 +215,7 @@ class TimerMachine(RuleBasedStateMachine):
         numbers = {task.number for task in self.timer.shutdown()}
         assert numbers == {number for _, number in self.model.pending}
         assert self.timer.size == 0
-        self.timer.check()
+        self.timer._check_invariants()
 
 
 TestTimerAgainstModel = TimerMachine.TestCase

@@ -323,7 +323,7 @@ class Purging(RuleBasedStateMachine):
         """End one operation and remove it from every list at once."""
         number %= len(self.requests)
         had_ended = self.has_ended(number)
-        assert self.purgatory.discard(self.requests[number]) is not had_ended
+        assert self.purgatory._discard(self.requests[number]) is not had_ended
         if not had_ended:
             self.remember(number)
         self.drop(number)

@@ -20,7 +20,7 @@ CORE = (
         "purgatory.core",
         "purgatory.counters",
         "purgatory.hold",
-        "purgatory.legacy",
+        "legacy",
         "purgatory.operation",
         "purgatory.operation_chain",
         "purgatory.purgatory",

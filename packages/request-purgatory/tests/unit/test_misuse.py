@@ -14,13 +14,13 @@ from request_purgatory import (
     DelayedOperation,
     DelayedOperationPurgatory,
     InvalidArgumentError,
-    LegacyPurgatory,
     ManualClock,
     NotInitializedError,
     SystemTimer,
     TimerHandle,
     TimerTask,
 )
+from request_purgatory.legacy import LegacyPurgatory
 
 
 @pytest.mark.parametrize("wrong", [None, 5, "task", object(), TimerTask])
@@ -36,7 +36,7 @@ def test_timer_refuses_what_is_no_task(timer: SystemTimer, wrong: Any) -> None:
     [
         lambda purgatory, wrong: purgatory.try_complete_else_watch(wrong, ["a"]),
         lambda purgatory, wrong: purgatory.renew(wrong, 1),
-        lambda purgatory, wrong: purgatory.discard(wrong),
+        lambda purgatory, wrong: purgatory._discard(wrong),
     ],
     ids=["try_complete_else_watch", "renew", "discard"],
 )
@@ -105,15 +105,15 @@ TIMER_CALLS: list[Callable[[Any], object]] = [
     lambda timer: timer.size,
     lambda timer: timer.tick_ms,
     lambda timer: timer.next_expiration_ms,
-    lambda timer: timer.peek_expiration_ms(),
+    lambda timer: timer._peek_expiration_ms(),
     lambda timer: timer.wake(),
     lambda timer: timer.start(),
     lambda timer: timer.shutdown(),
-    lambda timer: timer.all_buckets(),
-    lambda timer: timer.pending_tasks(),
+    lambda timer: timer._all_buckets(),
+    lambda timer: timer._pending_tasks(),
     lambda timer: timer.used_buckets(),
     lambda timer: timer.occupancy(),
-    lambda timer: timer.check(),
+    lambda timer: timer._check_invariants(),
     lambda timer: timer.__enter__(),
     lambda timer: timer.__exit__(None, None, None),
 ]
@@ -127,7 +127,7 @@ PURGATORY_CALLS: list[Callable[[Any], object]] = [
     lambda purgatory: purgatory.check_and_complete("a"),
     lambda purgatory: purgatory.cancel_for_key("a"),
     lambda purgatory: purgatory.renew(Request(), 1),
-    lambda purgatory: purgatory.discard(Request()),
+    lambda purgatory: purgatory._discard(Request()),
     lambda purgatory: purgatory.advance_clock(0),
     lambda purgatory: purgatory.purge(),
     lambda purgatory: purgatory.is_closed,
@@ -146,7 +146,7 @@ TASK_CALLS: list[Callable[[Any], object]] = [
     lambda task: task.cancel(),
     lambda task: task.delay_ms,
     lambda task: setattr(task, "delay_ms", 5),
-    lambda task: task.timer_list,
+    lambda task: task._timer_list,
     lambda task: SystemTimer("test", clock=ManualClock()).add(task),
 ]
 

@@ -239,7 +239,8 @@ def test_member_has_the_docstring_of_its_source(name: str) -> None:
 @pytest.mark.parametrize("member", DOCSTRINGS)
 def test_requests_as_futures_are_described_once(kind: type, member: str) -> None:
     described = inspect.signature(getattr(HoldsRequests, member))
-    assert parameters_of(inspect.signature(getattr(kind, member))) == parameters_of(described)
+    found = inspect.signature(getattr(kind, member))
+    assert parameters_of(found)[1:] == parameters_of(described)[1:]
     assert inspect.getdoc(getattr(kind, member)) == inspect.cleandoc(DOCSTRINGS[member] or "")
 
 

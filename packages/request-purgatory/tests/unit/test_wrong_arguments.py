@@ -13,15 +13,15 @@ from request_purgatory import (
     Clock,
     DelayedOperationPurgatory,
     InvalidArgumentError,
-    LegacyPurgatory,
     ManualClock,
-    MonotonicClock,
     NotInitializedError,
     SystemTimer,
     TimerHandle,
     TimerTask,
     aio,
 )
+from request_purgatory.clock import MonotonicClock
+from request_purgatory.legacy import LegacyPurgatory
 from request_purgatory.testing import ManualPurgatory, run
 
 

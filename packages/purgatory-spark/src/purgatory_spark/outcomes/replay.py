@@ -38,7 +38,7 @@ from purgatory_spark.traces.importers.row_checks import RAW, REASON
 from purgatory_spark.traces.schema import COMPLETED, EXPIRED, OUTCOMES
 from request_purgatory.clock import ManualClock
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.purgatory.legacy import LegacyPurgatory
+from request_purgatory.legacy import LegacyPurgatory
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.timer import SystemTimer
 

@@ -11,7 +11,6 @@ from cpython.object cimport PyTypeObject
 from request_purgatory.clock import Clock, ManualClock, MonotonicClock
 from request_purgatory.purgatory.core import PurgatoryCore
 from request_purgatory.purgatory.holds_requests import DOCSTRINGS
-from request_purgatory.purgatory.legacy import LegacyPurgatory
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.timer.task import TimerHandle, TimerTask
@@ -22,30 +21,40 @@ cdef extern from "Python.h":
         const char *ml_doc
     ctypedef struct MethodDescriptor "PyMethodDescrObject":
         PyMethodDef *d_method
-
-_DEFAULTS = {"DEFAULT_TICK_MS": DEFAULT_TICK_MS, "DEFAULT_WHEEL_SIZE": DEFAULT_WHEEL_SIZE}
+    ctypedef struct WrapperBase "struct wrapperbase":
+        const char *doc
+    ctypedef struct WrapperDescriptor "PyWrapperDescrObject":
+        WrapperBase *d_base
 
 #: The docstrings, to which the classes and methods refer without a reference count.
 cdef list _docs = []
+
+
+def _fill_in_defaults(kind):
+    """Replace the names of constants, which `inspect` does not look up for `__init__`."""
+    cdef WrapperDescriptor *init = <WrapperDescriptor *> <void *> kind.__init__
+    cdef bytes doc = init.d_base.doc
+    doc = doc.replace(b"=DEFAULT_TICK_MS", b"=%d" % DEFAULT_TICK_MS)
+    doc = doc.replace(b"=DEFAULT_WHEEL_SIZE", b"=%d" % DEFAULT_WHEEL_SIZE)
+    _docs.append(doc)
+    init.d_base.doc = doc
 
 
 def _add_signature(kind):
     text = "()"
     if kind.__init__ is not object.__init__:
         text = kind.__init__.__text_signature__.replace("($self, ", "(").replace("($self)", "()")
-        # A default that is a constant of another module, which `inspect` would not find.
-        for name, value in _DEFAULTS.items():
-            text = text.replace(name, str(value))
     cdef bytes doc = f"{kind.__name__}{text}\n--\n\n{kind.__doc__}".encode()
     _docs.append(doc)
     (<PyTypeObject *> kind).tp_doc = doc
 
 
+_fill_in_defaults(PurgatoryCore)
+_fill_in_defaults(SystemTimer)
 for _kind in (
     Clock,
     DelayedOperation,
     DelayedOperationPurgatory,
-    LegacyPurgatory,
     ManualClock,
     MonotonicClock,
     SystemTimer,

@@ -38,7 +38,7 @@ class HandleTask(TimerTask):
         Returns:
             True if the task was pending.
         """
-        cancelled = self.remove_from_timer()
+        cancelled = self._remove_from_timer()
         self.release()
         return cancelled
 
@@ -80,5 +80,5 @@ def schedule_handle(timer: SystemTimer, when: float, due: list[Any], handle: Any
     task.handle = handle
     now_ms = primitives.floor_ms(timer.clock.read_ns())
     task.timer_delay_ms = primitives.seconds_to_ms(when) - now_ms
-    timer.add_from(task, now_ms)
+    timer._add_from(task, now_ms)
     return task

@@ -387,7 +387,7 @@ class Purgatory:
 
     def _set_alarm_for(self, core: PurgatoryCore, operation: DelayedOperation) -> None:
         """Set the alarm earlier if the operation's bucket is the first that falls due."""
-        if operation.timer_list is not None and operation.timer_expiration_ms < self._alarm_ms:
+        if operation._timer_list is not None and operation.timer_expiration_ms < self._alarm_ms:
             if self._alarm is None:
                 self._set_next_alarm(core)  # The last one may have found no memory for this.
             else:
@@ -400,7 +400,7 @@ class Purgatory:
         try:
             self._set_alarm_for(core, operation)
         except BaseException:
-            core.discard(operation)
+            core._discard(operation)
             raise
 
     def _set_next_alarm(self, core: PurgatoryCore) -> None:

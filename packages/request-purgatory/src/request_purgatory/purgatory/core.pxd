@@ -70,9 +70,7 @@ cdef class PurgatoryCore(OperationHost):
     @cython.locals(now_ns=longlong, now_ms=longlong, timeout_ms=longlong)
     cpdef bint renew(self, DelayedOperation operation, timeout) except -1
 
-    cpdef bint discard(self, DelayedOperation operation) except -1
-
-    cdef _defer_purge(self, DelayedOperation operation)
+    cpdef bint _discard(self, DelayedOperation operation) except -1
 
     @cython.locals(
         cancelled=list,
@@ -106,8 +104,10 @@ cdef class PurgatoryCore(OperationHost):
 
     cpdef _purge_if_due(self)
 
-    cdef bint _purge_due(self, long long unpurged) except -1
+    @cython.final
+    cdef bint _purge_due(self, long long unpurged) noexcept
 
+    @cython.final
     cdef _request_purge(self)
 
     @cython.final

@@ -50,10 +50,6 @@ class PurgatoryCore(OperationHost):
     an event loop. docs/explanation/design.md, "Locks", describes the races and how each is decided.
     """
 
-    #: The longest sleep of the reaper in ms of the timer's clock. None is without a limit: an idle
-    #: purgatory uses no CPU, and a purge that falls due wakes the reaper.
-    reap_interval_ms: int | None = None
-
     _initialized: bool
 
     def __init__(
@@ -247,7 +243,7 @@ class PurgatoryCore(OperationHost):
     def _add_to_timer(self, operation: DelayedOperation, start_ms: int) -> None:
         """Add the operation to the timer, or move it there, with a timeout from about now on."""
         if self._wheel_timer is not None:
-            self._wheel_timer.add_from(operation, start_ms)
+            self._wheel_timer._add_from(operation, start_ms)
         else:
             self.timer.add(operation)
 
@@ -269,13 +265,13 @@ class PurgatoryCore(OperationHost):
             self._move_in_timer(operation, entered_ms + 1)
         if operation._state != states.PENDING:
             # An end between the last look and the adding found nothing in the timer to remove.
-            operation.remove_from_timer()
+            operation._remove_from_timer()
 
     def _move_in_timer(self, operation: DelayedOperation, start_ms: int) -> None:
         """Add the operation to the timer, or move it there, with its timeout from then on."""
         if isinstance(self.timer, SystemTimer):
             timer: SystemTimer = self.timer
-            timer.add_from(operation, start_ms)
+            timer._add_from(operation, start_ms)
         else:
             self.timer.add(operation)
 
@@ -350,7 +346,7 @@ class PurgatoryCore(OperationHost):
             return False  # `close` cancels it.
         return operation._state == states.PENDING
 
-    def discard(self, operation: DelayedOperation) -> bool:
+    def _discard(self, operation: DelayedOperation) -> bool:
         """Cancel an operation and remove it from every watcher list at once.
 
         What its `on_cancellation` raises is logged and counted.
@@ -490,7 +486,7 @@ class PurgatoryCore(OperationHost):
             shard.drop(watchers, operation)
             # An end inside a try is left to the caller of the try (`_operation_ended`). It may have
             # other keys.
-            self._defer_purge(operation)
+            self._backlog.add(operation)
         if failure is not None:
             self._callback_failed(operation, failure)
         return completed
@@ -537,7 +533,8 @@ class PurgatoryCore(OperationHost):
         return came_due
 
     def _reap(self) -> None:
-        self.advance_clock(self.reap_interval_ms)
+        # Without a limit: an idle purgatory uses no CPU, and a purge that falls due wakes it.
+        self.advance_clock(None)
 
     def _make_reaper(self) -> ClockThread:
         return ClockThread(f"{self.name}-reaper", self._reap, self.timer.wake)
@@ -571,16 +568,15 @@ class PurgatoryCore(OperationHost):
         """True if the next `advance_clock` will purge."""
         return self._purge_due(self._counters.unpurged)
 
+    def _purge_due(self, unpurged: int) -> bool:
+        return unpurged > self.purge_interval
+
     def _purge_if_due(self) -> None:
-        """Purge if it is time to."""
         # Reset before the look, whether or not a purge turns out to be due: a request that is never
         # reset would be the last one that wakes the reaper.
         self._purge_requested = False
         if self._is_purge_due:
             self.purge()
-
-    def _purge_due(self, unpurged: int) -> bool:
-        return unpurged > self.purge_interval
 
     def _request_purge(self) -> None:
         if not self._purge_requested:
@@ -592,28 +588,20 @@ class PurgatoryCore(OperationHost):
                     self._purge_requested = False  # The next end requests it again.
 
     def _drop_ended(self) -> int:
-        """Remove ended operations from the watch table.
-
-        Returns:
-            The number of entries that were removed.
-        """
+        """Remove ended operations from the watch table, and return the number of entries."""
         return self._backlog.purge()
-
-    def _defer_purge(self, operation: DelayedOperation) -> None:
-        """Leave an operation that has ended and may still be watched to the next purge."""
-        self._backlog.add(operation)
 
     # -- the cyclic collector: `hiding.pyx` calls these around full collections
 
     def _show_waiting(self) -> None:
         """Show the operations that are hidden: those on the timer, and ended ones till a purge."""
-        for task in self.timer.pending_tasks():
+        for task in self.timer._pending_tasks():
             hiding.show(task)
         self._backlog.show_all()
 
     def _hide_waiting(self) -> None:
         """Hide again what `_show_waiting` has shown."""
-        for task in self.timer.pending_tasks():
+        for task in self.timer._pending_tasks():
             if isinstance(task, DelayedOperation):
                 operation: DelayedOperation = task
                 if operation._purgatory is self and operation._state == states.PENDING:
@@ -764,7 +752,7 @@ class PurgatoryCore(OperationHost):
         operation = self._leaving.pop()
         while operation is not None:
             try:
-                operation.abandon_in_child()
+                operation._abandon_in_child()
             except BaseException as error:
                 failure = error
             operation = self._leaving.pop()
@@ -790,7 +778,7 @@ class PurgatoryCore(OperationHost):
                     cancelled.append(operation)
                 else:
                     # Ended by another thread, which found it in this chain, not in its lists.
-                    self._defer_purge(operation)
+                    self._backlog.add(operation)
             except BaseException as error:
                 failure = error  # The others are cancelled first: nothing else would do that.
             operation = leaving.pop()
@@ -822,7 +810,7 @@ class PurgatoryCore(OperationHost):
         # Compiled, nothing here needs memory. So no end stops between its state and its callbacks.
         waited_ms = self._now_or(operation._entered_ms) - operation._entered_ms
         if operation._try_state == states.IDLE:
-            self._defer_purge(operation)
+            self._backlog.add(operation)
         if self._purge_due(self._counters.count_ended(state, waited_ms)):
             self._request_purge()
 
@@ -886,13 +874,13 @@ class PurgatoryCore(OperationHost):
         self._errors = ErrorLog(logger)
         self._backlog.clear()
         self._purge_requested = False
-        waiting = self.timer.pending_tasks()
+        waiting = self.timer._pending_tasks()
         self._table.remove_all(self._leaving)
         self._abandon_leaving()
         # An operation that was about to be cancelled, or ended a moment ago, is in the timer alone.
         for task in waiting:
             if isinstance(task, DelayedOperation) and task._purgatory is self:
-                task.abandon_in_child()
+                task._abandon_in_child()
         if self._reaper is not None:
             self._reaper = self._make_reaper()
             self._reaper_unstarted = True
@@ -903,7 +891,7 @@ class PurgatoryCore(OperationHost):
         For tests, while no other thread uses the purgatory: O(watched).
         """
         primitives.require_init(self._initialized, self)
-        self.timer.check()
+        self.timer._check_invariants()
         self._table.check_invariants()
         pending = 0
         for operation in self.operations():
@@ -911,7 +899,7 @@ class PurgatoryCore(OperationHost):
             if operation._state == states.PENDING:
                 pending += 1
             else:
-                assert operation.timer_list is None, f"{operation!r} has ended but is in the timer"
+                assert operation._timer_list is None, f"{operation!r} has ended but is in the timer"
         assert pending == self.num_delayed, (
             f"{pending} pending operations are watched but {self.num_delayed} are counted"
         )

@@ -107,9 +107,9 @@ class FutureOperation(DelayedOperation):
             error = no_memory
         future.answer(None, error)
 
-    def abandon_in_child(self) -> None:
+    def _abandon_in_child(self) -> None:
         """End in a forked child, and cancel the copy of the future."""
-        DelayedOperation.abandon_in_child(self)
+        DelayedOperation._abandon_in_child(self)
         future = self.detach()
         if future is not None:
             future.disown()
@@ -227,7 +227,7 @@ def discard(operation: DelayedOperation) -> None:
     """Cancel an operation whose future was cancelled, and remove it from every watcher list."""
     purgatory = operation._purgatory
     assert purgatory is not None, "a future is handed out once its operation is in a purgatory"
-    purgatory.discard(operation)
+    purgatory._discard(operation)
 
 
 def wrap_error(error: BaseException) -> RuntimeError:

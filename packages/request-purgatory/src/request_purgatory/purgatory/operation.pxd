@@ -40,7 +40,7 @@ cdef class DelayedOperation(TimerTask):
 
     cpdef bint force_complete(self) except -1
     cpdef bint cancel(self) except -1
-    cpdef abandon_in_child(self)
+    cpdef _abandon_in_child(self)
 
     cpdef bint _expire(self, long long now_ms) except -1
 

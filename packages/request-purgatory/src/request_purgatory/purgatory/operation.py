@@ -60,7 +60,7 @@ class OperationHost:
         """Try the operations that watch `key`."""
         raise NotImplementedError
 
-    def discard(self, operation: DelayedOperation) -> bool:
+    def _discard(self, operation: DelayedOperation) -> bool:
         """Cancel an operation and remove it from every watcher list at once."""
         raise NotImplementedError
 
@@ -281,12 +281,12 @@ class DelayedOperation(TimerTask):
         else:
             self.cancel()
 
-    def abandon_in_child(self) -> None:
+    def _abandon_in_child(self) -> None:
         """End in a forked child without a callback: the parent answers the request."""
         primitives.require_init(self.timer_expiration_ms != 0, self)
         if self._state == states.PENDING:
             self._state = states.CANCELLED
-        self.remove_from_timer()
+        self._remove_from_timer()
         hiding.show(self)
 
     def _expire(self, now_ms: int) -> bool:
@@ -342,7 +342,7 @@ class DelayedOperation(TimerTask):
         self._state = state
         purgatory = self._purgatory if self._entered_ms >= 0 else None
         primitives.unlock_object(self)
-        self.remove_from_timer()
+        self._remove_from_timer()
         if purgatory is not None:
             purgatory._operation_ended(self, state)
         return True

@@ -65,7 +65,8 @@ class ReplayDriver:
         self.ends = EndRecorder(self._origin_us)
         self.arrivals = 0
         self.events = 0
-        self._interval_ms = purgatory.reap_interval_ms
+        # None where the reaper sleeps until there is work.
+        self._interval_ms = getattr(purgatory, "reap_interval_ms", None)
         self._timer = purgatory.timer
         # Internals of the purgatory that are read at every instant.
         self._wheel_timer = purgatory._wheel_timer
@@ -198,9 +199,7 @@ class ReplayDriver:
             return
         interval_ms = self._interval_ms
         first_ms = self._last_wake_ms + interval_ms
-        if self._origin_us + first_ms * 1000 >= instant_us or self.purgatory._purge_due(
-            self._counters.estimate - self._counters.pending_unlocked()
-        ):
+        if self._origin_us + first_ms * 1000 >= instant_us or self.purgatory._is_purge_due:
             return
         next_due_ms: int | None = self._timer.next_expiration_ms
         if next_due_ms is None:
@@ -216,7 +215,7 @@ class ReplayDriver:
     def _next_reaper_wake_ms(self) -> int:
         """Return the clock's time at which the reaper wakes up next, or -1 for never."""
         if self._wheel_timer is not None and self._interval_ms is None:
-            return self._wheel_timer.peek_expiration_ms()
+            return self._wheel_timer._peek_expiration_ms()
         due_ms: int | None = self._timer.next_expiration_ms
         if due_ms is None or self._interval_ms is None:
             return -1 if due_ms is None else due_ms
@@ -224,7 +223,7 @@ class ReplayDriver:
 
     def _set_time(self, now_us: int) -> None:
         self.ends.now_us = now_us
-        self.clock.set_now_ns((now_us - self._origin_us) * 1000)
+        self.clock._set_now_ns((now_us - self._origin_us) * 1000)
 
     def _key_state(self, key: str) -> KeyState:
         state = self._keys.get(key)

@@ -1,8 +1,6 @@
 """Timers on a hierarchical timing wheel."""
 
-from request_purgatory.timer.interface import Timer
-from request_purgatory.timer.occupancy import WheelOccupancy
 from request_purgatory.timer.task import TimerHandle, TimerTask
 from request_purgatory.timer.timer import SystemTimer
 
-__all__ = ["SystemTimer", "Timer", "TimerHandle", "TimerTask", "WheelOccupancy"]
+__all__ = ["SystemTimer", "TimerHandle", "TimerTask"]

@@ -45,10 +45,10 @@ class Timer(Protocol):
         """Cancel all pending tasks and return them."""
         ...
 
-    def pending_tasks(self) -> list[TimerTask]:
+    def _pending_tasks(self) -> list[TimerTask]:
         """Return all pending tasks, while no other thread uses the timer."""
         ...
 
-    def check(self) -> None:
+    def _check_invariants(self) -> None:
         """Assert every invariant of the timer."""
         ...

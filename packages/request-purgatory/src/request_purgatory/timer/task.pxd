@@ -13,7 +13,7 @@ cdef class TimerTask:
     cdef readonly long long timer_delay_ms
     cdef public long long timer_expiration_ms
 
-    cpdef abandon_in_child(self)
+    cpdef _abandon_in_child(self)
     cpdef bint cancel(self) except -1
 
     @cython.final
@@ -22,7 +22,7 @@ cdef class TimerTask:
 
     @cython.final
     @cython.locals(bucket=Bucket)
-    cdef bint remove_from_timer(self) noexcept
+    cdef bint _remove_from_timer(self) noexcept
 
 
 cdef class TimerHandle(TimerTask):

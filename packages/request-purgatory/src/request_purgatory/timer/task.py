@@ -50,7 +50,7 @@ class TimerTask:
 
     Attributes:
         node_list, node_prev, node_next: The bucket that holds the task, and the task's neighbours
-            there; `timer_list` is the same on both builds.
+            there; `_timer_list` is the same on both builds.
         timer_expiration_ms: When the task is due, on the timer's clock, rounded up to a tick.
         timer_delay_ms: The delay that the timer reads; `delay_ms` is its checked form.
 
@@ -98,7 +98,7 @@ class TimerTask:
         raise TaskInUseError(f"{self!r} is in use: its __init__ can't be called now")
 
     @property
-    def timer_list(self) -> Bucket | None:
+    def _timer_list(self) -> Bucket | None:
         """The bucket that holds the task; None while the task is not pending."""
         primitives.require_init(self.timer_expiration_ms != 0, self)
         return linked_list.list_of(self)  # type: ignore[no-any-return]
@@ -170,7 +170,7 @@ class TimerTask:
         Called instead of `run` if the timer's executor was shut down with this task in its queue.
         """
 
-    def abandon_in_child(self) -> None:
+    def _abandon_in_child(self) -> None:
         """Handle a fork; the default does nothing.
 
         Called in the child process instead of `run`: the parent process runs the task.
@@ -183,9 +183,9 @@ class TimerTask:
             True if the task was pending and will not run; False otherwise.
         """
         primitives.require_init(self.timer_expiration_ms != 0, self)
-        return self.remove_from_timer()
+        return self._remove_from_timer()
 
-    def remove_from_timer(self) -> bool:
+    def _remove_from_timer(self) -> bool:
         """Remove the task from its timer, as `TimerTask.cancel`.
 
         For this package only: the compiled build has this method in C only.
@@ -272,7 +272,7 @@ class TimerHandle(TimerTask):
             True if the call was pending and will not happen; False otherwise.
         """
         primitives.require_init(self.timer_expiration_ms != 0, self)
-        if not self.remove_from_timer():
+        if not self._remove_from_timer():
             return False
         self._drop_references()
         return True

@@ -43,7 +43,7 @@ cdef class SystemTimer:
     cdef TimerHandle _call_later_ms(self, object delay_ms, object callback, tuple args)
 
     @cython.locals(now_ms=longlong, expiration_ms=longlong)
-    cpdef long long peek_expiration_ms(self) except? -2
+    cpdef long long _peek_expiration_ms(self) except? -2
 
     @cython.locals(bucket=Bucket)
     cdef long long _next_bucket_ms(self) except? -2
@@ -51,7 +51,7 @@ cdef class SystemTimer:
     @cython.locals(
         expiration_ms=longlong, wakes_too_late=bint, bucket=Bucket, delay_ms=longlong
     )
-    cdef add_from(self, TimerTask task, long long start_ms)
+    cdef _add_from(self, TimerTask task, long long start_ms)
 
     cdef _wake_sleepers(self)
 
@@ -98,10 +98,10 @@ cdef class SystemTimer:
 
     cpdef wake(self)
 
-    cpdef list all_buckets(self)
+    cpdef list _all_buckets(self)
 
     @cython.locals(bucket=Bucket)
-    cpdef list pending_tasks(self)
+    cpdef list _pending_tasks(self)
 
     @cython.locals(
         bucket=Bucket, task=TimerTask, drained=list, count=Py_ssize_t, found=Py_ssize_t

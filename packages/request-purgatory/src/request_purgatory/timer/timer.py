@@ -26,10 +26,9 @@ from request_purgatory.timer.bucket import Bucket, PendingTasks
 from request_purgatory.timer.clock_thread import ClockThread
 from request_purgatory.timer.delay_queue import DelayQueue
 from request_purgatory.timer.executors import ParentsExecutor, Submission, check_executor
-from request_purgatory.timer.occupancy import WheelOccupancy
 from request_purgatory.timer.sleeping_threads import SleepingThread, SleepingThreads
 from request_purgatory.timer.task import TimerHandle, TimerTask, whole_ms
-from request_purgatory.timer.wheel import TimingWheel, max_buckets
+from request_purgatory.timer.wheel import TimingWheel, WheelOccupancy, max_buckets
 
 logger = logging.getLogger(__name__)
 
@@ -170,10 +169,10 @@ class SystemTimer:
         This is when the next bucket with tasks is due. The tasks of a coarse bucket then move to a
         finer wheel, so the time may be earlier than that of the first task.
         """
-        expiration_ms = self.peek_expiration_ms()
+        expiration_ms = self._peek_expiration_ms()
         return None if expiration_ms < 0 else expiration_ms
 
-    def peek_expiration_ms(self) -> int:
+    def _peek_expiration_ms(self) -> int:
         """Return `next_expiration_ms` as an int; compiled code calls this without a look-up.
 
         A replay calls it at every instant.
@@ -211,7 +210,7 @@ class SystemTimer:
         if not primitives.COMPILED:
             require_type("task", task, TimerTask)
         primitives.require_init(task.timer_expiration_ms != 0, task)
-        self.add_from(task, primitives.ceil_ms(self.clock.read_ns()))
+        self._add_from(task, primitives.ceil_ms(self.clock.read_ns()))
 
     def call_later_ms(
         self, delay_ms: int, callback: Callable[..., object], *args: Any
@@ -257,10 +256,10 @@ class SystemTimer:
             now_ns = primitives.monotonic_ns()
         else:
             now_ns = self.clock.read_ns()
-        self.add_from(handle, primitives.ceil_ms(now_ns))
+        self._add_from(handle, primitives.ceil_ms(now_ns))
         return handle
 
-    def add_from(self, task: TimerTask, start_ms: int) -> None:
+    def _add_from(self, task: TimerTask, start_ms: int) -> None:
         """Add a task, or move it, with its delay counted from `start_ms`.
 
         For this package only: the compiled build has this method in C only.
@@ -455,7 +454,7 @@ class SystemTimer:
         Example: thread A calls this at 0 with `timeout_ms=100`; the only task is due at 60.
 
         1. A registers under the lock that it sleeps until 60, then sleeps on the clock.
-        2. At 10 thread B adds a task due at 30. As 30 is before 60, B wakes A (`add_from`).
+        2. At 10 thread B adds a task due at 30. As 30 is before 60, B wakes A (`_add_from`).
         3. A collects nothing at 10, registers that it sleeps until 30, and sleeps again.
         4. At 30 A collects the bucket and returns True. Other threads that sleep on this timer may
            have relied on A's 60: A wakes them, and each registers its next time itself.
@@ -713,9 +712,9 @@ class SystemTimer:
             self._starts_with_first_task = True
             self._sleepers.wake_before(primitives.LIMIT)
             for task in self._drain():
-                task.abandon_in_child()
+                task._abandon_in_child()
 
-    def all_buckets(self) -> list[Bucket]:
+    def _all_buckets(self) -> list[Bucket]:
         """Return every bucket, those of the coarsest wheel first and the one of due tasks last."""
         primitives.require_init(self._initialized, self)
         return [
@@ -723,13 +722,13 @@ class SystemTimer:
             self._due,
         ]
 
-    def pending_tasks(self) -> list[TimerTask]:
+    def _pending_tasks(self) -> list[TimerTask]:
         """Return all pending tasks, while no other thread uses the timer.
 
         For a forked child process, where the purgatory abandons the parent's operations, and for
         the purgatory's dealings with the cyclic collector under the interpreter lock.
         """
-        return [task for bucket in self.all_buckets() for task in bucket.tasks()]
+        return [task for bucket in self._all_buckets() for task in bucket.tasks()]
 
     def _drain(self) -> list[TimerTask]:
         """Unlink every task.
@@ -737,7 +736,7 @@ class SystemTimer:
         Returns:
             The tasks.
         """
-        buckets = self.all_buckets()
+        buckets = self._all_buckets()
         self._lock.acquire()
         count = self._pending.count
         self._lock.release()
@@ -799,7 +798,7 @@ class SystemTimer:
             for wheel in self._wheel
         ]
 
-    def check(self) -> None:
+    def _check_invariants(self) -> None:
         """Assert every invariant of the timer, in O(pending tasks).
 
         For tests and debugging, while no other thread uses the timer.

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from request_purgatory._native import linked_list, primitives
 from request_purgatory.errors import InvalidArgumentError
@@ -26,6 +27,21 @@ def max_buckets(tick_ms: int, wheel_size: int) -> int:
         buckets += wheel_size
         reach_ms *= wheel_size
     return buckets
+
+
+@dataclass(frozen=True, slots=True)
+class WheelOccupancy:
+    """The tasks of one wheel of a timer at one moment, bucket by bucket.
+
+    Attributes:
+        tick_ms: The width of a bucket.
+        position: The index of the bucket that the present time is in.
+        counts: The number of tasks in each bucket, by index.
+    """
+
+    tick_ms: int
+    position: int
+    counts: tuple[int, ...]
 
 
 class TimingWheel:

@@ -103,7 +103,7 @@ class LoopScene:
         purgatory.close()
         assert [request.ended for request in self.requests] == [1] * len(self.requests)
         assert self.new.ended <= 1
-        assert self.new.timer_list is None
+        assert self.new._timer_list is None
         assert (purgatory.num_delayed, purgatory.watched) == (0, 0)
         await asyncio.sleep(0)
         for index, answer in enumerate(self.answers):

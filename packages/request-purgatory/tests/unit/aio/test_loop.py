@@ -124,7 +124,7 @@ def test_wheel_holds_pending_timers_and_the_heap_one_wakeup() -> None:
     for handle in handles:
         handle.cancel()
     assert loop._wheel.size == 0
-    loop._wheel.check()
+    loop._wheel._check_invariants()
     loop.call_later(2_000, loop.stop)
     loop.run_forever()
     assert loop._scheduled == []

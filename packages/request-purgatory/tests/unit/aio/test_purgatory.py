@@ -736,7 +736,7 @@ def test_operation_is_discarded_by_its_own_purgatory_only(play: Scenario) -> Non
     async def scenario() -> None:
         async with opened() as purgatory:
             with pytest.raises(InvalidArgumentError, match="one of purgatory 'test'"):
-                purgatory._entered().discard(DelayedOperation(10))
+                purgatory._entered()._discard(DelayedOperation(10))
 
     play(scenario)
 

@@ -19,7 +19,6 @@ from tests.support.live_page import LivePage, port_of, press, refreshed, request
 
 from request_purgatory import (
     InvalidArgumentError,
-    LegacyPurgatory,
     ManualClock,
     PurgatoryError,
     SystemTimer,
@@ -27,6 +26,7 @@ from request_purgatory import (
 )
 from request_purgatory.dashboard import Dashboard, Panel, feed, serve_dashboard
 from request_purgatory.dashboard import dashboard as server
+from request_purgatory.legacy import LegacyPurgatory
 from request_purgatory.testing import ManualPurgatory
 
 #: Readings are taken when a test asks for one, never by themselves.

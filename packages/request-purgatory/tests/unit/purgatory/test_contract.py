@@ -22,6 +22,11 @@ from request_purgatory import (
 HOUR_MS = 3_600_000
 
 
+@pytest.fixture
+def make_purgatory(make_either_purgatory: MakePurgatory) -> MakePurgatory:
+    return make_either_purgatory
+
+
 def assert_nothing_is_left(purgatory: DelayedOperationPurgatory) -> None:
     """No pending operation, no watcher, no timer task."""
     assert (purgatory.num_delayed, purgatory.watched, purgatory.timer.size) == (0, 0, 0)

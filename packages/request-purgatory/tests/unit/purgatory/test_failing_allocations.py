@@ -16,12 +16,12 @@ from tests.support.failing_allocations import fails_at_the_limit, fails_each
 from request_purgatory import (
     DelayedOperation,
     DelayedOperationPurgatory,
-    LegacyPurgatory,
     ManualClock,
     SystemTimer,
     TimerTask,
 )
 from request_purgatory._native import forks, primitives
+from request_purgatory.legacy import LegacyPurgatory
 
 pytest.importorskip("_testcapi", reason="this Python has no tests of its own")
 
@@ -131,7 +131,7 @@ class PurgatoryScene:
         assert self.new.ended <= 1
         if not failed:
             assert self.new.ended == self.entered
-        assert self.new.timer_list is None
+        assert self.new._timer_list is None
         assert (purgatory.num_delayed, purgatory.timer.size) == (0, 0)
         assert purgatory.watched == 0
         for index in range(3):
@@ -218,7 +218,7 @@ CALLS: dict[str, Callable[[PurgatoryScene], object]] = {
     "complete_at_once": complete_new,
     "force_complete": lambda scene: scene.requests[3].force_complete(),
     "cancel": lambda scene: scene.requests[4].cancel(),
-    "discard": lambda scene: scene.purgatory.discard(scene.requests[4]),
+    "discard": lambda scene: scene.purgatory._discard(scene.requests[4]),
     "renew": lambda scene: scene.purgatory.renew(scene.requests[1], 0.03),
     "renew_far": lambda scene: scene.purgatory.renew(scene.requests[1], 10**9),
     "check_and_complete": lambda scene: scene.purgatory.check_and_complete("a"),

@@ -17,13 +17,13 @@ from tests.support.thread_group import ThreadGroup
 
 from request_purgatory import (
     DelayedOperationPurgatory,
-    LegacyPurgatory,
     ManualClock,
     PurgatoryClosedError,
     SystemTimer,
 )
 from request_purgatory._native import primitives
 from request_purgatory._native.forks import register_for_forks
+from request_purgatory.legacy import LegacyPurgatory
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork"),
@@ -190,7 +190,7 @@ def test_timer_that_is_advanced_keeps_its_tasks(thread_group: ThreadGroup) -> No
         clock.advance(10)
         assert timer.advance_clock(None)
         assert (ran, request.calls) == (["task"], [])
-        timer.check()
+        timer._check_invariants()
         purgatory._check_invariants()
 
     in_child(child)

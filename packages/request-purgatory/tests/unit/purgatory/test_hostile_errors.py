@@ -9,8 +9,9 @@ from tests.support.hostile_errors import HOSTILE_ERRORS
 from tests.support.requests import Request
 from tests.unit.aio.virtual import run
 
-from request_purgatory import DelayedOperationPurgatory, LegacyPurgatory, ManualClock, SystemTimer
+from request_purgatory import DelayedOperationPurgatory, ManualClock, SystemTimer
 from request_purgatory.aio import Purgatory
+from request_purgatory.legacy import LegacyPurgatory
 
 #: Twice as often as a kind is logged in one way: as a traceback, and as a line with the number.
 TIMES = 10

@@ -17,12 +17,12 @@ import request_purgatory
 from request_purgatory import (
     DelayedOperationPurgatory,
     InvalidArgumentError,
-    LegacyPurgatory,
     ManualClock,
     OperationCancelledError,
     PurgatoryClosedError,
     aio,
 )
+from request_purgatory.legacy import LegacyPurgatory
 
 SHARED = (
     *("hold", "gather", "notify", "notify_many", "cancel_for_key", "renew", "close"),

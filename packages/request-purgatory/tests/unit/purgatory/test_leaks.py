@@ -17,7 +17,6 @@ from tests.support.requests import Fault, Request, fail
 from request_purgatory import (
     DelayedOperation,
     DelayedOperationPurgatory,
-    LegacyPurgatory,
     ManualClock,
     PurgatoryClosedError,
     SystemTimer,
@@ -25,6 +24,7 @@ from request_purgatory import (
     TimerTask,
 )
 from request_purgatory._native import hiding
+from request_purgatory.legacy import LegacyPurgatory
 
 
 class Payload:
@@ -204,7 +204,7 @@ def test_collections_while_handles_are_pending_change_nothing() -> None:
     del payload
     for _ in range(3):
         gc.collect()
-        timer.check()
+        timer._check_invariants()
     for handle in handles[::2]:
         handle.cancel()
     clock.advance(500)
@@ -316,7 +316,7 @@ def test_request_that_is_its_own_key_is_freed(end: str, keys: list[object]) -> N
         "a check": purgatory.check_and_complete,
         "time": lambda _request: (clock.advance(10), purgatory.advance_clock(0)),
         "its owner": Request.force_complete,
-        "discard": purgatory.discard,
+        "discard": purgatory._discard,
         "its key's end": purgatory.cancel_for_key,
         "shutdown": lambda _request: purgatory.close(),
     }
@@ -645,7 +645,7 @@ def test_requests_of_a_timer_that_was_shut_down_are_freed_at_once(
     purgatory.try_complete_else_watch(request, ["a"])
     collect()
     assert purgatory.timer.shutdown() == [request]
-    assert purgatory.discard(request)
+    assert purgatory._discard(request)
     del request, payload
     purgatory.purge()
     assert ghost() is None

@@ -50,13 +50,13 @@ def test_call_that_finds_no_memory_leaves_no_lock_held(thread_group: ThreadGroup
                 failed += 1
             finally:
                 _testcapi.remove_mem_hooks()
-            thread_group.start(timer.check)
+            thread_group.start(timer._check_invariants)
             thread_group.join()
     assert failed >= 5
     purgatory._check_invariants()
     assert purgatory.num_delayed == len(purgatory.close())
     timer.shutdown()
-    timer.check()
+    timer._check_invariants()
 
 
 @compiled_only
@@ -77,7 +77,7 @@ def test_shutdown_that_finds_no_memory_can_be_repeated(thread_group: ThreadGroup
         thread_group.start(lambda timer=timer, drained=drained: drained.extend(timer.shutdown()))
         thread_group.join()
         assert (len(drained), timer.size) == (100, 0)
-        timer.check()
+        timer._check_invariants()
     assert failed >= 5
 
 
@@ -117,7 +117,7 @@ class Subclass(DelayedOperationPurgatory):
 ENDS: dict[str, Callable[[DelayedOperationPurgatory, list[Counted]], object]] = {
     "complete": lambda purgatory, requests: requests[0].force_complete(),
     "cancel": lambda purgatory, requests: requests[0].cancel(),
-    "discard": lambda purgatory, requests: purgatory.discard(requests[0]),
+    "discard": lambda purgatory, requests: purgatory._discard(requests[0]),
     "check": lambda purgatory, requests: purgatory.check_and_complete("a"),
     "expire": lambda purgatory, requests: purgatory.advance_clock(0),
     "cancel_for_key": lambda purgatory, requests: purgatory.cancel_for_key("a"),

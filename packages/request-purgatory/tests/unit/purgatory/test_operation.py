@@ -147,7 +147,7 @@ def test_host_is_an_interface() -> None:
     with pytest.raises(NotImplementedError):
         _ = OperationHost().is_closed
     with pytest.raises(NotImplementedError):
-        OperationHost().discard(Request())
+        OperationHost()._discard(Request())
 
 
 def test_only_one_of_many_threads_ends_an_operation(

@@ -16,12 +16,12 @@ from request_purgatory import (
     DelayedOperation,
     DelayedOperationPurgatory,
     InvalidArgumentError,
-    LegacyPurgatory,
     ManualClock,
-    MonotonicClock,
     SystemTimer,
     TimerClosedError,
 )
+from request_purgatory.clock import MonotonicClock
+from request_purgatory.legacy import LegacyPurgatory
 
 HOUR_MS = 3_600_000
 
@@ -362,8 +362,8 @@ def test_request_that_is_discarded_leaves_every_list(purgatory: DelayedOperation
     request = Request(1_000, cancellation=fail)
     kept = watch(purgatory, "a", "b")
     purgatory.try_complete_else_watch(request, ["a", "b"])
-    assert purgatory.discard(request) is True
-    assert purgatory.discard(request) is False
+    assert purgatory._discard(request) is True
+    assert purgatory._discard(request) is False
     assert (request.calls, purgatory.operations(), purgatory.num_delayed) == (
         ["cancellation"],
         [kept],
@@ -372,7 +372,7 @@ def test_request_that_is_discarded_leaves_every_list(purgatory: DelayedOperation
     assert purgatory.metrics().callback_errors == 1
     purgatory._check_invariants()
     with pytest.raises(InvalidArgumentError, match="one of purgatory 'test'"):
-        purgatory.discard(Request())
+        purgatory._discard(Request())
 
 
 def test_check_passes_over_what_an_earlier_try_took_out(
@@ -382,7 +382,7 @@ def test_check_passes_over_what_an_earlier_try_took_out(
     first, second, third = Request(), Request(), Request()
     for request in (first, second, third):
         purgatory.try_complete_else_watch(request, ["a"])
-    first.during["try"] = lambda: purgatory.discard(second)
+    first.during["try"] = lambda: purgatory._discard(second)
     third.ready = True
     assert purgatory.check_and_complete("a") == 1
     assert (first.tries, second.tries, third.tries) == (2, 1, 2)
@@ -415,7 +415,7 @@ def test_how_many_watch_a_key_can_be_asked(purgatory: DelayedOperationPurgatory)
     request = watch(purgatory, "a")
     watch(purgatory, "a")
     assert (purgatory.num_watchers("a"), purgatory.num_watchers("b")) == (2, 0)
-    purgatory.discard(request)
+    purgatory._discard(request)
     assert purgatory.num_watchers("a") == 1
 
 

@@ -19,12 +19,12 @@ from tests.support.thread_group import ThreadGroup
 from request_purgatory import (
     DelayedOperation,
     DelayedOperationPurgatory,
-    LegacyPurgatory,
     ManualClock,
     PurgatoryClosedError,
     SystemTimer,
     TaskInUseError,
 )
+from request_purgatory.legacy import LegacyPurgatory
 
 TIME_LIMIT = 20.0
 
@@ -346,7 +346,7 @@ def test_checks_of_a_key_that_comes_and_goes(thread_group: ThreadGroup, switchin
     for _ in range(20_000):
         request = Request(60_000)
         purgatory.try_complete_else_watch(request, ["a"])
-        purgatory.discard(request)
+        purgatory._discard(request)
     stopped.set()
     thread_group.join()
     purgatory._check_invariants()

@@ -328,7 +328,7 @@ def test_every_cancellation_ends_the_future(
     gathered = gather(purgatory, acks, answers, quorum=1)
     (operation,) = purgatory.operations()
     if cancel == "discard":
-        assert purgatory.discard(operation)
+        assert purgatory._discard(operation)
     elif cancel == "close":
         assert purgatory.close() == [operation]
     elif cancel == "its owner":

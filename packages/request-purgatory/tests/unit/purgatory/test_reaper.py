@@ -10,7 +10,8 @@ from tests.support.requests import Request
 from tests.support.sleeping_threads import SleepRecordingClock
 from tests.support.thread_group import ThreadGroup
 
-from request_purgatory import DelayedOperationPurgatory, LegacyPurgatory, SystemTimer
+from request_purgatory import DelayedOperationPurgatory, SystemTimer
+from request_purgatory.legacy import LegacyPurgatory
 
 TIME_LIMIT = 20.0
 

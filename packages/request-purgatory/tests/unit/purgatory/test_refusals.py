@@ -17,6 +17,11 @@ from request_purgatory import (
 )
 
 
+@pytest.fixture
+def make_purgatory(make_either_purgatory: MakePurgatory) -> MakePurgatory:
+    return make_either_purgatory
+
+
 @pytest.mark.parametrize("keys", ["topic-0", b"topic-0"])
 def test_string_is_refused_as_a_list_of_keys(
     purgatory: DelayedOperationPurgatory, keys: str

@@ -44,7 +44,7 @@ def test_pending_task_stays_as_it_was(clock: ManualClock, timer: SystemTimer) ->
     timer.add(task)
     with pytest.raises(TaskInUseError, match="<Note delay_ms=10 pending> is in use"):
         task.__init__(20)  # type: ignore[misc]
-    timer.check()
+    timer._check_invariants()
     assert (task.delay_ms, timer.size) == (10, 1)
     clock.advance(10)
     timer.advance_clock(0)

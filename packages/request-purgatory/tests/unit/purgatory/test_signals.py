@@ -19,12 +19,12 @@ import request_purgatory
 from request_purgatory import (
     DelayedOperationPurgatory,
     InterruptedUseError,
-    LegacyPurgatory,
     ManualClock,
     SystemTimer,
     TimerClosedError,
 )
 from request_purgatory._native import primitives
+from request_purgatory.legacy import LegacyPurgatory
 
 TIME_LIMIT = 20.0
 

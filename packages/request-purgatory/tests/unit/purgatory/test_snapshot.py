@@ -233,7 +233,7 @@ def test_snapshot_keeps_nothing_alive(purgatory: DelayedOperationPurgatory) -> N
     purgatory.try_complete_else_watch(request, [key])
     found = purgatory.snapshot()
     assert found.by_key[0].count == 1
-    purgatory.discard(request)
+    purgatory._discard(request)
     del key, request
     purgatory.purge()
     gc.collect()

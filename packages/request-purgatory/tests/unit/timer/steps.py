@@ -25,5 +25,5 @@ def step(clock: ManualClock, timer: SystemTimer, steps: int = 1000) -> None:
             return
         clock.advance(next_ms - clock.now_ms)
         timer.advance_clock(0)
-        timer.check()
+        timer._check_invariants()
     raise AssertionError(f"still pending after {steps} steps")

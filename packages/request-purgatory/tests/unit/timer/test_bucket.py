@@ -110,7 +110,7 @@ def test_bucket_that_goes_first_lets_its_tasks_go() -> None:
     del bucket, dropped
     gc.collect()
     assert seen() is None
-    assert kept.timer_list is None
+    assert kept._timer_list is None
     later = Bucket(PendingTasks())
     append_to(later, kept)
     assert later.check() == 1

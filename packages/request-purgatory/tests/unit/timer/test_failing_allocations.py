@@ -66,9 +66,9 @@ class TimerScene:
 
     def check(self, failed: bool) -> None:
         timer = self.timer
-        timer.check()
-        pending = [task for task in [*self.tasks, self.new] if task.timer_list is not None]
-        handles = [handle for handle in self.handles if handle.timer_list is not None]
+        timer._check_invariants()
+        pending = [task for task in [*self.tasks, self.new] if task._timer_list is not None]
+        handles = [handle for handle in self.handles if handle._timer_list is not None]
         assert timer.size in (len(pending) + len(handles), len(pending) + len(handles) + 1)
         was_pending = [task in pending for task in self.tasks]
         ran = [task.runs for task in self.tasks]
@@ -85,7 +85,7 @@ class TimerScene:
                 assert task.runs == runs + before
             assert all(task.runs == 1 for task in self.tasks[2:])
             assert all(runs == 1 for runs in self.runs[1:5])
-        timer.check()
+        timer._check_invariants()
         timer.shutdown()
         assert timer.size == 0
 

@@ -58,7 +58,7 @@ def test_wheel_does_not_pass_a_bucket_that_nobody_has_collected(
     timer.add(Note(10, clock, runs_ms))
     clock.advance(11)
     timer.add(Note(50, clock, runs_ms))
-    timer.check()
+    timer._check_invariants()
     timer.advance_clock(0)
     step(clock, timer)
     assert runs_ms == [11, 61]

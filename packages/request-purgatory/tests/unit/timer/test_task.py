@@ -159,16 +159,16 @@ def test_cancel_follows_a_task_to_a_finer_wheel(clock: ManualClock) -> None:
     timer = SystemTimer("test", wheel_size=20, clock=clock)
     seen: list[str] = []
     handle = timer.call_later_ms(25, seen.append, "called")
-    coarse = handle.timer_list
+    coarse = handle._timer_list
 
     def advance() -> None:
         clock.advance(20)
         timer.advance_clock(0)
-        assert handle.timer_list not in (None, coarse)
+        assert handle._timer_list not in (None, coarse)
 
     interleave_tasks(timer).before(1, advance)
     assert handle.cancel() is True
-    timer.check()
+    timer._check_invariants()
     assert timer.size == 0
     clock.advance(5)
     timer.advance_clock(0)
@@ -183,4 +183,4 @@ def test_cancel_is_false_if_another_thread_cancelled_first(timer: SystemTimer) -
     interleave_tasks(timer).before(1, lambda: cancelled.append(handle.cancel()))
     assert handle.cancel() is False
     assert (cancelled, timer.size) == ([True], 0)
-    timer.check()
+    timer._check_invariants()

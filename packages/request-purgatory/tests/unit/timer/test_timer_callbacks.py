@@ -76,7 +76,7 @@ def test_exit_raised_by_a_task_loses_no_other_task(clock: ManualClock, timer: Sy
     with pytest.raises(SystemExit):
         timer.advance_clock(0)
     assert (timer.size, timer.next_expiration_ms) == (1, 5)
-    timer.check()
+    timer._check_invariants()
     assert timer.advance_clock(0) is True
     assert seen == ["kept"]
 
@@ -201,7 +201,7 @@ def test_shutdown_returns_what_was_pending(clock: ManualClock, timer: SystemTime
         timer.add(task)
     assert set(timer.shutdown()) == set(tasks)
     assert (timer.size, timer.next_expiration_ms) == (0, None)
-    timer.check()
+    timer._check_invariants()
     assert timer.shutdown() == []
     other = SystemTimer("other", clock=clock)
     for task in tasks:

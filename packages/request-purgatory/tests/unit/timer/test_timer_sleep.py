@@ -16,7 +16,7 @@ from request_purgatory import (
     SystemTimer,
 )
 from request_purgatory._native.parker import Parker
-from request_purgatory.purgatory.legacy import DelayQueueTimer
+from request_purgatory.legacy import DelayQueueTimer
 
 HOUR_MS = 3_600_000
 

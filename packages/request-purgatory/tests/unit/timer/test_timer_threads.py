@@ -84,7 +84,7 @@ def test_every_task_runs_or_is_cancelled_once(thread_group: ThreadGroup, switchi
         sleeper.join(0.001)
     thread_group.join()
 
-    timer.check()
+    timer._check_invariants()
     ended = sum(task.runs + task.cancels for task in tasks)
     assert ended + timer.size == len(tasks) == 2100
     clock.advance(200_000)
@@ -113,10 +113,10 @@ def test_tasks_that_threads_add_again_and_again_are_never_counted_twice(
     for number in range(4):
         thread_group.start(move, number)
     thread_group.join()
-    timer.check()
+    timer._check_invariants()
     assert {task.cancel() for task in tasks} <= {True, False}
     assert timer.size == 0
-    timer.check()
+    timer._check_invariants()
 
 
 def test_cancel_is_not_lost_while_the_task_moves_to_a_finer_wheel(

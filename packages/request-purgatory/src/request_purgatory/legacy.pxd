@@ -41,14 +41,11 @@ cdef class DelayQueueTimer:
 
 cdef class LegacyPurgatory(DelayedOperationPurgatory):
     cdef readonly DelayQueueTimer delay_queue
+    cdef readonly long long requests_per_purge
 
-    cdef bint _purge_due(self, long long unpurged) except -1
-
-    cdef _request_purge(self)
+    cpdef _reap(self)
 
     cpdef purge(self)
-
-    cdef _defer_purge(self, DelayedOperation operation)
 
     @cython.locals(dropped=Py_ssize_t, shard=WatchShard, watchers=WatcherList, operation=DelayedOperation)
     cdef _drop_ended(self)

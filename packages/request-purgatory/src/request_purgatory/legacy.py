@@ -16,6 +16,7 @@ from request_purgatory._native.failsafe import ErrorLog
 from request_purgatory._native.forks import register_for_forks
 from request_purgatory.clock import Clock, MonotonicClock, check_range
 from request_purgatory.errors import TimerClosedError, checked_name, require_type, whole_number
+from request_purgatory.purgatory.core import checked_purge_interval
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.timer.sleeping_threads import SleepingThread, SleepingThreads
@@ -165,7 +166,7 @@ class DelayQueueTimer:
         self._sleepers = SleepingThreads()
         self._wake_requested = False
 
-    def pending_tasks(self) -> list[TimerTask]:
+    def _pending_tasks(self) -> list[TimerTask]:
         """Return every task, for a forked child and its purgatories."""
         return [entry[2] for entry in self._heap]
 
@@ -205,7 +206,7 @@ class DelayQueueTimer:
         self._sleepers.wake_all()
         return [entry[2] for entry in heap if not _has_ended(entry[2])]
 
-    def check(self) -> None:
+    def _check_invariants(self) -> None:
         """Assert the heap's order."""
         with self._lock:
             for index, entry in enumerate(self._heap):
@@ -241,23 +242,22 @@ class LegacyPurgatory(DelayedOperationPurgatory):
         reaper: bool = True,
     ) -> None:
         """As `DelayedOperationPurgatory`; `clock` is a MonotonicClock unless given."""
+        self.requests_per_purge = checked_purge_interval(purge_interval)
         self.delay_queue = DelayQueueTimer(name, clock)
+        # No estimate of what has ended makes a purge due.
         super().__init__(
-            name, timer=self.delay_queue, purge_interval=purge_interval, shards=1, reaper=reaper
+            name, timer=self.delay_queue, purge_interval=primitives.LIMIT, shards=1, reaper=reaper
         )
 
     #: 0.8's reaper looked at its request counter this often, and at every deadline.
     reap_interval_ms = 200
 
-    def _reset_in_child(self) -> None:
-        DelayedOperationPurgatory._reset_in_child(self)
-        self.delay_queue.purge()
+    def _reap(self) -> None:
+        self.advance_clock(self.reap_interval_ms)
 
-    def _purge_due(self, unpurged: int) -> bool:  # noqa: ARG002 - 0.8 counts additions
-        return self._counters.since_purge >= max(self.purge_interval, 1)
-
-    def _request_purge(self) -> None:
-        """0.8's reaper found out by itself."""
+    @property
+    def _is_purge_due(self) -> bool:
+        return self._counters.since_purge >= max(self.requests_per_purge, 1)
 
     def purge(self) -> int:
         """Scan the delay queue and every watcher list for ended requests.
@@ -268,9 +268,6 @@ class LegacyPurgatory(DelayedOperationPurgatory):
         primitives.require_init(self._initialized, self)
         return self.delay_queue.purge() + DelayedOperationPurgatory.purge(self)
 
-    def _defer_purge(self, operation: DelayedOperation) -> None:
-        """Do nothing: 0.8's purge scans every list."""
-
     def _drop_ended(self) -> int:
         dropped = 0
         for shard in self._table.shards:
@@ -278,7 +275,12 @@ class LegacyPurgatory(DelayedOperationPurgatory):
                 for operation in shard.operations_of(watchers):
                     if operation._state != states.PENDING and shard.drop(watchers, operation):
                         dropped += 1
+        self._backlog.purge()  # What the scan has found, in 0.8's way.
         return dropped
+
+    def _reset_in_child(self) -> None:
+        DelayedOperationPurgatory._reset_in_child(self)
+        self.delay_queue.purge()
 
     @property
     def watched(self) -> int:

@@ -15,11 +15,10 @@ from tests.support.thread_group import ThreadGroup
 
 from request_purgatory import (
     DelayedOperationPurgatory,
-    LegacyPurgatory,
     ManualClock,
     TimerClosedError,
 )
-from request_purgatory.purgatory.legacy import DelayQueueTimer
+from request_purgatory.legacy import DelayQueueTimer, LegacyPurgatory
 from request_purgatory.purgatory.metric_table import PurgatoryMetrics
 
 
@@ -192,7 +191,7 @@ def test_equal_deadlines_come_out_in_order_of_arrival(clock: ManualClock) -> Non
     ]  # type: ignore[misc]
     for request in requests:
         timer.add(request)
-        timer.check()
+        timer._check_invariants()
     assert timer.next_expiration_ms == 10
     clock.advance(10)
     assert timer.advance_clock(0) is True
