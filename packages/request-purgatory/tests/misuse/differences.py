@@ -13,7 +13,9 @@ DIFFERENCES: dict[str, str] = {
     **{f"* = {value}": "compiled, a field has a C type, or is read-only" for value in SET_TO},
     **{
         f"*__init__*.{field}": _NEVER_SET
-        for field in ("args", "callback", "name", "on_end", "timer_delay_ms")
+        for field in (
+            *("args", "callback", "name", "on_watch", "on_try", "on_end", "timer_delay_ms"),
+        )
     },
 }
 

@@ -54,7 +54,6 @@ class World:
         self.request = self.pending_in(self.purgatory)
         self.old_request = self.pending_in(self.legacy)
         self.held: Any = self.purgatory.hold(["held"], until=lambda: False)
-        self.traced = tracing.trace_purgatory(self.purgatory, NoOpTracer())
 
     def pending_in(self, purgatory: Any) -> Request:
         """Return a request that is pending under the key "a"."""
@@ -108,7 +107,6 @@ class LoopWorld(World):
         await self.on_loop.__aenter__()
         self.loop_request = self.pending_in(self.on_loop)
         self.loop_held: Any = self.on_loop.hold(["held"], until=lambda: False)
-        self.loop_traced = tracing.trace_purgatory(self.on_loop, NoOpTracer())
 
     def new_future(self) -> Any:
         return self.loop.create_future()
@@ -130,7 +128,6 @@ INSTANCES: dict[str, Callable[[World], Any]] = {
     "new DelayedOperation": lambda _: Request(),
     "DelayedOperationPurgatory": lambda world: world.purgatory,
     "LegacyPurgatory": lambda world: world.legacy,
-    "traced purgatory": lambda world: world.traced,
     "future of hold": lambda world: world.held,
     "Clock": lambda _: clock.Clock(),
     "ManualClock": lambda world: world.clock,
@@ -150,7 +147,6 @@ INSTANCES: dict[str, Callable[[World], Any]] = {
 
 LOOP_INSTANCES: dict[str, Callable[[Any], Any]] = {
     "aio.Purgatory": lambda world: world.on_loop,
-    "traced aio.Purgatory": lambda world: world.loop_traced,
     "future of aio.hold": lambda world: world.loop_held,
     "TimingWheelEventLoop": lambda world: world.loop,
     "WheelHandle": lambda world: world.loop.call_later(1000, ignore),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import math
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Literal, NoReturn, TypeVar
@@ -25,10 +25,11 @@ from request_purgatory.errors import (
 )
 from request_purgatory.purgatory.core import (
     PurgatoryCore,
+    both,
+    check_hooks,
     checked_keys,
     checked_purge_interval,
     raise_last,
-    require_callback,
 )
 from request_purgatory.purgatory.hold import HoldOperation, timeout_to_ms
 from request_purgatory.purgatory.holds_requests import documented
@@ -87,6 +88,8 @@ class Purgatory:
         wheel_size: int = DEFAULT_WHEEL_SIZE,
         purge_interval: int = 1000,
         batch: int = 1000,
+        on_watch: Callable[[DelayedOperation, Sequence[Hashable]], object] | None = None,
+        on_try: Callable[[DelayedOperation], object] | None = None,
         on_end: Callable[[DelayedOperation], object] | None = None,
     ) -> None:
         """Make a purgatory for one `async with` block.
@@ -99,26 +102,39 @@ class Purgatory:
             purge_interval: Purge the watch table once about this many ended operations are in it.
             batch: The number of operations that one `notify`, or one instant at which many expire,
                 runs before the loop runs other tasks.
-            on_end: Called with each operation that has ended, after its callbacks, by the thread
-                that ended it. It must not raise.
+            on_watch, on_try, on_end: Hooks, as of DelayedOperationPurgatory.
 
         Raises:
             InvalidArgumentError: An argument is of another type than its description says, or out
                 of range.
         """
         self.name = checked_name(name)
-        require_callback(on_end)
+        check_hooks(on_watch, on_try, on_end)
         self.batch = number_within("batch", batch, 1, primitives.LIMIT)
         self._tick_ms = number_within("tick_ms", tick_ms, 1, MAX_DELAY_MS)
         self._wheel_size = number_within("wheel_size", wheel_size, 2, MAX_WHEEL_SIZE)
         self._purge_interval = checked_purge_interval(purge_interval)
-        self._on_end = on_end
+        # Until the block is entered; from then on the core has them.
+        self._hooks = (on_watch, on_try, on_end)
         self._core: PurgatoryCore | None = None
         # The keys that other threads have notified and the loop has not handled yet.
         self._posted: set[Hashable] = set()
         self._in_child = False
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms: float = math.inf
+
+    def _add_hooks(
+        self,
+        on_watch: Callable[[DelayedOperation, Sequence[Hashable]], object],
+        on_try: Callable[[DelayedOperation], object],
+        on_end: Callable[[DelayedOperation], object],
+    ) -> None:
+        on_end = both(self._hooks[2], on_end)
+        self._hooks = (on_watch, on_try, on_end)
+        if self._core is not None:
+            self._core.on_watch = on_watch
+            self._core.on_try = on_try
+            self._answers.on_end = on_end
 
     def __getattr__(self, name: str) -> NoReturn:
         # Called for missing fields alone; every method looks at this one first.
@@ -143,13 +159,16 @@ class Purgatory:
             wheel_size=self._wheel_size,
             clock=clock_of(self._loop),
         )
-        self._answers = WaitAnswers(self.name, self._on_end)
+        on_watch, on_try, on_end = self._hooks
+        self._answers = WaitAnswers(self.name, on_end)
         self._core = PurgatoryCore(
             self.name,
             timer=self._timer,
             purge_interval=self._purge_interval,
             shards=1,
             reaper=False,
+            on_watch=on_watch,
+            on_try=on_try,
             on_end=self._answers.operation_ended,
         )
         self._sweeper = Sweeper(self._core, self._loop, self.batch)

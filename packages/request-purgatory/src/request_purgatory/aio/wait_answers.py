@@ -19,13 +19,14 @@ class WaitAnswers:
     Attributes:
         futures: The futures, by the ids of their operations.
         is_closed: Whether the block was left.
+        on_end: The purgatory's hook; None calls nothing.
     """
 
     def __init__(self, name: str, on_end: Callable[[DelayedOperation], object] | None) -> None:
         self.futures: dict[int, HoldFuture[Outcome]] = {}
         self.is_closed = False
         self._name = name
-        self._on_end = on_end
+        self.on_end = on_end
 
     def operation_ended(self, operation: DelayedOperation) -> None:
         """Answer `wait` and call `on_end`; called by the thread that ended the operation."""
@@ -33,8 +34,8 @@ class WaitAnswers:
             self.answer(operation)
         except MemoryError:
             self.answer(operation)  # Nothing else would.
-        if self._on_end is not None:
-            self._on_end(operation)
+        if self.on_end is not None:
+            self.on_end(operation)
 
     def answer(self, operation: DelayedOperation) -> None:
         """Answer the future of an operation that has ended; no-op if it has none.

@@ -114,8 +114,8 @@ cdef class PurgatoryCore(OperationHost):
     cdef bint _cancel_contained(self, DelayedOperation operation) except -1
 
     @cython.final
-    @cython.locals(operation=DelayedOperation)
-    cdef _abandon_leaving(self)
+    @cython.locals(operation=DelayedOperation, pending=bint)
+    cdef _abandon_leaving(self, bint notify)
 
     @cython.locals(operation=DelayedOperation)
     cdef _cancel_all(self, OperationChain leaving, list cancelled)

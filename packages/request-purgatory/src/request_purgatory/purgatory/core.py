@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Executor
 from datetime import timedelta
 from types import TracebackType
@@ -64,6 +64,8 @@ class PurgatoryCore(OperationHost):
         reaper: bool = True,
         executor: Executor | None = None,
         warn_after_ms: int = 100,
+        on_watch: Callable[[DelayedOperation, Sequence[Hashable]], object] | None = None,
+        on_try: Callable[[DelayedOperation], object] | None = None,
         on_end: Callable[[DelayedOperation], object] | None = None,
     ) -> None:
         """Make an empty purgatory.
@@ -83,8 +85,12 @@ class PurgatoryCore(OperationHost):
                 and a slow callback delays every other timeout. The purgatory does not shut it down.
             warn_after_ms: Log callbacks on the reaper that take this long, 100 ms by default, and
                 timeouts that are so late.
+            on_watch: Called with each operation that enters and its keys, before its first try.
+            on_try: Called with an operation before each try of its condition.
             on_end: Called with each operation that has ended, after its callbacks, by the thread
-                that ended it. It must not raise.
+                that ended it. With `on_watch`, also where `try_complete_else_watch` raises, and
+                where the purgatory is freed, so that each call of that is followed by one of this.
+                The hooks must not raise.
 
         Raises:
             InvalidArgumentError: An argument is of another type than its description says or
@@ -109,7 +115,7 @@ class PurgatoryCore(OperationHost):
         purge_interval = checked_purge_interval(purge_interval)
         shards = number_within("shards", shards, 1, MAX_SHARDS)
         warn_after_ms = whole_ms("warn_after_ms", warn_after_ms)
-        require_callback(on_end)
+        check_hooks(on_watch, on_try, on_end)
         self.name = name
         self.timer: Timer = (
             timer
@@ -137,6 +143,8 @@ class PurgatoryCore(OperationHost):
         self._closed = False
         self._purge_requested = False
         self._errors = ErrorLog(logger)
+        self.on_watch = on_watch
+        self.on_try = on_try
         self.on_end = on_end
         self._initialized = True
         if self._hides:
@@ -147,6 +155,16 @@ class PurgatoryCore(OperationHost):
             self._reaper.start()
         self._reaper_unstarted = False
         register_for_forks(self)
+
+    def _add_hooks(
+        self,
+        on_watch: Callable[[DelayedOperation, Sequence[Hashable]], object],
+        on_try: Callable[[DelayedOperation], object],
+        on_end: Callable[[DelayedOperation], object],
+    ) -> None:
+        self.on_end = both(self.on_end, on_end)
+        self.on_watch = on_watch
+        self.on_try = on_try
 
     # -- requests as operations
 
@@ -188,6 +206,8 @@ class PurgatoryCore(OperationHost):
             )
         counted = False
         try:
+            if self.on_watch is not None:
+                self.on_watch(operation, keys)
             # One try is enough: an event before the watch is seen by the try, an event after it
             # finds the watcher. Kafka tries, watches, and tries again.
             self._table.watch(operation, keys)
@@ -304,6 +324,8 @@ class PurgatoryCore(OperationHost):
         """
         cancelled = operation._end(states.CANCELLED, 0)
         self._table.drop_watches(operation)
+        if cancelled and self.on_watch is not None:
+            operation._notify_end()
         return cancelled
 
     def _abandon(self, operation: DelayedOperation, error: BaseException, counted: bool) -> bool:
@@ -743,16 +765,19 @@ class PurgatoryCore(OperationHost):
             try:
                 self._table.remove_all(leaving)
             finally:
-                self._abandon_leaving()
+                self._abandon_leaving(self.on_watch is not None)
                 # One by one: an operation that goes takes the next one of its chain with it.
                 self._backlog.clear()
 
-    def _abandon_leaving(self) -> None:
+    def _abandon_leaving(self, notify: bool) -> None:
         failure: BaseException | None = None
         operation = self._leaving.pop()
         while operation is not None:
             try:
+                pending = operation._state == states.PENDING
                 operation._abandon_in_child()
+                if pending and notify:
+                    operation._notify_end()
             except BaseException as error:
                 failure = error
             operation = self._leaving.pop()
@@ -876,7 +901,7 @@ class PurgatoryCore(OperationHost):
         self._purge_requested = False
         waiting = self.timer._pending_tasks()
         self._table.remove_all(self._leaving)
-        self._abandon_leaving()
+        self._abandon_leaving(False)
         # An operation that was about to be cancelled, or ended a moment ago, is in the timer alone.
         for task in waiting:
             if isinstance(task, DelayedOperation) and task._purgatory is self:
@@ -918,14 +943,25 @@ def checked_purge_interval(purge_interval: object) -> int:
     return number_within("purge_interval", purge_interval, 0, primitives.LIMIT)
 
 
-def require_callback(on_end: object) -> None:
-    """Check a purgatory's `on_end`.
+def check_hooks(on_watch: object, on_try: object, on_end: object) -> None:
+    """Check that each hook is callable or None; InvalidArgumentError."""
+    for name, hook in (("on_watch", on_watch), ("on_try", on_try), ("on_end", on_end)):
+        if hook is not None and not callable(hook):
+            raise InvalidArgumentError(name, "callable, or None", hook)
 
-    Raises:
-        InvalidArgumentError: It is neither callable nor None.
-    """
-    if on_end is not None and not callable(on_end):
-        raise InvalidArgumentError("on_end", "callable, or None", on_end)
+
+def both(
+    first: Callable[[DelayedOperation], object] | None,
+    second: Callable[[DelayedOperation], object],
+) -> Callable[[DelayedOperation], object]:
+    """Return a hook that calls two."""
+
+    def hook(operation: DelayedOperation) -> None:
+        if first is not None:
+            first(operation)
+        second(operation)
+
+    return hook
 
 
 def checked_keys(name: str, keys: Iterable[Hashable], at_least: int = 1) -> list[Hashable]:

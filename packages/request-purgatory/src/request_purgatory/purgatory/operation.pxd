@@ -11,7 +11,9 @@ cdef enum:
 
 cdef class OperationHost:
     cdef readonly str name
-    cdef readonly object on_end
+    cdef public object on_watch
+    cdef public object on_try
+    cdef public object on_end
 
     cpdef bint try_complete_else_watch(self, DelayedOperation operation, watch_keys) except -1
     cpdef Py_ssize_t check_and_complete(self, key) except -1
@@ -49,6 +51,10 @@ cdef class DelayedOperation(TimerTask):
 
     @cython.final
     cdef bint _cancel(self) except -1
+
+    @cython.final
+    @cython.locals(purgatory=OperationHost)
+    cdef _notify_try(self)
 
     @cython.final
     @cython.locals(purgatory=OperationHost)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Literal, TypeAlias
 
 from request_purgatory._native import hiding, primitives, states
@@ -36,13 +36,14 @@ class OperationHost:
 
     Attributes:
         name: The purgatory's name.
-        on_end: Called with each operation that has ended, after its callbacks, by the thread that
-            ended it; must not raise. None calls nothing.
+        on_watch, on_try, on_end: The hooks, as `PurgatoryCore` describes them; None calls nothing.
     """
 
-    __slots__ = ("name", "on_end")
+    __slots__ = ("name", "on_end", "on_try", "on_watch")
 
     name: str
+    on_watch: Callable[[DelayedOperation, Sequence[Hashable]], object] | None
+    on_try: Callable[[DelayedOperation], object] | None
     on_end: Callable[[DelayedOperation], object] | None
 
     @property
@@ -314,6 +315,11 @@ class DelayedOperation(TimerTask):
                 self._notify_end()
         return True
 
+    def _notify_try(self) -> None:
+        purgatory = self._purgatory
+        if purgatory is not None and purgatory.on_try is not None and self._state == states.PENDING:
+            purgatory.on_try(self)
+
     def _notify_end(self) -> None:
         """Call the purgatory's `on_end`: the operation has ended and its callbacks have run."""
         purgatory = self._purgatory
@@ -384,6 +390,9 @@ class DelayedOperation(TimerTask):
             NotificationLoopError: The try causes an event for its own operation without end.
             BaseException: What `try_complete` raised in the last try.
         """
+        # Before the try, so that a hook that raises leaves no try behind.
+        if self._purgatory is not None and self._purgatory.on_try is not None:
+            self._notify_try()
         mark = primitives.thread_tag()
         primitives.lock_object(self)
         if self._state != states.PENDING:
@@ -453,6 +462,10 @@ class DelayedOperation(TimerTask):
                 error = None
             if not again:
                 break
+            try:
+                self._notify_try()
+            except BaseException as failure:
+                leaving = failure
             if error is not None:
                 # The next try decides the result; this error is logged and not lost.
                 purgatory = self._purgatory

@@ -175,9 +175,7 @@ class _Walk:
     def _add_once(
         self, operation: DelayedOperation, key: object, entered_ms: int, deadline_ms: int
     ) -> None:
-        kind = type(operation).__qualname__
-        if isinstance(operation, HoldOperation):
-            kind = f"hold({operation.condition_name})"
+        kind = operation_name(operation)
         group = self.types.get(kind)
         if group is None:
             group = self.types[kind] = _Group()
@@ -243,6 +241,13 @@ def take_snapshot(
             )
         ),
     )
+
+
+def operation_name(operation: DelayedOperation) -> str:
+    """Return the name of an operation's type, with the condition's name for `hold`."""
+    if isinstance(operation, HoldOperation):
+        return f"hold({operation.condition_name})"
+    return type(operation).__qualname__
 
 
 def _remaining_ms(deadline_ms: int, now_ms: int) -> int | None:
