@@ -13,7 +13,7 @@ from typing import TypeVar
 from opentelemetry.trace import Span, Status, StatusCode, Tracer
 
 from request_purgatory.aio import Purgatory
-from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError
 from request_purgatory.purgatory.hold import HoldOperation
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
@@ -53,11 +53,14 @@ def trace_purgatory(purgatory: P, tracer: Tracer) -> P:
 
     Raises:
         InvalidArgumentError: `purgatory` is neither, or `tracer` is no Tracer.
+        PurgatoryClosedError: The purgatory is closed.
     """
     if not isinstance(tracer, Tracer):
         raise InvalidArgumentError("tracer", "a Tracer of OpenTelemetry", tracer)
     if not isinstance(purgatory, (Purgatory, DelayedOperationPurgatory)):
         raise InvalidArgumentError("purgatory", "a purgatory", purgatory)
+    if purgatory.is_closed:
+        raise PurgatoryClosedError(purgatory.name)
     name = purgatory.name
 
     def begin(operation: DelayedOperation, keys: Sequence[Hashable]) -> None:

@@ -186,7 +186,7 @@ def _use(world: World, made: Any) -> str:
             made.add(Task(5))
             made.advance_clock(0)
             assert len(made.shutdown()) == 1, "a task was lost"
-        elif isinstance(made, DelayedOperationPurgatory):
+        elif isinstance(made, DelayedOperationPurgatory) and made is not world.purgatory:
             repr(made)
             made.hold(["a"], until=lambda: False, timeout=5)
             made.notify("a")
