@@ -71,11 +71,7 @@ class Clock:
 
 
 def check_range(clock: Clock) -> None:
-    """Check that the clock is one, and reads from 0 to 292 years.
-
-    Raises:
-        InvalidArgumentError: It is no Clock, or reads less or more.
-    """
+    """Raise InvalidArgumentError unless the clock is one, and reads from 0 to 292 years."""
     if not isinstance(clock, Clock):
         raise InvalidArgumentError("clock", "a Clock", clock)
     now_ns = clock.now_ns
@@ -88,7 +84,6 @@ def check_range(clock: Clock) -> None:
 
 
 def _check_wait(parker: object, until_ms: object) -> None:
-    """Check the arguments of `wait_until`; InvalidArgumentError or TypeError."""
     require_type("parker", parker, Parker)
     if until_ms is not None and type(until_ms) is not int:
         whole_number("until_ms", until_ms)
@@ -104,15 +99,12 @@ class MonotonicClock(Clock):
 
     @property
     def now_ns(self) -> int:
-        """Nanoseconds since the machine's arbitrary origin."""
         return primitives.monotonic_ns()
 
     def read_ns(self) -> int:
-        """Return `now_ns`."""
         return primitives.monotonic_ns()
 
     def wait_until(self, parker: Parker, until_ms: int | None) -> None:
-        """Park until this clock reads `until_ms`, or until another thread unparks the parker."""
         _check_wait(parker, until_ms)
         parker.park(
             None if until_ms is None else (until_ms * NS_PER_MS - primitives.monotonic_ns()) / 1e9
@@ -218,11 +210,7 @@ class ManualClock(Clock):
             self._wake_sleepers()
 
     def _set_now_ns(self, now_ns: int) -> None:
-        """Set the clock to `now_ns` without a check or a lock.
-
-        For this package only: a replay sets the clock at every instant, never to an earlier time,
-        and is its only user.
-        """
+        """Set the clock without a check or a lock: a replay does so, never to an earlier time."""
         self._now_ns = now_ns
         if self._sleepers:
             self._wake_sleepers()

@@ -33,16 +33,7 @@ class InvalidArgumentError(PurgatoryError, ValueError):
 
 
 def whole_number(name: str, value: object, requirement: str = "a whole number (an int)") -> int:
-    """Return `value` as an int.
-
-    Args:
-        name: The argument's name, for the error message.
-        value: The argument. Floats and bools are refused.
-        requirement: What the argument must be, for the error message.
-
-    Raises:
-        InvalidArgumentError: `value` is not a whole number.
-    """
+    """Return an int; InvalidArgumentError for floats, bools and all that is none."""
     # By the type, as `operator.index` does: the class `int` has a method of this name, too.
     if isinstance(value, bool) or not hasattr(type(value), "__index__"):
         raise InvalidArgumentError(name, requirement, value)
@@ -50,17 +41,7 @@ def whole_number(name: str, value: object, requirement: str = "a whole number (a
 
 
 def number_within(name: str, value: object, least: int, most: int) -> int:
-    """Return `value` as an int.
-
-    Args:
-        name: The argument's name, for the error message.
-        value: The argument. Floats and bools are refused.
-        least: The smallest number that is allowed.
-        most: The largest one.
-
-    Raises:
-        InvalidArgumentError: `value` is not a whole number, or out of range.
-    """
+    """Return an int; InvalidArgumentError if it is none, or a float, or out of range."""
     number = whole_number(name, value)
     if number < least:
         raise InvalidArgumentError(name, f"at least {least}", value)
@@ -70,23 +51,14 @@ def number_within(name: str, value: object, least: int, most: int) -> int:
 
 
 def checked_name(name: object) -> str:
-    """Return the name of a timer or purgatory, as a str and not as one of a subclass.
-
-    Raises:
-        InvalidArgumentError: It is not a str.
-    """
+    """Return a name as a str, not one of a subclass; InvalidArgumentError if it is none."""
     if not isinstance(name, str):
         raise InvalidArgumentError("name", "a str", name)
     return str.__str__(name)
 
 
 def shown(value: object) -> str:
-    """Return the `repr` of a value, which is user code and may raise, as a plain string.
-
-    Raises:
-        KeyboardInterrupt: The `repr` raised it.
-        SystemExit: The `repr` raised it.
-    """
+    """Return the `repr` of a value, which is user code and may raise, as a plain string."""
     try:
         return str.__str__(repr(value))
     except (KeyboardInterrupt, SystemExit):
@@ -101,16 +73,7 @@ def type_name(value: object) -> str:
 
 
 def require_type(name: str, value: object, kind: type) -> None:
-    """Check the type of an argument, as the compiled build does before a call.
-
-    Args:
-        name: The argument's name.
-        value: The argument.
-        kind: The class that it must be an instance of.
-
-    Raises:
-        TypeError: It is an instance of another class.
-    """
+    """Raise TypeError as the compiled build does before a call."""
     if not isinstance(value, kind):
         raise TypeError(f"argument {name!r} must be a {kind.__name__}, got {shown(value)}")
 

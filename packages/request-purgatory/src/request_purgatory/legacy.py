@@ -51,7 +51,6 @@ class DelayQueueTimer:
 
     @property
     def size(self) -> int:
-        """Entries in the delay queue, ended requests among them."""
         with self._lock:
             return len(self._heap)
 
@@ -62,11 +61,6 @@ class DelayQueueTimer:
             return self._heap[0][0] if self._heap else None
 
     def add(self, task: TimerTask) -> None:
-        """Queue a task for `task.delay_ms` from now.
-
-        Raises:
-            TimerClosedError: after `shutdown`.
-        """
         if not primitives.COMPILED:
             require_type("task", task, TimerTask)
         delay_ms = whole_ms("delay_ms", task.delay_ms)
@@ -82,18 +76,7 @@ class DelayQueueTimer:
             self._sleepers.wake_all()
 
     def advance_clock(self, timeout_ms: int | None) -> bool:
-        """Wait up to `timeout_ms` for the next deadline, then run what is due.
-
-        Args:
-            timeout_ms: Whole milliseconds; 0 does not wait, None waits without a limit.
-
-        Returns:
-            True if a task fell due.
-
-        Raises:
-            TimerClosedError: After `shutdown`.
-            InvalidArgumentError: `timeout_ms` is neither None nor a whole number.
-        """
+        """As `SystemTimer.advance_clock`."""
         if self._closed:
             raise TimerClosedError(self.name)
         if timeout_ms is not None and type(timeout_ms) is not int:
@@ -118,11 +101,7 @@ class DelayQueueTimer:
             del task
 
     def _wait(self, timeout_ms: int | None) -> bool:
-        """Sleep until a task is due.
-
-        Returns:
-            True if one is; False if the time ran out or the sleep was ended.
-        """
+        """Return True when a task is due; False if the time ran out or the sleep was ended."""
         give_up_ms = (
             primitives.LIMIT
             if timeout_ms is None
@@ -167,18 +146,13 @@ class DelayQueueTimer:
         self._wake_requested = False
 
     def _pending_tasks(self) -> list[TimerTask]:
-        """Return every task, for a forked child and its purgatories."""
         return [entry[2] for entry in self._heap]
 
     def _is_due(self) -> bool:
         return bool(self._heap) and self._heap[0][0] <= self.clock.now_ms
 
     def purge(self) -> int:
-        """Scan the whole queue and drop the operations that have ended.
-
-        Returns:
-            The number of entries that were dropped.
-        """
+        """Scan the whole queue, drop the operations that have ended, and return their number."""
         with self._lock:
             # Kept until the lock is free: what is dropped may have finalizers.
             heap = self._heap
@@ -194,11 +168,7 @@ class DelayQueueTimer:
         self._sleepers.wake_all()
 
     def shutdown(self) -> list[TimerTask]:
-        """Empty the queue.
-
-        Returns:
-            The tasks that had not ended.
-        """
+        """Empty the queue, and return the tasks that had not ended."""
         with self._lock:
             self._closed = True
             heap = self._heap
@@ -207,7 +177,6 @@ class DelayQueueTimer:
         return [entry[2] for entry in heap if not _has_ended(entry[2])]
 
     def _check_invariants(self) -> None:
-        """Assert the heap's order."""
         with self._lock:
             for index, entry in enumerate(self._heap):
                 assert self._heap[(index - 1) // 2 if index else 0] <= entry, (

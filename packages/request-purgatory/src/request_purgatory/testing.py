@@ -96,14 +96,7 @@ class VirtualSelector(selectors.BaseSelector):
         self._real = selectors.DefaultSelector()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Return the files that are ready; if there are none, let `timeout` seconds pass.
-
-        Returns:
-            The ready files, as of `selectors`.
-
-        Raises:
-            RuntimeError: The loop has no timer, and no thread or socket woke it for 20 s.
-        """
+        """Return the files that are ready; if there are none, let `timeout` seconds pass."""
         ready = self._real.select(0)
         if not ready and timeout is None:
             ready = self._real.select(_MAX_IDLE_S)
@@ -117,35 +110,18 @@ class VirtualSelector(selectors.BaseSelector):
         return ready
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        """Register a file.
-
-        Returns:
-            The registration, as of `selectors`.
-        """
         return self._real.register(fileobj, events, data)
 
     def unregister(self, fileobj: Any) -> selectors.SelectorKey:
-        """Unregister a file.
-
-        Returns:
-            The registration, as of `selectors`.
-        """
         return self._real.unregister(fileobj)
 
     def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        """Change a registration.
-
-        Returns:
-            The new registration, as of `selectors`.
-        """
         return self._real.modify(fileobj, events, data)
 
     def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
-        """Return the registered files."""
         return self._real.get_map()
 
     def close(self) -> None:
-        """Close the real selector."""
         self._real.close()
 
 

@@ -26,9 +26,7 @@ class Forkable(Protocol):
         """Return the locks that guard the fields that a child reads."""
         ...
 
-    def _reinit_locks(self) -> None:
-        """Replace all locks by new ones, in a child."""
-        ...
+    def _reinit_locks(self) -> None: ...
 
     def _reset_in_child(self) -> None:
         """Drop what belongs to the parent; all objects in the child have new locks by now."""

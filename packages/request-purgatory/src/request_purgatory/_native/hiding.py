@@ -5,8 +5,6 @@ Where the core is compiled, `hiding.pyx` takes its place and says what is hidden
 
 from __future__ import annotations
 
-__all__ = ["HIDES", "hide", "keep_installed", "register", "show"]
-
 #: True if `hide` has an effect.
 HIDES = False
 

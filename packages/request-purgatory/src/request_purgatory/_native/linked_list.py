@@ -41,11 +41,7 @@ def remove(linked_list: Any, linked: Any) -> None:
 
 
 def pop_first(linked_list: Any) -> Any:
-    """Remove the first object.
-
-    Returns:
-        The object; None if the list is empty.
-    """
+    """Remove and return the first object; None if the list is empty."""
     first = linked_list.head
     if first is not None:
         remove(linked_list, first)
@@ -53,12 +49,9 @@ def pop_first(linked_list: Any) -> Any:
 
 
 def detach_first(linked_list: Any) -> Any:
-    """Remove the first object for a move: it names this list until it is appended to another.
+    """Remove and return the first object for a move: it names this list until it is in another.
 
     So a thread that looks without the lock never takes it for an object that is in no list.
-
-    Returns:
-        The object; None if the list is empty.
     """
     first = linked_list.head
     if first is not None:
@@ -73,27 +66,22 @@ def detach_first(linked_list: Any) -> Any:
 
 
 def is_empty(linked_list: Any) -> bool:
-    """Return True if nothing is in the list."""
     return linked_list.head is None
 
 
 def list_of(linked: Any) -> Any:
-    """Return the list that an object is in; None if it is in none."""
     return linked.node_list
 
 
 def is_linked(linked: Any) -> bool:
-    """Return True if the object is in a list."""
     return linked.node_list is not None
 
 
 def is_in(linked_list: Any, linked: Any) -> bool:
-    """Return True if the object is in this list."""
     return linked.node_list is linked_list
 
 
 def objects_in(linked_list: Any) -> list[Any]:
-    """Return the objects of a list, in order."""
     found = []
     linked = linked_list.head
     while linked is not None:
@@ -113,11 +101,7 @@ def count(linked_list: Any, at_most: int) -> int:
 
 
 def check(linked_list: Any) -> int:
-    """Assert that the links of a list agree with one another.
-
-    Returns:
-        The number of objects in it.
-    """
+    """Assert that the links agree with one another, and return the number of objects."""
     count = 0
     before = None
     linked = linked_list.head

@@ -32,14 +32,7 @@ class Parker:
         self._gate.acquire()
 
     def park(self, timeout: float | None) -> bool:
-        """Take the token; sleep until there is one.
-
-        Args:
-            timeout: Seconds to wait at most; 0 or less does not wait, None waits without a limit.
-
-        Returns:
-            True if there was a token, False if the time ran out.
-        """
+        """Take the token; False if there was none for `timeout` seconds. None has no limit."""
         if timeout is None:
             return self._gate.acquire()
         if timeout <= 0:

@@ -12,7 +12,7 @@ import threading
 from array import array
 from contextlib import suppress
 from threading import get_ident
-from time import monotonic_ns
+from time import monotonic_ns as monotonic_ns
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
@@ -20,47 +20,6 @@ from request_purgatory.errors import InterruptedUseError, NotInitializedError
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
-
-__all__ = [
-    "COMPILED",
-    "FORKS_HOLD_LOCKS",
-    "HOLDS_GIL",
-    "LIMIT",
-    "MAX_CHECK_DEPTH",
-    "MAX_DELAY_MS",
-    "CoreLock",
-    "acquire_for_fork",
-    "bit_length",
-    "call_on_complete",
-    "call_on_expiration",
-    "call_run",
-    "ceil_ms",
-    "check_depth",
-    "clamp",
-    "count_at",
-    "dict_get",
-    "enter_check",
-    "floor_ms",
-    "has_postponed",
-    "is_made_slowly",
-    "is_shared",
-    "leave_check",
-    "lock_object",
-    "monotonic_ns",
-    "number_at",
-    "reinit_locks",
-    "release_after_fork",
-    "require_init",
-    "seconds_to_ms",
-    "set_number",
-    "set_postponed",
-    "take_error",
-    "thread_tag",
-    "try_complete",
-    "unlock_object",
-    "wrappers",
-    "zeros",
-]
 
 COMPILED = False
 
@@ -98,11 +57,7 @@ class _Hold:
         self.frame = frame
 
     def give_up(self) -> None:
-        """Release the lock if the function has ended by an exception of a signal handler.
-
-        Raises:
-            InterruptedUseError: This thread is still inside of the function.
-        """
+        """Release the lock if its function has ended by an exception; else InterruptedUseError."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             if frame is self.frame:
@@ -135,11 +90,7 @@ class CoreLock:
         self._lock = threading.RLock()  # It knows its owner, which `give_up` needs.
 
     def acquire(self) -> None:
-        """Acquire the lock; wait until it is free.
-
-        Raises:
-            InterruptedUseError: This thread was interrupted while it held a CoreLock.
-        """
+        """Wait for the lock; InterruptedUseError if this thread was interrupted holding one."""
         thread = get_ident()
         hold = _holds.get(thread)
         if hold is not None:
@@ -148,7 +99,6 @@ class CoreLock:
         self._lock.acquire()
 
     def release(self) -> None:
-        """Release the lock."""
         self._lock.release()
         _holds.pop(get_ident(), None)
 
@@ -167,16 +117,11 @@ wrappers.add(lock_object.__code__)
 
 
 def unlock_object(target: object) -> None:
-    """Release the lock that `lock_object` acquired."""
     _LOCKS[id(target) >> 5 & 63].release()
 
 
 def acquire_for_fork(lock: CoreLock) -> None:
-    """Acquire a lock, one of several, for the time of a fork.
-
-    Raises:
-        InterruptedUseError: This thread was interrupted while it held a CoreLock.
-    """
+    """Acquire a lock, one of several, for the time of a fork."""
     hold = _holds.get(get_ident())
     if hold is not None:
         hold.give_up()
@@ -185,7 +130,6 @@ def acquire_for_fork(lock: CoreLock) -> None:
 
 
 def release_after_fork(lock: CoreLock) -> None:
-    """Release a lock that `acquire_for_fork` acquired."""
     lock._lock.release()
 
 
@@ -195,18 +139,16 @@ def zeros(size: int) -> Any:
 
 
 def number_at(numbers: Any, index: int) -> int:
-    """Return the number at an index of what `zeros` returned; the index has to be valid."""
+    """Return the number at an index, which has to be valid here and below."""
     number: int = numbers[index]
     return number
 
 
 def count_at(numbers: Any, index: int) -> None:
-    """Add 1 to the number at an index of what `zeros` returned; the index has to be valid."""
     numbers[index] += 1
 
 
 def set_number(numbers: Any, index: int, number: int) -> None:
-    """Set the number at an index of what `zeros` returned; the index has to be valid."""
     numbers[index] = number
 
 
@@ -231,22 +173,16 @@ _depth = _Depth()
 
 
 def enter_check() -> int:
-    """Count a check that this thread enters.
-
-    Returns:
-        The number of nested checks on this thread, with the new one.
-    """
+    """Return the number of nested checks on this thread, with the new one."""
     _depth.value += 1
     return _depth.value
 
 
 def check_depth() -> int:
-    """Return the number of nested checks on this thread."""
     return _depth.value
 
 
 def leave_check() -> None:
-    """Count a check that this thread leaves."""
     _depth.value -= 1
 
 
@@ -258,12 +194,7 @@ _raised = _Raised()
 
 
 def try_complete(operation: Any) -> int:
-    """Call `operation.try_complete()`; compiled, without a look-up for most classes.
-
-    Returns:
-        1 or 0, as the answer is true or not; -1 if it raised. Then `take_error` has to be the next
-        call on this thread.
-    """
+    """Return whether the answer is true; -1 if it raised, and `take_error` is the next call."""
     try:
         return 1 if operation.try_complete() else 0
     except BaseException as error:
@@ -278,27 +209,20 @@ def take_error() -> BaseException | None:
 
 
 def call_on_complete(operation: Any) -> None:
-    """Call `operation.on_complete()`; compiled, without a look-up for most classes."""
     operation.on_complete()
 
 
 def call_on_expiration(operation: Any) -> None:
-    """Call `operation.on_expiration()`; compiled, without a look-up for most classes."""
     operation.on_expiration()
 
 
 def call_run(task: Any) -> None:
-    """Call `task.run()`; compiled, without a look-up for most classes."""
+    """Call `task.run()`; compiled, as the two before, without a look-up for most classes."""
     task.run()
 
 
 def require_init(initialized: bool, target: object) -> None:
-    """Check that an object's `__init__` has run.
-
-    Raises:
-        NotInitializedError: A subclass overrides `__init__` and does not call it, or goes on after
-            it raised.
-    """
+    """Raise NotInitializedError if a subclass's `__init__` did not call this package's."""
     if not initialized:
         raise NotInitializedError(type(target).__name__)
 
@@ -314,11 +238,7 @@ def is_shared(target: object) -> bool:  # noqa: ARG001 - interpreted, there is n
 
 
 def dict_get(mapping: dict[Key, Value], key: Key) -> Value | None:
-    """Return `mapping.get(key)`, safe against other threads that change the dict.
-
-    Returns:
-        The value, or None.
-    """
+    """Return `mapping.get(key)`, safe against other threads that change the dict."""
     return mapping.get(key)
 
 
@@ -328,22 +248,18 @@ def set_postponed(value: bool) -> None:
 
 
 def has_postponed() -> bool:
-    """Return the last value of `set_postponed` on this thread."""
     return _depth.postponed
 
 
 def clamp(number: int) -> int:
-    """Return `number`, limited to the range from -LIMIT to LIMIT."""
     return max(-LIMIT, min(number, LIMIT))
 
 
 def floor_ms(ns: int) -> int:
-    """Return nanoseconds as whole milliseconds, rounded down."""
     return ns // 1_000_000
 
 
 def ceil_ms(ns: int) -> int:
-    """Return nanoseconds as whole milliseconds, rounded up."""
     return -(-ns // 1_000_000)
 
 
@@ -353,5 +269,4 @@ def seconds_to_ms(seconds: float) -> int:
 
 
 def bit_length(number: int) -> int:
-    """Return the number of bits of a number that is not negative; 0 for 0."""
     return number.bit_length()

@@ -25,14 +25,7 @@ class HoldFuture(asyncio.Future[T]):
     operation: DelayedOperation
 
     def cancel(self, msg: Any | None = None) -> bool:
-        """Cancel the future and its operation, which leaves every watcher list and the timer.
-
-        Returns:
-            False if the future was done.
-
-        Raises:
-            RuntimeError: The loop runs on another thread.
-        """
+        """Cancel the future and its operation; RuntimeError on another thread than the loop's."""
         if self.done():
             return False
         if is_foreign_thread(self.get_loop()):
@@ -48,13 +41,7 @@ class HoldFuture(asyncio.Future[T]):
             discard(self.operation)
 
     def answer(self, value: Any, error: BaseException | None) -> None:
-        """End the future with a value or an error; no-op if it was cancelled.
-
-        Any thread may call it. On another thread the future ends in the loop's next round.
-
-        Raises:
-            RuntimeError: The loop refuses callbacks, though it is not closed.
-        """
+        """End the future, in the loop's next round from another thread; no-op if it has ended."""
         loop = self.get_loop()
         if running_loop() is loop:
             self._answer(value, error)

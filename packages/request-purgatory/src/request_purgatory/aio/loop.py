@@ -78,7 +78,6 @@ class WheelHandle(asyncio.TimerHandle):
         self.wheel_task = None
 
     def cancel(self) -> None:
-        """Cancel the call, in O(1)."""
         task = self.wheel_task
         if task is None:
             super().cancel()
@@ -237,11 +236,6 @@ class TimingWheelTimers(_Loop):
         return handle
 
     def _make_wheel(self) -> SystemTimer:
-        """Create the wheel.
-
-        Returns:
-            The loop's wheel.
-        """
         wheel = SystemTimer("event loop", clock=clock_of(self))
         if self._wheel is None:  # A finalizer may have set a timer, and created it, meanwhile.
             self._wheel = wheel

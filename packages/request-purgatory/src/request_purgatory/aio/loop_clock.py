@@ -23,21 +23,14 @@ class LoopClock(Clock):
 
     @property
     def now_ns(self) -> int:
-        """Nanoseconds since the origin of `loop.time()`."""
         return self.read_ns()
 
     def read_ns(self) -> int:
-        """Return `now_ns`."""
         # Rounded: at 1.005 s the loop may return 1.00499999. In virtual time, which stands still,
         # it would never be 1,005 ms.
         return round(self._loop.time() * 1e6) * 1000
 
     def wait_until(self, parker: Parker, until_ms: int | None) -> None:  # noqa: ARG002
-        """Refuse to wait: the loop itself waits, and calls back in time.
-
-        Raises:
-            RuntimeError: Always.
-        """
         raise RuntimeError("a thread can't sleep on an event loop's clock: use the loop's timers")
 
 
@@ -45,12 +38,7 @@ __all__ = ["LoopClock", "clock_of", "is_foreign_thread", "running_loop"]
 
 
 def clock_of(loop: asyncio.AbstractEventLoop) -> Clock:
-    """Return a clock that agrees with `loop.time()`.
-
-    Returns:
-        A MonotonicClock, which compiled code reads in C, if the loop's time is asyncio's own; a
-        LoopClock otherwise.
-    """
+    """Return a clock that agrees with `loop.time()`, one that is read in C where it can be."""
     time: Any = getattr(type(loop), "time", None)
     return (
         MonotonicClock()

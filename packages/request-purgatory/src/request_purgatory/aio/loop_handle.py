@@ -25,7 +25,6 @@ class HandleTask(TimerTask):
     handle: Any
 
     def run(self) -> None:
-        """Append the handle to the list of due handles."""
         due = self.due
         handle = self.handle
         self.release()
@@ -33,11 +32,6 @@ class HandleTask(TimerTask):
             due.append(handle)
 
     def cancel(self) -> bool:
-        """Remove the task from the timer, in O(1).
-
-        Returns:
-            True if the task was pending.
-        """
         cancelled = self._remove_from_timer()
         self.release()
         return cancelled
@@ -49,30 +43,14 @@ class HandleTask(TimerTask):
 
 
 def shutdown_and_release(timer: SystemTimer) -> None:
-    """Shut down a timer that has only HandleTasks.
-
-    This breaks the cycles of tasks and handles, so that the cyclic collector has nothing to find.
-    """
+    """Shut down a timer that has only HandleTasks; the collector finds no cycle of it."""
     for task in timer.shutdown():
         handle_task = cast("HandleTask", task)
         handle_task.release()
 
 
 def schedule_handle(timer: SystemTimer, when: float, due: list[Any], handle: Any) -> HandleTask:
-    """Append `handle` to `due` in the millisecond of `when`, or at once if that has passed.
-
-    Args:
-        timer: The timer, on the event loop's clock.
-        when: Seconds on that clock, less than 10,000 years.
-        due: The list of due handles.
-        handle: The event loop's handle.
-
-    Returns:
-        The task, for cancelling.
-
-    Raises:
-        TimerClosedError: The timer has been shut down.
-    """
+    """Append `handle` to `due` at `when`, seconds on the loop's clock; at once if it is past."""
     # Compiled, this skips `__init__`, as all fields are set below.
     task = HandleTask.__new__(HandleTask) if primitives.COMPILED else HandleTask(0)
     task.timer_expiration_ms = -1

@@ -15,7 +15,6 @@ from request_purgatory._native.forks import register_for_forks
 from request_purgatory.aio.hold import HoldFuture
 from request_purgatory.aio.loop_clock import clock_of, is_foreign_thread, running_loop
 from request_purgatory.aio.sweep import Sweeper
-from request_purgatory.aio.wait_answers import WaitAnswers
 from request_purgatory.errors import (
     NotInitializedError,
     PurgatoryClosedError,
@@ -160,7 +159,7 @@ class Purgatory:
             clock=clock_of(self._loop),
         )
         on_watch, on_try, on_end = self._hooks
-        self._answers = WaitAnswers(self.name, on_end)
+        self._answers = _WaitAnswers(self.name, on_end)
         self._core = PurgatoryCore(
             self.name,
             timer=self._timer,
@@ -423,7 +422,6 @@ class Purgatory:
             raise
 
     def _set_next_alarm(self, core: PurgatoryCore) -> None:
-        """Set the alarm to the next bucket, if that is earlier."""
         next_ms = self._timer.next_expiration_ms
         # What ran may have added an operation and set an alarm for it, or closed the purgatory.
         if next_ms is not None and next_ms < self._alarm_ms and not core.is_closed:
@@ -515,7 +513,6 @@ class Purgatory:
         return f"<{type(self).__module__}.{type(self).__name__} {self.name!r} {state}>"
 
     def _check_invariants(self) -> None:
-        """Assert every invariant. For tests: O(watched)."""
         core = self._entered()
         core._check_invariants()
         assert self._alarm is None or not self._alarm.cancelled(), "the alarm was cancelled"
@@ -611,7 +608,48 @@ class Purgatory:
                 self._close(self._core)
 
 
+class _WaitAnswers:
+    """Answers the futures of `wait`, and reports the ends of all operations.
+
+    The purgatory's core refers to it, and it refers to neither the core nor the purgatory. So these
+    make no cycle, and a purgatory that nobody uses any more is freed without the cyclic collector,
+    which would have to walk its timing wheel.
+
+    Attributes:
+        futures: The futures, by the ids of their operations.
+        is_closed: Whether the block was left.
+        on_end: The purgatory's hook; None calls nothing.
+    """
+
+    def __init__(self, name: str, on_end: Callable[[DelayedOperation], object] | None) -> None:
+        self.futures: dict[int, HoldFuture[Outcome]] = {}
+        self.is_closed = False
+        self._name = name
+        self.on_end = on_end
+
+    def operation_ended(self, operation: DelayedOperation) -> None:
+        """Answer `wait` and call `on_end`; called by the thread that ended the operation."""
+        try:
+            self.answer(operation)
+        except MemoryError:
+            self.answer(operation)  # Nothing else would.
+        if self.on_end is not None:
+            self.on_end(operation)
+
+    def answer(self, operation: DelayedOperation) -> None:
+        """Answer the future of an operation that has ended; no-op if it has none."""
+        key = id(operation)
+        future = self.futures.get(key)
+        if future is None:
+            return
+        if operation.outcome == "cancelled" and self.is_closed:
+            future.answer(None, PurgatoryClosedError(self._name))
+        else:
+            future.answer(operation.outcome, None)
+        # Last: a call that finds no memory before can be made again.
+        del self.futures[key]
+
+
 def _unique_keys(keys: Iterable[Hashable]) -> list[Hashable]:
-    """Return watch keys as a list, each once; InvalidArgumentError as `checked_keys`."""
     found = checked_keys("keys", keys)
     return found if len(found) == 1 else list(dict.fromkeys(found))

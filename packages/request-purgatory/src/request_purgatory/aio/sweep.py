@@ -32,11 +32,7 @@ class Sweep:
         self.done = False
 
     def step(self, limit: int) -> int:
-        """Try at least one and at most `limit` operations.
-
-        Returns:
-            The number of operations that were tried.
-        """
+        """Try at least one and at most `limit` operations, and return how many."""
         self.begun = True
         core = self._core
         if self._operations is None:
@@ -84,12 +80,7 @@ class Sweeper:
         self._sweeping = False
 
     def notify(self, key: Hashable) -> None:
-        """Try the operations that watch `key`, or leave them to the loop's next rounds.
-
-        Raises:
-            BaseException: What an operation raised that ends the program. If the program goes on,
-                the next round tries the operations that were not tried.
-        """
+        """Try the operations that watch `key`, or leave them to the loop's next rounds."""
         sweep = self._sweeps.get(key)
         if sweep is not None:
             sweep.again = sweep.begun
@@ -141,7 +132,6 @@ class Sweeper:
                 self._put_off()
 
     def _put_off(self) -> None:
-        """Leave the rest of this turn to the loop's next round."""
         if not self._core.is_closed:
             if not self._rest:
                 self._loop.call_soon(self._next_round)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import functools
+import hashlib
 import json
 import logging
+import re
 from http import HTTPStatus
+from importlib.resources import files
 from typing import Any
 
 from request_purgatory.dashboard.feed import MAX_PAGES, Feed
 from request_purgatory.dashboard.http_request import HttpRequest, RequestError, read_request
-from request_purgatory.dashboard.page import content_security_policy, page
 from request_purgatory.errors import PurgatoryError
 
 logger = logging.getLogger(__name__)
@@ -29,13 +33,6 @@ _EVERY_RESPONSE = {
 async def serve_connection(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, feed: Feed
 ) -> None:
-    """Answer the one request of a connection.
-
-    Args:
-        reader: What the client sends.
-        writer: Where the response goes; the caller closes it.
-        feed: What the pages get.
-    """
     try:
         async with asyncio.timeout(_TIMEOUT):
             try:
@@ -72,11 +69,6 @@ async def _answer(
 
 
 async def _act(request: HttpRequest, writer: asyncio.StreamWriter, feed: Feed) -> None:
-    """Do what a button says.
-
-    Raises:
-        RequestError: The request is no action, or the action is refused.
-    """
     try:
         asked = json.loads(request.body)
         result = await feed.act(asked["panel"], asked["action"], asked["arguments"])
@@ -102,7 +94,6 @@ async def _send(
     body: bytes,
     headers: dict[str, str] | None = None,
 ) -> None:
-    """Send a response, and wait until the client has it."""
     length = {"Content-Length": str(len(body))}
     writer.write(_head(status, content_type, length | (headers or {})) + body)
     async with asyncio.timeout(_TIMEOUT):
@@ -122,9 +113,6 @@ async def _send_events(
     """Send readings as server-sent events until the client goes.
 
     A client that is slow misses readings of the present, but no sample.
-
-    Raises:
-        RequestError: Too many pages are open.
     """
     if feed.pages >= MAX_PAGES:
         raise RequestError(
@@ -148,3 +136,34 @@ async def _send_events(
     finally:
         feed.pages -= 1
         gone.cancel()
+
+
+@functools.cache
+def page() -> bytes:
+    return (files("request_purgatory.dashboard") / "page.html").read_bytes()
+
+
+@functools.cache
+def content_security_policy() -> str:
+    """Return the header by which the browser runs the page's own script, and no other.
+
+    Texts on the page come from a program's keys and names. Even if one of them got into the page as
+    HTML, its script would not run, and nothing could be loaded or sent elsewhere.
+    """
+    return "; ".join((
+        "default-src 'none'",
+        f"script-src '{_hash('script')}'",
+        f"style-src '{_hash('style')}'",
+        "connect-src 'self'",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+        # No other page may show this one in a frame, and so have its buttons pressed.
+        "frame-ancestors 'none'",
+    ))
+
+
+def _hash(element: str) -> str:
+    """Return the hash of the content of the page's only element of a kind."""
+    (content,) = re.findall(rf"<{element}>(.*?)</{element}>".encode(), page(), re.DOTALL)
+    return f"sha256-{base64.b64encode(hashlib.sha256(content).digest()).decode()}"

@@ -80,11 +80,6 @@ def serve_dashboard(
 
 
 def _listen(port: int) -> socket.socket:
-    """Return a listening socket.
-
-    Raises:
-        InvalidArgumentError: The port is not free.
-    """
     try:
         return socket.create_server((LOOPBACK, port))
     except OSError as error:
@@ -193,7 +188,6 @@ class Dashboard:
             await asyncio.sleep(0)  # Aborted connections close their sockets.
 
     async def _read_on(self) -> None:
-        """Take readings until cancelled."""
         took = 0.0
         while True:
             # A reading of very many operations is long: its share of the time stays small.

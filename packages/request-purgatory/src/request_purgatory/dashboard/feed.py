@@ -40,14 +40,6 @@ class Feed:
     """
 
     def __init__(self, shown: Shown, clock: Clock, panels: Sequence[Panel], title: str) -> None:
-        """Begin to count.
-
-        Args:
-            shown: What to read.
-            clock: The time of the readings.
-            panels: Further parts of the page.
-            title: What the page is about; the process if it is empty.
-        """
         self._shown = shown
         self._clock = clock
         self._panels = {panel.name: panel for panel in panels}
@@ -58,11 +50,7 @@ class Feed:
         self.pages = 0
 
     async def read(self) -> float:
-        """Take a sample and, if there are pages, look at what waits; then announce both.
-
-        Returns:
-            How many seconds of this thread that took.
-        """
+        """Take a sample, look and announce; return the seconds of this thread that it took."""
         began_ns = self._clock.now_ns
         try:
             self._history.take()
@@ -71,11 +59,7 @@ class Feed:
         return (self._clock.now_ns - began_ns) / 1e9 + await self.look()
 
     async def look(self) -> float:
-        """Look at what waits if there are pages, and announce it without a sample.
-
-        Returns:
-            How many seconds of this thread that took.
-        """
+        """Look at what waits if there are pages, and announce it; return the seconds it took."""
         took = 0.0
         if self.pages:
             began_ns = self._clock.now_ns
@@ -114,7 +98,6 @@ class Feed:
 
     @property
     def taken(self) -> int:
-        """The number of samples that were taken."""
         return self._history.taken
 
     def hello(self) -> str:
@@ -131,32 +114,14 @@ class Feed:
         return f'{{"about":{_json(about)},{self._reading(0)}}}'
 
     def reading(self, seen: int) -> str:
-        """Return what waits, and the samples that a page has not seen, as JSON.
-
-        Args:
-            seen: The value of `taken` when the page was last sent samples.
-        """
+        """Return what waits, and the samples since `taken` was `seen`, as JSON."""
         return f"{{{self._reading(seen)}}}"
 
     def _reading(self, seen: int) -> str:
         return f'"samples":{self._history.since(seen)},"now":{self._present}'
 
     async def act(self, panel: object, action: object, arguments: object) -> object:
-        """Do what a button says, and announce what came of it.
-
-        Args:
-            panel: The panel's name.
-            action: The action's name.
-            arguments: Its arguments, by name.
-
-        Returns:
-            The result, as JSON has it.
-
-        Raises:
-            InvalidArgumentError: There is no such panel, it has no actions, or the arguments are no
-                object.
-            PurgatoryError: The panel refuses.
-        """
+        """Do what a button says, and announce what came of it; PurgatoryError if it is refused."""
         found = self._panels.get(panel) if isinstance(panel, str) else None
         if found is None or found.act is None:
             known = [name for name, each in self._panels.items() if each.act is not None]

@@ -54,9 +54,6 @@ class HttpRequest:
         """Refuse a request to any other name than this machine's own.
 
         A page of another site whose name was made to point here sends its name in `Host`.
-
-        Raises:
-            RequestError: It is addressed to another name.
         """
         host = str(self.headers.get("Host", ""))
         try:
@@ -69,11 +66,7 @@ class HttpRequest:
             )
 
     def check_not_foreign(self) -> None:
-        """Refuse a request that a page of another site has made, by what the browser says of it.
-
-        Raises:
-            RequestError: Another page sent it.
-        """
+        """Refuse a request that a page of another site has made, by what the browser says of it."""
         origin = self.headers.get("Origin")
         site = self.headers.get("Sec-Fetch-Site", "none")
         if origin not in (None, self._own_origin) or site not in ("none", "same-origin"):
@@ -84,9 +77,6 @@ class HttpRequest:
 
         Browsers send `Origin` with every POST, and let no page choose it. The type of the content
         is none that a form can send.
-
-        Raises:
-            RequestError: Another page sent it, or none.
         """
         if self.headers.get("Origin") != self._own_origin:
             raise RequestError(HTTPStatus.FORBIDDEN, "only this server's own page may do this")
@@ -100,15 +90,7 @@ class HttpRequest:
 
 
 async def read_request(reader: asyncio.StreamReader) -> HttpRequest:
-    """Read one request of a connection.
-
-    Returns:
-        The request.
-
-    Raises:
-        RequestError: It is no request of HTTP/1, or too long.
-        asyncio.IncompleteReadError: The client has gone.
-    """
+    """Read one request; RequestError if it is none of HTTP/1, or too long."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.LimitOverrunError:

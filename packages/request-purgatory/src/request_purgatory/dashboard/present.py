@@ -25,11 +25,6 @@ def present(shown: Shown) -> dict[str, Any]:
 
     O(watched) for the purgatories, as `snapshot`; for each timer with tasks O(its buckets), and at
     most `MAX_IN_BUCKET` for each bucket.
-
-    Returns:
-        `purgatories` and `timers`, those with the most pending first; `by_type`, `by_key` and
-        `longest`: rows as in `PurgatorySnapshot`, with the purgatory's name. `others` is the number
-        of purgatories that are left out.
     """
     open_ones = [each for each in shown.purgatories() if not each.is_closed]
     by_type: list[Row] = []

@@ -40,7 +40,6 @@ class _Counts:
             self.waits[index] += count - (before.wait_histogram_ms[index] if before else 0)
 
     def merge(self, other: _Counts) -> None:
-        """Add the counts of another name."""
         self.pending += other.pending
         self.completed += other.completed
         self.expired += other.expired
@@ -48,7 +47,6 @@ class _Counts:
         self.waits = [one + each for one, each in zip(self.waits, other.waits, strict=True)]
 
     def as_json(self) -> dict[str, Any]:
-        """Return what is not 0."""
         found: dict[str, Any] = {
             "pending": self.pending,
             "completed": self.completed,
@@ -67,12 +65,6 @@ class SampleHistory:
     """
 
     def __init__(self, shown: Shown, clock: Clock) -> None:
-        """Create a history without samples; counts begin here.
-
-        Args:
-            shown: The purgatories.
-            clock: The time of the samples.
-        """
         self._shown = shown
         self._clock = clock
         self._before: weakref.WeakKeyDictionary[Readable, PurgatoryMetrics] = (

@@ -4,61 +4,26 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from request_purgatory._native.forks import living
 from request_purgatory.aio.purgatory import Purgatory
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.purgatory.core import PurgatoryCore
-from request_purgatory.purgatory.metric_table import PurgatoryMetrics
-from request_purgatory.purgatory.purgatory_snapshot import PurgatorySnapshot
 from request_purgatory.timer.timer import SystemTimer
 
 
-class Readable(Protocol):
-    """What purgatories of threads and of event loops have in common, and any thread may call."""
-
-    @property
-    def name(self) -> str:
-        """The purgatory's name."""
-        ...
-
-    @property
-    def timer(self) -> object:
-        """The timer of its timeouts; None if it has none yet."""
-        ...
-
-    @property
-    def is_closed(self) -> bool:
-        """True once it is closed."""
-        ...
-
-    def metrics(self) -> PurgatoryMetrics:
-        """Return its counters."""
-        ...
-
-    def snapshot(self, top: int) -> PurgatorySnapshot:
-        """Return what waits in it."""
-        ...
-
-
+#: What may be shown beside timers; any thread may call its readings.
+Readable: TypeAlias = PurgatoryCore | Purgatory
 #: What a page can show.
-Showable: TypeAlias = PurgatoryCore | Purgatory | SystemTimer
+Showable: TypeAlias = Readable | SystemTimer
 
 
 class Shown:
     """The purgatories and timers of a page, by weak references: a page keeps nothing alive."""
 
     def __init__(self, chosen: Sequence[Showable]) -> None:
-        """Note what to show.
-
-        Args:
-            chosen: Purgatories and timers; if there are none, all of the process, also those that
-                are made later.
-
-        Raises:
-            InvalidArgumentError: One is neither.
-        """
+        """Note what to show; all of the process, also what is made later, if nothing is chosen."""
         for each in chosen:
             if not isinstance(each, (PurgatoryCore, Purgatory, SystemTimer)):
                 raise InvalidArgumentError("shown", "purgatories and timers", each)

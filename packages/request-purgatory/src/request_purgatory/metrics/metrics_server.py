@@ -16,14 +16,7 @@ from request_purgatory.errors import InvalidArgumentError
 
 
 def parse_listen_address(text: str) -> tuple[str, int]:
-    """Parse `PORT`, which is on loopback, or `HOST:PORT`, with an IPv6 host in brackets.
-
-    Returns:
-        Host and port.
-
-    Raises:
-        InvalidArgumentError: the text is neither.
-    """
+    """Return host and port of `PORT`, on loopback, or `HOST:PORT`; InvalidArgumentError."""
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or int(port) > 65_535:
         raise InvalidArgumentError(
@@ -33,25 +26,12 @@ def parse_listen_address(text: str) -> tuple[str, int]:
 
 
 def metrics_url(host: str, port: int) -> str:
-    """Return the address at which `serve_metrics` serves."""
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"
 
 
 @contextmanager
 def serve_metrics(collector: Collector, host: str, port: int) -> Iterator[int]:
-    """Serve metrics for Prometheus while the context is open.
-
-    Args:
-        collector: what to serve.
-        host: the address to listen on.
-        port: the port; 0 lets the system choose a free one.
-
-    Yields:
-        The port.
-
-    Raises:
-        InvalidArgumentError: the address can't be listened on.
-    """
+    """Serve metrics while the context is open; InvalidArgumentError if the port is taken."""
     # Not the library's global registry, to which the process may have added other metrics.
     registry = CollectorRegistry()
     registry.register(collector)

@@ -30,7 +30,6 @@ BUILD_HELP = "Version and build (compiled or interpreted) of the package."
 
 
 def build_labels() -> dict[str, str]:
-    """Return the labels of the metric `build`."""
     build = "compiled" if request_purgatory.__compiled__ else "interpreted"
     return {"version": request_purgatory.__version__, "build": build}
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Executor
 from datetime import timedelta
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from request_purgatory._native import hiding, linked_list, primitives, states
 from request_purgatory._native.failsafe import ErrorLog, ends_program, warn
@@ -33,14 +33,30 @@ from request_purgatory.purgatory.purgatory_snapshot import PurgatorySnapshot, ta
 from request_purgatory.purgatory.purge_backlog import PurgeBacklog
 from request_purgatory.purgatory.watch_table import WatcherList, WatchShard, WatchTable
 from request_purgatory.timer.clock_thread import ClockThread
-from request_purgatory.timer.interface import Timer
-from request_purgatory.timer.task import whole_ms
+from request_purgatory.timer.task import TimerTask, whole_ms
 from request_purgatory.timer.timer import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE, SystemTimer
 
 logger = logging.getLogger("request_purgatory.purgatory")
 
 #: The most shards: many times the threads of any machine. A million take 200 MB.
 MAX_SHARDS = 2**20
+
+
+class Timer(Protocol):
+    """What a purgatory asks of its timer: a `SystemTimer`, or that of the 0.8 design."""
+
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def next_expiration_ms(self) -> int | None: ...
+    def add(self, task: TimerTask) -> None: ...
+    def advance_clock(self, timeout_ms: int | None) -> bool: ...
+    def wake(self) -> None: ...
+    def shutdown(self) -> list[TimerTask]: ...
+    def _pending_tasks(self) -> list[TimerTask]: ...
+    def _check_invariants(self) -> None: ...
 
 
 class PurgatoryCore(OperationHost):
@@ -229,11 +245,7 @@ class PurgatoryCore(OperationHost):
         return False
 
     def _count_in(self, operation: DelayedOperation, now_ms: int) -> bool:
-        """Count a watched operation that is pending, and request a purge that falls due.
-
-        Returns:
-            False if the operation has ended meanwhile.
-        """
+        """Count a watched operation, and request a purge that falls due; False if it has ended."""
         unpurged = self._counters.count_entered()
         # From here on the end counts the operation: `_mark_watched` and `_end` are put in order by
         # the operation's own lock.
@@ -261,7 +273,6 @@ class PurgatoryCore(OperationHost):
             hiding.hide(operation)  # No other thread runs between the look and this.
 
     def _add_to_timer(self, operation: DelayedOperation, start_ms: int) -> None:
-        """Add the operation to the timer, or move it there, with a timeout from about now on."""
         if self._wheel_timer is not None:
             self._wheel_timer._add_from(operation, start_ms)
         else:
@@ -273,11 +284,6 @@ class PurgatoryCore(OperationHost):
         Another thread's renewal may come between a deadline and its addition to the timer, and be
         undone there. So each thread looks after its own addition, and the last one finds the last
         renewal. An operation that has ended meanwhile leaves the timer.
-
-        Args:
-            operation: One that was added to the timer.
-            entered_ms: The start of the timeout that it was added for.
-            delay_ms: The timeout that it was added for.
         """
         while operation._entered_ms != entered_ms or operation.timer_delay_ms != delay_ms:
             entered_ms = operation._entered_ms
@@ -288,7 +294,6 @@ class PurgatoryCore(OperationHost):
             operation._remove_from_timer()
 
     def _move_in_timer(self, operation: DelayedOperation, start_ms: int) -> None:
-        """Add the operation to the timer, or move it there, with its timeout from then on."""
         if isinstance(self.timer, SystemTimer):
             timer: SystemTimer = self.timer
             timer._add_from(operation, start_ms)
@@ -317,11 +322,7 @@ class PurgatoryCore(OperationHost):
             self._move_in_timer(operation, next_ms - operation.timer_delay_ms)
 
     def _withdraw(self, operation: DelayedOperation) -> bool:
-        """Cancel the operation and remove it from every list.
-
-        Returns:
-            True if this call ended it.
-        """
+        """Cancel the operation and remove it from every list; True if this call ended it."""
         cancelled = operation._end(states.CANCELLED, 0)
         self._table.drop_watches(operation)
         if cancelled and self.on_watch is not None:
@@ -331,12 +332,8 @@ class PurgatoryCore(OperationHost):
     def _abandon(self, operation: DelayedOperation, error: BaseException, counted: bool) -> bool:
         """Leave nothing behind of an operation that could not be taken in, and raise `error`.
 
-        Returns:
-            False where `close` took the timer away and the operation ended otherwise.
-
-        Raises:
-            PurgatoryClosedError: `close` took the timer away.
-            BaseException: `error`.
+        Where `close` took the timer away, raise PurgatoryClosedError, or return False for one that
+        has ended otherwise.
         """
         cancelled = self._withdraw(operation)
         if not counted:
@@ -369,18 +366,7 @@ class PurgatoryCore(OperationHost):
         return operation._state == states.PENDING
 
     def _discard(self, operation: DelayedOperation) -> bool:
-        """Cancel an operation and remove it from every watcher list at once.
-
-        What its `on_cancellation` raises is logged and counted.
-
-        Returns:
-            True if this call ended the operation.
-
-        Raises:
-            InvalidArgumentError: The operation belongs to another purgatory.
-            NotInitializedError: As of `try_complete_else_watch`.
-            TypeError: `operation` is no DelayedOperation.
-        """
+        """Cancel an operation and remove it from every list at once; True if this call ended it."""
         primitives.require_init(self._initialized, self)
         if not primitives.COMPILED:
             require_type("operation", operation, DelayedOperation)
@@ -467,11 +453,7 @@ class PurgatoryCore(OperationHost):
                 primitives.leave_check()
 
     def _try_all(self, shard: WatchShard, watchers: WatcherList) -> int:
-        """Try the operations of a list.
-
-        Returns:
-            The number that this call completed.
-        """
+        """Return the number of operations that this call completed."""
         only = shard.only_operation(watchers)
         if only is not None:
             return 1 if self._try_watching(shard, watchers, only) else 0
@@ -490,11 +472,7 @@ class PurgatoryCore(OperationHost):
     def _try_watching(
         self, shard: WatchShard, watchers: WatcherList, operation: DelayedOperation
     ) -> bool:
-        """Try an operation of a list, and remove it from the list if it has ended.
-
-        Returns:
-            True if this call completed the operation.
-        """
+        """Try an operation, which leaves the list if it has ended; True if this completed it."""
         if operation._state != states.PENDING:
             shard.drop(watchers, operation)
             return False
@@ -587,7 +565,6 @@ class PurgatoryCore(OperationHost):
 
     @property
     def _is_purge_due(self) -> bool:
-        """True if the next `advance_clock` will purge."""
         return self._purge_due(self._counters.unpurged)
 
     def _purge_due(self, unpurged: int) -> bool:
@@ -622,7 +599,6 @@ class PurgatoryCore(OperationHost):
         self._backlog.show_all()
 
     def _hide_waiting(self) -> None:
-        """Hide again what `_show_waiting` has shown."""
         for task in self.timer._pending_tasks():
             if isinstance(task, DelayedOperation):
                 operation: DelayedOperation = task
@@ -785,16 +761,7 @@ class PurgatoryCore(OperationHost):
             raise failure
 
     def _cancel_all(self, leaving: OperationChain, cancelled: list[DelayedOperation]) -> None:
-        """Cancel operations.
-
-        Args:
-            leaving: The operations; empty afterwards.
-            cancelled: Extended by those that this call ended.
-
-        Raises:
-            BaseException: An operation raised an exit, or `cancelled` found no memory; raised once
-                all operations were cancelled.
-        """
+        """Cancel all of `leaving`, and add those that this call ended. Exits are raised last."""
         failure: BaseException | None = None
         operation = leaving.pop()
         while operation is not None:
@@ -811,15 +778,7 @@ class PurgatoryCore(OperationHost):
             raise failure
 
     def _cancel_contained(self, operation: DelayedOperation) -> bool:
-        """Cancel an operation; log and count what its `on_cancellation` raises.
-
-        Returns:
-            True if this call ended it.
-
-        Raises:
-            KeyboardInterrupt: Raised by `on_cancellation`.
-            SystemExit: Raised by `on_cancellation`.
-        """
+        """Return True if this call ended it; log and count what its `on_cancellation` raises."""
         try:
             return operation._cancel()
         except (KeyboardInterrupt, SystemExit):
@@ -954,8 +913,6 @@ def both(
     first: Callable[[DelayedOperation], object] | None,
     second: Callable[[DelayedOperation], object],
 ) -> Callable[[DelayedOperation], object]:
-    """Return a hook that calls two."""
-
     def hook(operation: DelayedOperation) -> None:
         if first is not None:
             first(operation)
@@ -965,19 +922,7 @@ def both(
 
 
 def checked_keys(name: str, keys: Iterable[Hashable], at_least: int = 1) -> list[Hashable]:
-    """Return watch keys as a list or tuple.
-
-    Args:
-        name: The argument's name, for the error.
-        keys: What was given.
-        at_least: The least number of keys.
-
-    Returns:
-        `keys` itself if it is a list or tuple, else a list.
-
-    Raises:
-        InvalidArgumentError: There are fewer keys, or one string where several keys belong.
-    """
+    """Return keys as a list or tuple; InvalidArgumentError if there are too few, or one string."""
     if isinstance(keys, (str, bytes)):
         raise InvalidArgumentError(name, "a list of keys, not one string", keys)
     found = keys if type(keys) is list or type(keys) is tuple else list(keys)

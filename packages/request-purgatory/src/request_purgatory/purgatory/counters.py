@@ -43,7 +43,6 @@ class PurgatoryCounters:
         self.reset()
 
     def reset(self) -> None:
-        """Set all counters to 0, with a new lock."""
         self._lock = primitives.CoreLock()
         self._waits = primitives.zeros(WAIT_BUCKETS)
         self.entered = 0
@@ -60,12 +59,10 @@ class PurgatoryCounters:
         self.max_callback_ms = 0
 
     def fork_lock(self) -> primitives.CoreLock:
-        """Return the lock, which a fork has to hold."""
         return self._lock
 
     @property
     def pending(self) -> int:
-        """The number of operations that entered and have not ended."""
         self._lock.acquire()
         pending = self.pending_unlocked()
         self._lock.release()
@@ -84,11 +81,7 @@ class PurgatoryCounters:
         return self.entered - self.completed - self.expired - self.cancelled
 
     def count_entered(self) -> int:
-        """Count an operation that is about to be watched.
-
-        Returns:
-            The new value of `unpurged`.
-        """
+        """Count an operation that is about to be watched, and return `unpurged`."""
         self._lock.acquire()
         self.entered += 1
         self.estimate += 1
@@ -98,15 +91,7 @@ class PurgatoryCounters:
         return unpurged
 
     def count_ended(self, state: int, waited_ms: int) -> int:
-        """Count the end of an operation that entered.
-
-        Args:
-            state: How it ended, as in `states`.
-            waited_ms: How long it was pending.
-
-        Returns:
-            The new value of `unpurged`.
-        """
+        """Count the end of an operation that entered, and return `unpurged`."""
         bucket = primitives.bit_length(waited_ms)
         if bucket >= 32:  # WAIT_BUCKETS: a constant for the compiler, too
             bucket = 31
@@ -119,11 +104,7 @@ class PurgatoryCounters:
         return unpurged
 
     def count_ended_at_once(self, state: int) -> None:
-        """Count an operation that ended before it was watched.
-
-        Args:
-            state: How it ended, as in `states`.
-        """
+        """Count an operation that ended before it was watched, in one of `states`."""
         self._lock.acquire()
         self.entered += 1
         primitives.count_at(self._waits, 0)
@@ -146,25 +127,17 @@ class PurgatoryCounters:
         self._lock.release()
 
     def end_purge(self, dropped: int) -> None:
-        """Count a purge that removed `dropped` entries."""
         self._lock.acquire()
         self.purges += 1
         self.purged += dropped
         self._lock.release()
 
     def count_callback_error(self) -> None:
-        """Count an exception that an operation's code raised."""
         self._lock.acquire()
         self.callback_errors += 1
         self._lock.release()
 
     def record_callback_times(self, late_ms: int, took_ms: int) -> None:
-        """Record an expiration.
-
-        Args:
-            late_ms: How long after its deadline the operation expired.
-            took_ms: How long its callbacks ran.
-        """
         self._lock.acquire()
         if late_ms > self.max_late_ms:
             self.max_late_ms = late_ms
@@ -173,11 +146,6 @@ class PurgatoryCounters:
         self._lock.release()
 
     def snapshot(self, purgatory_size: int) -> PurgatoryMetrics:
-        """Return all counters, as of one moment.
-
-        Args:
-            purgatory_size: The number of entries in all watcher lists.
-        """
         waits = [0] * WAIT_BUCKETS
         self._lock.acquire()
         for bucket in range(WAIT_BUCKETS):

@@ -38,24 +38,14 @@ class Answerable(Protocol):
     operation: DelayedOperation
 
     def answer(self, value: Any, error: BaseException | None) -> None:
-        """End the future with a value or an error; no-op if it was cancelled."""
+        """End the future; no-op if it was cancelled."""
 
     def disown(self) -> None:
         """Cancel a forked child's copy of the future; its callbacks are not called."""
 
 
 def timeout_to_ms(timeout: float | timedelta | None) -> int:
-    """Return a timeout as whole milliseconds.
-
-    Args:
-        timeout: Seconds or a timedelta, not negative; None stands for 10,000 years.
-
-    Returns:
-        Milliseconds, rounded up.
-
-    Raises:
-        InvalidArgumentError: The timeout is negative, not a number or beyond 10,000 years.
-    """
+    """Return whole milliseconds, rounded up; 10,000 years for None. InvalidArgumentError."""
     if timeout is None:
         return MAX_DELAY_MS
     given = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
@@ -156,16 +146,7 @@ class HoldOperation(FutureOperation):
             return type(until).__qualname__
 
     def try_complete(self) -> bool:
-        """Complete if the condition has an answer, or raises.
-
-        Returns:
-            True if this call ended the operation.
-
-        Raises:
-            InvalidArgumentError: Kept as the condition's error if it returns a coroutine.
-            KeyboardInterrupt: Raised by the condition.
-            SystemExit: Raised by the condition.
-        """
+        """Complete if the condition has an answer, or raises: that is kept as its error."""
         self._lock_fields()
         until = self._until
         self._unlock_fields()
@@ -190,7 +171,6 @@ class HoldOperation(FutureOperation):
         return self.force_complete()
 
     def on_complete(self) -> None:
-        """End the future with the answer, the condition's error or a TimeoutError."""
         future = self.detach()
         assert future is not None, "an operation ends once"
         if self._state == states.EXPIRED:
@@ -224,18 +204,13 @@ class HoldOperation(FutureOperation):
 
 
 def discard(operation: DelayedOperation) -> None:
-    """Cancel an operation whose future was cancelled, and remove it from every watcher list."""
     purgatory = operation._purgatory
     assert purgatory is not None, "a future is handed out once its operation is in a purgatory"
     purgatory._discard(operation)
 
 
 def wrap_error(error: BaseException) -> RuntimeError:
-    """Wrap a condition's error that would mean something else where the future raises it.
-
-    Returns:
-        A RuntimeError with the error as its cause.
-    """
+    """Return a RuntimeError in place of an error that would mean something else in a future."""
     wrapped = RuntimeError(f"the condition raised {shown(error)}")
     wrapped.__cause__ = error
     return wrapped
@@ -255,14 +230,7 @@ class HoldFuture(Future[T]):
     _exception: BaseException | None
 
     def cancel(self) -> bool:
-        """Cancel the future and its operation, which leaves every watcher list and the timer.
-
-        Returns:
-            False if the future was done.
-
-        Raises:
-            MemoryError: The future is pending as before.
-        """
+        """Cancel the future and its operation; after a MemoryError it is pending as before."""
         try:
             if not super().cancel():
                 return False
@@ -278,11 +246,7 @@ class HoldFuture(Future[T]):
         return True
 
     def answer(self, value: Any, error: BaseException | None) -> None:
-        """End the future with a value or an error; no-op if it was cancelled.
-
-        Raises:
-            MemoryError: The future is done, and not all who wait for it could be told.
-        """
+        """End the future; no-op if it was cancelled. It has ended, too, after a MemoryError."""
         try:
             self._answer(value, error)
         except MemoryError:

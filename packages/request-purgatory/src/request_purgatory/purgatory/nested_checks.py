@@ -19,9 +19,7 @@ _MOST_IN_VAIN = 1000
 class Checking(Protocol):
     """What has keys to check: a purgatory."""
 
-    def check_and_complete(self, key: Hashable) -> int:
-        """Try the operations that watch a key."""
-        ...
+    def check_and_complete(self, key: Hashable) -> int: ...
 
 
 #: By the tags of threads, the checks that came too deep inside of others, each once, in the order
@@ -35,15 +33,10 @@ def postpone(thread: int, purgatory: Checking, key: Hashable) -> None:
 
 
 def check_postponed(thread: int) -> None:
-    """Make the checks that were postponed on this thread, and those that they postpone.
+    """Make the checks that were postponed on a thread, and those that they postpone.
 
-    Args:
-        thread: `primitives.thread_tag()`, the identity by which the depth of checks is counted.
-            Python's `get_ident` may be another one: gevent replaces it by one for each greenlet.
-
-    Raises:
-        NotificationLoopError: One comes back again and again, and completes nothing.
-        KeyboardInterrupt, SystemExit: Out of an operation, once all checks were made.
+    `thread` is `primitives.thread_tag()`: Python's `get_ident` may be another one, as gevent
+    replaces it by one for each greenlet. NotificationLoopError if one comes back again and again.
     """
     checks = postponed.get(thread)
     if checks is None:

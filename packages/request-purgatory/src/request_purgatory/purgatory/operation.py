@@ -48,21 +48,17 @@ class OperationHost:
 
     @property
     def is_closed(self) -> bool:
-        """True once the purgatory was closed."""
         raise NotImplementedError
 
     def try_complete_else_watch(
         self, operation: DelayedOperation, watch_keys: Iterable[Hashable]
     ) -> bool:
-        """Try the operation; if its condition is false, watch it under every key."""
         raise NotImplementedError
 
     def check_and_complete(self, key: Hashable) -> int:
-        """Try the operations that watch `key`."""
         raise NotImplementedError
 
     def _discard(self, operation: DelayedOperation) -> bool:
-        """Cancel an operation and remove it from every watcher list at once."""
         raise NotImplementedError
 
     def _operation_ended(self, operation: DelayedOperation, state: int) -> None:
@@ -74,11 +70,7 @@ class OperationHost:
         raise NotImplementedError
 
     def _now_or(self, otherwise_ms: int) -> int:
-        """Return whole milliseconds on the clock that times operations out.
-
-        Args:
-            otherwise_ms: Returned where the clock raises an error, which is logged.
-        """
+        """Return the timer's time, or `otherwise_ms` where the clock raises, which is logged."""
         raise NotImplementedError
 
     def _ran_early(self, operation: DelayedOperation) -> None:
@@ -291,14 +283,10 @@ class DelayedOperation(TimerTask):
         hiding.show(self)
 
     def _expire(self, now_ms: int) -> bool:
-        """End as expired and call both callbacks, even if the first one raises.
+        """End as expired, and call both callbacks even if the first one raises.
 
-        Args:
-            now_ms: The clock's reading. An operation whose deadline is later was renewed, and stays
-                pending: the caller puts it back into the timer.
-
-        Returns:
-            True for the one caller that ended the operation.
+        An operation whose deadline is after `now_ms` was renewed and stays pending: the caller puts
+        it back into the timer. True for the one caller that ended the operation.
         """
         return self._run_out(now_ms)
 
@@ -321,23 +309,15 @@ class DelayedOperation(TimerTask):
             purgatory.on_try(self)
 
     def _notify_end(self) -> None:
-        """Call the purgatory's `on_end`: the operation has ended and its callbacks have run."""
         purgatory = self._purgatory
         if purgatory is not None and purgatory.on_end is not None:
             purgatory.on_end(self)
 
     def _end(self, state: int, now_ms: int) -> bool:
-        """Leave PENDING for `state`, then leave the timer and the purgatory's counts.
+        """Leave PENDING for `state`, then the timer and the counts; True if this call did.
 
-        The order matters: a callback that learns of the end finds `num_delayed` without this
-        operation.
-
-        Args:
-            state: COMPLETED, EXPIRED or CANCELLED.
-            now_ms: For EXPIRED, the clock's reading, which is compared with the deadline.
-
-        Returns:
-            True for the one caller that ended the operation.
+        The order matters: a callback that learns of the end finds `num_delayed` without this one.
+        Of EXPIRED, `now_ms` is compared with the deadline.
         """
         primitives.lock_object(self)
         if self._state != states.PENDING or (
@@ -354,11 +334,7 @@ class DelayedOperation(TimerTask):
         return True
 
     def _renew(self, now_ms: int, timeout_ms: int) -> bool:
-        """Move the deadline to `timeout_ms` after `now_ms`.
-
-        Returns:
-            False if the operation has ended, or has not been counted in yet.
-        """
+        """Move the deadline; False if the operation has ended, or has not been counted in yet."""
         primitives.lock_object(self)
         pending = self._state == states.PENDING and self._entered_ms >= 0
         if pending:
@@ -381,14 +357,6 @@ class DelayedOperation(TimerTask):
         trying tries again before it leaves. So an event is never lost, and no thread holds a lock,
         or waits for one, while a condition is evaluated. For the same reason a try may cause an
         event for its own operation.
-
-        Returns:
-            True if this call's try ended the operation.
-
-        Raises:
-            NotCompletedError: `try_complete` returned a true value without completing.
-            NotificationLoopError: The try causes an event for its own operation without end.
-            BaseException: What `try_complete` raised in the last try.
         """
         # Before the try, so that a hook that raises leaves no try behind.
         if self._purgatory is not None and self._purgatory.on_try is not None:
@@ -427,17 +395,9 @@ class DelayedOperation(TimerTask):
     def _end_tries(self, answer: int) -> bool:
         """Leave the tries, after one that raised or during which a note was left.
 
-        Tries again for a note while the operation is pending.
-
-        Args:
-            answer: What `primitives.try_complete` returned for that try.
-
-        Returns:
-            True if the last try ended the operation.
-
-        Raises:
-            NotificationLoopError: The try causes an event for its own operation without end.
-            BaseException: What the last try raised.
+        Tries again for a note while the operation is pending. `answer` is what
+        `primitives.try_complete` returned for the try before; the result, or what is raised, is
+        that of the last one.
         """
         leaving: BaseException | None = None
         self_notifications = 0
@@ -481,11 +441,7 @@ class DelayedOperation(TimerTask):
         return completed
 
     def _attach(self, purgatory: OperationHost) -> bool:
-        """Make the operation belong to a purgatory, which does not count its end yet.
-
-        Returns:
-            False if the operation has belonged to a purgatory before.
-        """
+        """Belong to a purgatory, which does not count the end yet; False if it belongs to one."""
         primitives.lock_object(self)
         new = self._purgatory is None
         if new:
@@ -495,11 +451,7 @@ class DelayedOperation(TimerTask):
         return new
 
     def _mark_watched(self, now_ms: int) -> int:
-        """Have the purgatory count the end from now on.
-
-        Returns:
-            The state at this moment. If it is an end, the caller has to count it.
-        """
+        """Have the purgatory count the end from now on; an end that is returned was not counted."""
         primitives.lock_object(self)
         self._entered_ms = now_ms
         state = self._state
@@ -511,7 +463,6 @@ class DelayedOperation(TimerTask):
         primitives.lock_object(self)
 
     def _unlock_fields(self) -> None:
-        """Undo `_lock_fields`."""
         primitives.unlock_object(self)
 
     def _is_in_use(self) -> bool:

@@ -21,7 +21,6 @@ class OperationChain:
     __slots__ = ("_end", "_first", "_last", "length", "lock")
 
     def __init__(self, lock: primitives.CoreLock) -> None:
-        """Make an empty chain."""
         self.lock = lock
         # What the last operation is linked to: an operation that is in no chain has None there.
         self._end = DelayedOperation(0)
@@ -30,11 +29,7 @@ class OperationChain:
         self.length = 0
 
     def push(self, operation: DelayedOperation) -> bool:
-        """Add an operation at the end.
-
-        Returns:
-            False if it is in a chain already.
-        """
+        """Add an operation at the end; False if it is in a chain already."""
         self.lock.acquire()
         try:
             new = operation._next_in_chain is None
@@ -51,11 +46,7 @@ class OperationChain:
         return new
 
     def pop(self) -> DelayedOperation | None:
-        """Remove the first operation.
-
-        Returns:
-            The operation; None if the chain is empty.
-        """
+        """Remove and return the first operation; None if the chain is empty."""
         self.lock.acquire()
         try:
             first = self._first
@@ -80,7 +71,6 @@ class OperationChain:
             operation = operation._next_in_chain
 
     def hide_all(self) -> None:
-        """Hide all operations from the cyclic collector, under the interpreter lock."""
         operation: DelayedOperation | None = self._first
         while operation is not None and operation is not self._end:
             hiding.hide(operation)

@@ -120,7 +120,6 @@ class _Group:
         self.tries = 0
 
     def add(self, entered_ms: int, deadline_ms: int, tries: int) -> None:
-        """Add an operation."""
         self.count += 1
         self.tries += tries
         if entered_ms < self.entered_ms:
@@ -129,7 +128,6 @@ class _Group:
             self.deadline_ms = deadline_ms
 
     def named(self, name: str, now_ms: int) -> WaitingGroup:
-        """Return the sums under a name."""
         return WaitingGroup(
             name=name,
             count=self.count,
@@ -154,7 +152,6 @@ class _Walk:
         self._top = top
 
     def visit(self, key: object, watchers: WatcherList, operations: list[DelayedOperation]) -> None:
-        """Sum up the operations of one list."""
         self.watched += len(operations)
         self.num_keys += 1
         group = _Group()
@@ -197,16 +194,6 @@ def take_snapshot(
     """Return what waits, by a walk over a watch table.
 
     O(its entries); in memory, a copy of one list at a time.
-
-    Args:
-        name: The purgatory's name.
-        table: Its watch table.
-        pending: The number of its pending operations.
-        now_ms: The time on its clock.
-        top: The most types, keys and operations to name.
-
-    Raises:
-        InvalidArgumentError: `top` is below 1 or not a whole number.
     """
     if whole_number("top", top) < 1:
         raise InvalidArgumentError("top", "at least 1", top)
@@ -264,7 +251,6 @@ def _shown(key: object) -> str:
 
 
 def _duration(ms: int) -> str:
-    """Return milliseconds as people write them."""
     seconds = ms / 1000
     if seconds < 1:
         return f"{ms} ms"

@@ -22,12 +22,6 @@ class PurgeBacklog:
     __slots__ = ("_chain", "_max_length", "_table")
 
     def __init__(self, table: WatchTable, lock: primitives.CoreLock) -> None:
-        """Make an empty backlog of the operations that are watched in `table`.
-
-        Args:
-            table: The watch table.
-            lock: The lock of the purgatory's chains.
-        """
         self._table = table
         self._chain = OperationChain(lock)
         self._max_length = _MIN_SHRINK_LENGTH
@@ -40,18 +34,15 @@ class PurgeBacklog:
             operation = self._chain.pop()
 
     def renew_lock(self, lock: primitives.CoreLock) -> None:
-        """Replace the lock by a fresh one, in a forked child."""
         self._chain.lock = lock
 
     def __len__(self) -> int:
         return self._chain.length
 
     def show_all(self) -> None:
-        """Show all operations to the cyclic collector."""
         self._chain.show_all()
 
     def hide_all(self) -> None:
-        """Hide all operations from the cyclic collector."""
         self._chain.hide_all()
 
     def add(self, operation: DelayedOperation) -> None:
@@ -80,11 +71,7 @@ class PurgeBacklog:
         self._max_length = max(_MIN_SHRINK_LENGTH, 2 * self._chain.length)
 
     def purge(self) -> int:
-        """Remove all remembered operations from their lists.
-
-        Returns:
-            The number of entries that were removed.
-        """
+        """Remove all remembered operations from their lists, and return the number of entries."""
         dropped = 0
         for _ in range(self._chain.length):
             operation = self._chain.pop()

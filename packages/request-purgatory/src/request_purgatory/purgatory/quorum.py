@@ -120,19 +120,13 @@ class _Listener:
         return listener
 
     def enter(self, operation: QuorumOperation) -> None:
-        """Try `operation` when the future is done."""
         self._operations[operation] = None
 
     def leave(self, operation: QuorumOperation) -> None:
-        """Forget `operation`; no-op if it is not here."""
         self._operations.pop(operation, None)
 
     def __call__(self, _future: object) -> None:
-        """Try the operations, in the order of their arrival.
-
-        Raises:
-            BaseException: KeyboardInterrupt or SystemExit out of a callback, once all were tried.
-        """
+        """Try the operations in the order of their arrival; raise an exit after the last one."""
         leaving: BaseException | None = None
         for operation in list(self._operations):
             self.leave(operation)
@@ -160,18 +154,6 @@ class QuorumOperation(FutureOperation):
         timeout_ms: int,
         answer: Answerable,
     ) -> None:
-        """Make an operation that ends `answer` with a Quorum or an error.
-
-        Args:
-            futures: What to wait for.
-            needed: How many have to succeed; all of them if None.
-            timeout_ms: Whole milliseconds.
-            answer: The future to end.
-
-        Raises:
-            InvalidArgumentError: `needed` is negative or more than there are futures, or one is
-                no future.
-        """
         for each in futures:
             if not callable(getattr(each, "add_done_callback", None)):
                 raise InvalidArgumentError("futures", "futures or tasks, no coroutines", each)
@@ -203,13 +185,11 @@ class QuorumOperation(FutureOperation):
                 self._leave_listeners()
 
     def future_done(self) -> None:
-        """Try the operation, as one of its futures is done."""
         purgatory = self._purgatory
         if purgatory is not None:  # Else the first try is still to come.
             purgatory.check_and_complete(self)
 
     def quorum(self) -> Quorum:
-        """Return what has become of the futures by now."""
         done = [future for future in self._futures if future.done()]
         return Quorum(
             succeeded=tuple(future for future in done if _has_succeeded(future)),
@@ -218,11 +198,7 @@ class QuorumOperation(FutureOperation):
         )
 
     def try_complete(self) -> bool:
-        """Complete if the quorum has succeeded, or can no longer be reached.
-
-        Returns:
-            True if this call ended the operation.
-        """
+        """Complete if the quorum has succeeded, or can no longer be reached."""
         succeeded = failed = 0
         for future in self._futures:
             if future.done():
@@ -235,7 +211,6 @@ class QuorumOperation(FutureOperation):
         return self.force_complete()
 
     def on_complete(self) -> None:
-        """End the answer with the quorum, or with why there is none."""
         answer = self.detach()
         assert answer is not None, "an operation ends once"
         quorum: Quorum | None = None
@@ -269,5 +244,4 @@ class QuorumOperation(FutureOperation):
 
 
 def _has_succeeded(future: FutureLike) -> bool:
-    """Return True if a future that is done has a result."""
     return not (future.cancelled() or future.exception() is not None)

@@ -7,16 +7,92 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable
+from typing import Any
 
 from request_purgatory._native import linked_list, primitives, states
 from request_purgatory._native.failsafe import ErrorLog
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.operation_chain import OperationChain
-from request_purgatory.purgatory.watch import Watch, WatcherList
-
-__all__ = ["WatchShard", "WatchTable", "WatcherList"]
 
 logger = logging.getLogger(__name__)
+
+
+class Watch:
+    """An operation's place in the watcher list of one key.
+
+    The watches of one operation are chained. So an operation that has ended leaves every list in
+    O(1) each, without a walk past operations that are still pending. The compiled build has places
+    in the operation instead (`watch_table.pyx`).
+
+    Attributes:
+        operation: The DelayedOperation that waits; None once the watch has left its list.
+        sibling: The operation's watch of another key.
+        node_list, node_prev, node_next: The list, and the watch's neighbours there.
+    """
+
+    __slots__ = ("node_list", "node_next", "node_prev", "operation", "sibling")
+
+    operation: Any
+    sibling: Watch | None
+    node_list: WatcherList | None
+    node_prev: Watch | None
+    node_next: Watch | None
+
+    def __init__(self, operation: Any, sibling: Watch | None) -> None:
+        self.operation = operation
+        self.sibling = sibling
+        self.node_list = None
+        self.node_prev = None
+        self.node_next = None
+
+
+class WatcherList:
+    """The watches of one key in the order of their arrival, doubly linked.
+
+    Not thread-safe: callers hold the lock of the shard.
+
+    Attributes:
+        key: The watch key; None once the list has left the shard's map.
+        head: The first watch.
+        tail: The last watch.
+        size: The number of watches.
+        shard: The index of the shard that has the list.
+        removed: True once the list was empty and left the shard's map. A thread that still has it
+            looks up the new list.
+    """
+
+    __slots__ = ("head", "key", "removed", "shard", "size", "tail")
+
+    key: Hashable
+    head: Watch | None
+    tail: Watch | None
+    size: int
+    shard: int
+    removed: bool
+
+    def __init__(self, key: Hashable, shard: int) -> None:
+        self.key = key
+        self.head = None
+        self.tail = None
+        self.size = 0
+        self.shard = shard
+        self.removed = False
+
+    def append(self, watch: Watch) -> None:
+        linked_list.append(self, watch)
+        self.size += 1
+
+    def remove(self, watch: Watch) -> None:
+        linked_list.remove(self, watch)
+        watch.operation = None
+        self.size -= 1
+
+    def check_invariants(self) -> None:
+        count = linked_list.check(self)
+        assert self.size == count, f"the list has {count} watches but counts {self.size}"
+        assert all(watch.operation is not None for watch in linked_list.objects_in(self)), (
+            "a watch without an operation is linked"
+        )
 
 
 class WatchShard:
@@ -32,14 +108,12 @@ class WatchShard:
     __slots__ = ("_errors", "_lists", "_lock", "index")
 
     def __init__(self, index: int, errors: ErrorLog) -> None:
-        """Make the shard that has this index in its table, whose shards share a log of errors."""
         self.index = index
         self._errors = errors
         self._lock = primitives.CoreLock()
         self._lists: dict[Hashable, WatcherList] = {}
 
     def watch(self, key: Hashable, operation: DelayedOperation) -> None:
-        """Append the operation to the list of `key`."""
         watch = Watch(operation, operation._watches)
         lock = self._lock
         watchers = primitives.dict_get(self._lists, key)
@@ -56,7 +130,6 @@ class WatchShard:
         lock.release()
 
     def _add_list(self, key: Hashable) -> WatcherList:
-        """Return the list of `key`, a new one if there is none."""
         made = WatcherList(key, self.index)
         self._lock.acquire()
         try:
@@ -69,7 +142,6 @@ class WatchShard:
         return watchers
 
     def get(self, key: Hashable) -> WatcherList | None:
-        """Return the list of `key`; None if nothing watches the key."""
         return primitives.dict_get(self._lists, key)
 
     def operations_of(self, watchers: WatcherList) -> list[DelayedOperation]:
@@ -90,15 +162,10 @@ class WatchShard:
         return operation
 
     def lists(self) -> list[WatcherList]:
-        """Return the lists of all keys."""
         return list(self._lists.values())
 
     def drop(self, watchers: WatcherList, operation: DelayedOperation) -> bool:
-        """Remove an operation from one of this shard's lists, and a list that is empty then.
-
-        Returns:
-            False if it is not in the list.
-        """
+        """Remove an operation from a list, and a list that is empty then; False if not there."""
         self._lock.acquire()
         watch = operation._watches
         while watch is not None:
@@ -109,13 +176,7 @@ class WatchShard:
         return False
 
     def drop_watch(self, watch: Watch) -> bool:
-        """Remove one of this shard's watches from its list.
-
-        For this package only: the compiled build has it in C only.
-
-        Returns:
-            False if another thread has removed it.
-        """
+        """Remove a watch of this shard from its list; False if another thread has removed it."""
         self._lock.acquire()
         watchers = linked_list.list_of(watch)
         if watchers is None:
@@ -124,11 +185,7 @@ class WatchShard:
         return self._unlink(watchers, watch)
 
     def _unlink(self, watchers: WatcherList, watch: Watch) -> bool:
-        """Remove a watch from its list, under the lock, which is released.
-
-        Returns:
-            True.
-        """
+        """Remove a watch from its list, under the lock, which is released; True."""
         watchers.remove(watch)
         if watchers.size > 0:
             self._lock.release()
@@ -177,11 +234,9 @@ class WatchShard:
         self._lists.clear()
 
     def fork_lock(self) -> primitives.CoreLock:
-        """Return the lock, which a fork holds."""
         return self._lock
 
     def renew_lock(self) -> None:
-        """Replace the lock by a fresh one, in a forked child."""
         self._lock = primitives.CoreLock()
 
     @property
@@ -191,11 +246,9 @@ class WatchShard:
 
     @property
     def num_keys(self) -> int:
-        """The number of keys that have a list."""
         return len(self._lists)
 
     def check_invariants(self) -> None:
-        """Assert that the lists are in order and none of them is empty."""
         for key, watchers in self._lists.items():
             assert watchers.size > 0, f"the empty watcher list of {key!r} is in the map"
             assert not watchers.removed, f"the removed watcher list of {key!r} is in the map"
@@ -218,7 +271,6 @@ class WatchTable:
         self.shards = [WatchShard(index, errors) for index in range(num_shards)]
 
     def shard_of(self, key: Hashable) -> WatchShard:
-        """Return the shard that has the watcher list of `key`."""
         shards = self.shards
         return shards[hash(key) & self._mask]
 
@@ -232,11 +284,7 @@ class WatchTable:
             self.shard_of(key).watch(key, operation)
 
     def drop_watches(self, operation: DelayedOperation) -> int:
-        """Remove one operation from every watcher list.
-
-        Returns:
-            The number of lists that had it.
-        """
+        """Remove one operation from every watcher list, and return the number of entries."""
         dropped = 0
         watch = operation._watches
         while watch is not None:
@@ -247,7 +295,6 @@ class WatchTable:
         return dropped
 
     def is_watched(self, operation: DelayedOperation) -> bool:
-        """Return True if the operation is in a watcher list."""
         watch = operation._watches
         while watch is not None:
             if linked_list.is_linked(watch):
@@ -270,7 +317,6 @@ class WatchTable:
         return first is watchers
 
     def num_watchers(self, key: Hashable) -> int:
-        """Return the number of entries in the watcher list of `key`."""
         watchers = self.shard_of(key).get(key)
         return 0 if watchers is None else watchers.size
 
@@ -290,15 +336,12 @@ class WatchTable:
 
     @property
     def num_keys(self) -> int:
-        """The number of keys that have a list."""
         return sum(shard.num_keys for shard in self.shards)
 
     @property
     def size(self) -> int:
-        """The number of entries of all lists of all shards."""
         return sum(shard.size for shard in self.shards)
 
     def check_invariants(self) -> None:
-        """Assert that every shard is in order."""
         for shard in self.shards:
             shard.check_invariants()

@@ -115,14 +115,12 @@ cdef class WatchShard:
     """The watcher lists of the keys that hash to one shard."""
 
     def __init__(self, int index, errors):
-        """Make the shard that has this index in its table, whose shards share a log of errors."""
         self.index = index
         self._errors = errors
         self._lock = primitives.CoreLock()
         self._lists = {}
 
     cdef watch(self, object key, DelayedOperation operation, Node *node, size_t place):
-        """Append the operation's unused node to the list of `key`."""
         cdef WatcherList watchers = primitives.dict_get(self._lists, key)
         while True:
             if watchers is None:
@@ -141,7 +139,6 @@ cdef class WatchShard:
         self._lock.release()
 
     cdef WatcherList _add_list(self, object key):
-        """Return the list of `key`, a new one if there is none."""
         cdef WatcherList made = None
         cdef WatcherList watchers
         cdef PyObject *found
@@ -166,7 +163,6 @@ cdef class WatchShard:
         return watchers
 
     cpdef WatcherList get(self, object key):
-        """Return the list of `key`; None if nothing watches the key."""
         return primitives.dict_get(self._lists, key)
 
     cpdef DelayedOperation only_operation(self, WatcherList watchers):
@@ -179,7 +175,6 @@ cdef class WatchShard:
         return operation
 
     cpdef list operations_of(self, WatcherList watchers):
-        """Return the operations of one of this shard's lists, once for each entry."""
         cdef list operations = []
         cdef Node *node
         self._lock.acquire()
@@ -193,11 +188,7 @@ cdef class WatchShard:
         return operations
 
     cpdef bint drop(self, WatcherList watchers, DelayedOperation operation) except -1:
-        """Remove an operation from one of this shard's lists, and a list that is empty then.
-
-        Returns:
-            False if it is not in the list.
-        """
+        """Remove an operation from one of this shard's lists, and a list that is empty then."""
         cdef Node *node
         self._lock.acquire()
         node = find_node(operation, watchers)
@@ -207,11 +198,7 @@ cdef class WatchShard:
         return self._unlink(watchers, node)
 
     cdef bint drop_node(self, Node *node) except -1:
-        """Remove a node of this shard from its list; its operation is alive.
-
-        Returns:
-            False if another thread has removed it.
-        """
+        """Remove a node of this shard from its list; its operation is alive."""
         cdef PyObject *found
         self._lock.acquire()
         found = list_of_node(node)
@@ -258,7 +245,6 @@ cdef class WatchShard:
         return True
 
     cpdef list lists(self):
-        """Return the lists of all keys."""
         return list(self._lists.values())
 
     cpdef remove_all(self, OperationChain removed):
@@ -318,16 +304,13 @@ cdef class WatchShard:
         return watchers
 
     cpdef primitives.CoreLock fork_lock(self):
-        """Return the lock, which a fork holds."""
         return self._lock
 
     cpdef renew_lock(self):
-        """Replace the lock by a fresh one, in a forked child."""
         self._lock = primitives.CoreLock()
 
     @property
     def size(self):
-        """The number of entries of all lists."""
         cdef WatcherList watchers
         cdef Py_ssize_t size = 0
         for watchers in self.lists():
@@ -336,11 +319,9 @@ cdef class WatchShard:
 
     @property
     def num_keys(self):
-        """The number of keys that have a list."""
         return len(self._lists)
 
     def check_invariants(self):
-        """Assert that the lists are in order and none of them is empty."""
         cdef WatcherList watchers
         for key, watchers in self._lists.items():
             assert watchers._size > 0, f"the empty watcher list of {key!r} is in the map"
@@ -360,7 +341,6 @@ cdef class WatchTable:
         self.shards = [WatchShard(index, errors) for index in range(num_shards)]
 
     cpdef WatchShard shard_of(self, object key):
-        """Return the shard that has the watcher list of `key`."""
         return <WatchShard> self.shards[hash(key) & self._mask]
 
     cpdef watch(self, DelayedOperation operation, keys):
@@ -391,11 +371,6 @@ cdef class WatchTable:
                 (<WatchShard> shard).watch(key, operation, &outside.node, NODES_INSIDE + 1)
 
     cpdef Py_ssize_t drop_watches(self, DelayedOperation operation) except -1:
-        """Remove one operation from every watcher list.
-
-        Returns:
-            The number of lists that had it.
-        """
         cdef Py_ssize_t dropped = 0
         cdef Py_ssize_t index
         for index in range(NODES_INSIDE):
@@ -405,11 +380,7 @@ cdef class WatchTable:
         return dropped
 
     cdef bint _drop_node(self, Node *node) except -1:
-        """Remove a node from its list; its operation is alive.
-
-        Returns:
-            False if it is in no list.
-        """
+        """Remove a node from its list; its operation is alive."""
         cdef PyObject *found = list_of_node(node)
         cdef WatchShard shard
         if found == NULL:
@@ -419,7 +390,6 @@ cdef class WatchTable:
         return shard.drop_node(node)
 
     cpdef bint is_watched(self, DelayedOperation operation) noexcept:
-        """Return True if the operation is in a watcher list."""
         cdef Py_ssize_t index
         for index in range(NODES_INSIDE):
             if list_of_node(&operation._nodes[index]) != NULL:
@@ -444,18 +414,15 @@ cdef class WatchTable:
         return False
 
     cpdef Py_ssize_t num_watchers(self, object key) except -1:
-        """Return the number of entries in the watcher list of `key`."""
         cdef WatcherList watchers = self.shard_of(key).get(key)
         return 0 if watchers is None else watchers._size
 
     cpdef remove_all(self, OperationChain removed):
-        """Empty the table, and add the operations of all lists to `removed`."""
         cdef WatchShard shard
         for shard in self.shards:
             shard.remove_all(removed)
 
     def operations(self):
-        """Return the operations of all lists, each once, ended ones included."""
         cdef dict found = {}
         cdef WatchShard shard
         for shard in self.shards:
@@ -466,16 +433,13 @@ cdef class WatchTable:
 
     @property
     def num_keys(self):
-        """The number of keys that have a list."""
         cdef WatchShard shard
         return sum([len(shard._lists) for shard in self.shards])
 
     @property
     def size(self):
-        """The number of entries of all lists of all shards."""
         return sum([shard.size for shard in self.shards])
 
     def check_invariants(self):
-        """Assert that every shard is in order."""
         for shard in self.shards:
             shard.check_invariants()

@@ -66,7 +66,7 @@ class ReplayDriver:
         self.arrivals = 0
         self.events = 0
         # None where the reaper sleeps until there is work.
-        self._interval_ms = getattr(purgatory, "reap_interval_ms", None)
+        self._interval_ms: int | None = getattr(purgatory, "reap_interval_ms", None)
         self._timer = purgatory.timer
         # Internals of the purgatory that are read at every instant.
         self._wheel_timer = purgatory._wheel_timer

@@ -37,7 +37,6 @@ class Bucket:
     __slots__ = ("expiration_ms", "head", "pending", "tail")
 
     def __init__(self, pending: PendingTasks) -> None:
-        """Make an empty bucket."""
         self.pending = pending
         self.expiration_ms = -1
         if not primitives.COMPILED:  # A constant: compiled, the links begin as none.
@@ -45,11 +44,7 @@ class Bucket:
             self.tail = None
 
     def remove_if_linked(self, task: Any) -> bool:
-        """Remove a task from this bucket and from the timer's count, under the timer's lock.
-
-        Returns:
-            False if the task is not in this bucket, or no longer.
-        """
+        """Remove a task and count it, under the timer's lock; False if it is not in this bucket."""
         pending = self.pending
         pending.lock.acquire()
         found = linked_list.is_in(self, task)
@@ -61,19 +56,13 @@ class Bucket:
 
     @property
     def is_empty(self) -> bool:
-        """True if the bucket has no task."""
         return linked_list.is_empty(self)
 
     def tasks(self) -> list[Any]:
-        """Return the tasks, in order."""
         return linked_list.objects_in(self)
 
     def count_tasks(self, at_most: int) -> int:
-        """Return the number of tasks, counted under the timer's lock.
-
-        Args:
-            at_most: Count no further, so that the lock is not held for long.
-        """
+        """Return the number of tasks, at most `at_most`, counted under the timer's lock."""
         pending = self.pending
         pending.lock.acquire()
         found = linked_list.count(self, at_most)
@@ -81,11 +70,6 @@ class Bucket:
         return found
 
     def check(self) -> int:
-        """Assert that the links are consistent.
-
-        Returns:
-            The number of tasks.
-        """
         return linked_list.check(self)
 
     def __dealloc__(self) -> None:

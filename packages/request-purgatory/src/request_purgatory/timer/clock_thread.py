@@ -25,13 +25,7 @@ class ClockThread:
     """
 
     def __init__(self, name: str, advance: Callable[[], object], wake: Callable[[], None]) -> None:
-        """Create the thread without starting it.
-
-        Args:
-            name: The thread's name.
-            advance: Called in a loop.
-            wake: Called by `stop` to end a sleep in `advance`.
-        """
+        """Create the thread without starting it; `wake` ends a sleep in `advance`."""
         self._advance = advance
         self._wake = wake
         self._stopped = False
@@ -65,15 +59,9 @@ class ClockThread:
                 self._pause.park(pause)
 
     def stop(self, join_timeout: float = 10.0) -> bool:
-        """Stop the thread and wait for its end.
+        """Stop the thread and wait for its end, up to `join_timeout` seconds; True if it has ended.
 
         Called from the thread itself, it only requests the stop.
-
-        Args:
-            join_timeout: Seconds to wait for a callback that is still running.
-
-        Returns:
-            True if the thread has ended.
         """
         with self._starting:
             self._stopped = True
@@ -95,5 +83,4 @@ class ClockThread:
 
     @property
     def is_alive(self) -> bool:
-        """True until the thread has ended."""
         return self._thread.is_alive()

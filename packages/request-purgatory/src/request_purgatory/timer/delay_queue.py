@@ -25,11 +25,7 @@ class DelayQueue:
     __slots__ = ("_heap", "_length")
 
     def __init__(self, capacity: int = 0) -> None:
-        """Create an empty queue.
-
-        Args:
-            capacity: The number of buckets to reserve room for; the queue grows beyond it.
-        """
+        """Make a queue with room for `capacity` buckets; it grows beyond it."""
         self._heap: list[Bucket | None] = [None] * capacity
         self._length = 0
 
@@ -37,12 +33,7 @@ class DelayQueue:
         return self._length
 
     def push(self, bucket: Bucket, expiration_ms: int) -> None:
-        """Add a bucket that is not in the queue.
-
-        Args:
-            bucket: The bucket; its `expiration_ms` is set.
-            expiration_ms: When the bucket is due.
-        """
+        """Add a bucket that is not in the queue, and set when it is due."""
         heap = self._heap
         index = self._length
         if index == len(heap):
@@ -84,13 +75,10 @@ class DelayQueue:
         heap[index] = last
 
     def head(self) -> Bucket | None:
-        """Find the next bucket that has tasks.
+        """Return the next bucket that has tasks, which stays in the queue; None if none has.
 
         Buckets that cancellations emptied are dropped from the queue here, so no thread wakes for
         them.
-
-        Returns:
-            The bucket, which stays in the queue; None if no bucket has tasks.
         """
         while self._length > 0:
             bucket: Any = self._heap[0]
@@ -101,13 +89,9 @@ class DelayQueue:
         return None
 
     def poll(self, now_ms: int) -> Bucket | None:
-        """Remove the next bucket that has tasks, if it is due.
+        """Remove and return the next bucket that has tasks and is due by `now_ms`; None if none is.
 
-        Args:
-            now_ms: The time on the timer's clock.
-
-        Returns:
-            The bucket, whose `expiration_ms` still says when it was due; None if none is due.
+        Its `expiration_ms` still says when it was due.
         """
         bucket = self.head()
         if bucket is None or bucket.expiration_ms > now_ms:
@@ -116,7 +100,6 @@ class DelayQueue:
         return bucket
 
     def check(self) -> None:
-        """Assert the heap order, and that each bucket is in the queue at most once."""
         heap = [bucket for bucket in self._heap[: self._length] if bucket is not None]
         assert len(heap) == self._length, "a place in the delay queue has no bucket"
         assert len({id(bucket) for bucket in heap}) == len(heap), (

@@ -23,12 +23,7 @@ _ELSEWHERE = {
 
 
 def check_executor(executor: Executor | None) -> None:
-    """Check that an executor can run a timer's tasks.
-
-    Raises:
-        InvalidArgumentError: It is a class, has no method `submit`, or runs tasks in other
-            processes or interpreters.
-    """
+    """Raise InvalidArgumentError unless it has `submit`, and runs tasks in this process."""
     if executor is None:
         return
     if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
@@ -62,7 +57,6 @@ class Submission:
         return self._claim.acquire(blocking=False)
 
     def __call__(self) -> None:
-        """Run the task unless it was claimed."""
         if self.claim():
             self._run(self.task)
 

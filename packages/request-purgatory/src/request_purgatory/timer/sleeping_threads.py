@@ -45,11 +45,7 @@ class SleepingThreads:
         self.earliest_ms = -1
 
     def take_free(self) -> SleepingThread | None:
-        """Take a place that no thread uses.
-
-        Returns:
-            The place; None if all are in use, and the caller has to `add` one.
-        """
+        """Take a place that no thread uses; None if all are in use: the caller has to `add` one."""
         sleeper = self._first
         while sleeper is not None and sleeper.in_use:
             sleeper = sleeper.next
@@ -63,16 +59,13 @@ class SleepingThreads:
         self._first = sleeper
 
     def sleep_until(self, sleeper: SleepingThread, until_ms: int) -> None:
-        """Record that the thread at `sleeper` is about to sleep until `until_ms`."""
         sleeper.until_ms = until_ms
         self._find_earliest()
 
     def release(self, sleeper: SleepingThread) -> bool:
-        """Record that the thread has left `sleeper`.
+        """Record that the thread has left `sleeper`; return True if other threads still sleep.
 
-        Returns:
-            True if other threads still sleep. They may have relied on this thread for an earlier
-            task: wake them.
+        They may have relied on this thread for an earlier task: wake them.
         """
         sleeper.until_ms = -1
         sleeper.in_use = False

@@ -22,18 +22,7 @@ MAX_DELAY_MS = primitives.MAX_DELAY_MS
 
 
 def whole_ms(name: str, value: object) -> int:
-    """Return `value` as whole milliseconds.
-
-    Args:
-        name: The argument's name, for the error message.
-        value: The argument. Floats and bools are refused.
-
-    Returns:
-        Milliseconds. Values far below zero are raised to -2**62 + 1.
-
-    Raises:
-        InvalidArgumentError: `value` is not a whole number, or is more than 10,000 years.
-    """
+    """Return whole milliseconds from -2**62 + 1 to 10,000 years; InvalidArgumentError."""
     ms = primitives.clamp(
         value if type(value) is int else whole_number(name, value, "whole milliseconds (an int)")
     )
@@ -99,7 +88,6 @@ class TimerTask:
 
     @property
     def _timer_list(self) -> Bucket | None:
-        """The bucket that holds the task; None while the task is not pending."""
         primitives.require_init(self.timer_expiration_ms != 0, self)
         return linked_list.list_of(self)  # type: ignore[no-any-return]
 
@@ -128,30 +116,18 @@ class TimerTask:
         self.timer_delay_ms = whole_ms("delay_ms", delay_ms)
 
     def _is_in_use(self) -> bool:
-        """Return True if a change of `delay_ms` would have no effect.
-
-        A task's delay is read each time the task is added, so a change always has one.
-        """
+        """Return True if a change of `delay_ms` has no effect; a task reads it at each adding."""
         return False
 
     def __copy__(self) -> NoReturn:
-        """Refuse to be copied: a copy would share the original's links in timer and purgatory.
-
-        Raises:
-            TypeError: Always.
-        """
+        """Refuse to be copied: a copy would share the original's links in timer and purgatory."""
         raise TypeError(f"{type(self).__name__} can't be copied: it may be pending")
 
     def __deepcopy__(self, memo: object) -> NoReturn:
-        """Refuse to be copied, as `__copy__`."""
         self.__copy__()
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to be pickled, for the same reason.
-
-        Raises:
-            TypeError: Always.
-        """
+        """Refuse to be pickled, for the same reason."""
         raise TypeError(f"{type(self).__name__} can't be pickled: it may be pending")
 
     def run(self) -> None:
@@ -171,10 +147,7 @@ class TimerTask:
         """
 
     def _abandon_in_child(self) -> None:
-        """Handle a fork; the default does nothing.
-
-        Called in the child process instead of `run`: the parent process runs the task.
-        """
+        """Forget the timer in a forked child, in place of `run`: the parent runs the task."""
 
     def cancel(self) -> bool:
         """Remove the task from its timer, in O(1).
@@ -186,13 +159,7 @@ class TimerTask:
         return self._remove_from_timer()
 
     def _remove_from_timer(self) -> bool:
-        """Remove the task from its timer, as `TimerTask.cancel`.
-
-        For this package only: the compiled build has this method in C only.
-
-        Returns:
-            True if the task was pending.
-        """
+        """Remove the task from its timer; True if it was pending. Compiled, in C only."""
         bucket: Bucket | None = linked_list.list_of(self)
         while bucket is not None:
             if bucket.remove_if_linked(self):
@@ -294,22 +261,14 @@ class TimerHandle(TimerTask):
 
 
 def append_to(bucket: Bucket, task: TimerTask) -> None:
-    """Append a task to a bucket, for examples and tests; a timer does so under its lock.
-
-    Raises:
-        TaskInUseError: The task is in a bucket.
-    """
+    """Append a task to a bucket, for examples and tests; a timer does so under its lock."""
     if linked_list.is_linked(task):
         raise TaskInUseError(f"{task!r} is in a bucket")
     linked_list.append(bucket, task)
 
 
 def remove_from(bucket: Bucket, task: TimerTask) -> None:
-    """Remove a task from a bucket, for examples and tests; a timer does so under its lock.
-
-    Raises:
-        InvalidArgumentError: The task is not in the bucket.
-    """
+    """Remove a task from a bucket, for examples and tests; a timer does so under its lock."""
     if not linked_list.is_in(bucket, task):
         raise InvalidArgumentError("task", f"in {bucket!r}", task)
     linked_list.remove(bucket, task)

@@ -173,13 +173,7 @@ class SystemTimer:
         return None if expiration_ms < 0 else expiration_ms
 
     def _peek_expiration_ms(self) -> int:
-        """Return `next_expiration_ms` as an int; compiled code calls this without a look-up.
-
-        A replay calls it at every instant.
-
-        Returns:
-            Milliseconds on the timer's clock; -1 if no task is pending.
-        """
+        """Return `next_expiration_ms`, or -1; a replay calls it at every instant."""
         primitives.require_init(self._initialized, self)
         now_ms = primitives.floor_ms(self.clock.read_ns())
         self._lock.acquire()
@@ -275,15 +269,6 @@ class SystemTimer:
            bucket into the delay queue for 1020: then its tasks move to the finest wheel.
         3. A thread that sleeps until its time limit at 5000, say, is woken: it has to collect the
            bucket at 1020.
-
-        Args:
-            task: The task; a task without a delay runs at once.
-            start_ms: The current time on the timer's clock, rounded up.
-
-        Raises:
-            TimerClosedError: The timer has been shut down. A pending task is among those that
-                `shutdown` returns.
-            TaskInUseError: The task is pending in another timer.
         """
         delay_ms = task.timer_delay_ms
         if delay_ms <= 0:
@@ -320,11 +305,7 @@ class SystemTimer:
             self._wake_sleepers()
 
     def _take_out(self, task: TimerTask) -> bool:
-        """Unlink a pending task, for a move. The caller holds the lock.
-
-        Returns:
-            False if the task is pending in another timer.
-        """
+        """Unlink a pending task, under the lock; False if it is pending in another timer."""
         bucket: Bucket = linked_list.list_of(task)
         if bucket.pending is not self._pending:
             return False
@@ -333,12 +314,7 @@ class SystemTimer:
         return True
 
     def _run_at_once(self, task: TimerTask) -> None:
-        """Execute a task that has no delay, after taking it out of its bucket.
-
-        Raises:
-            TimerClosedError: The timer has been shut down.
-            TaskInUseError: The task is pending in another timer.
-        """
+        """Execute a task that has no delay, after taking it out of its bucket."""
         self._lock.acquire()
         closed = self._closed
         mine = closed or not linked_list.is_linked(task) or self._take_out(task)
@@ -462,9 +438,6 @@ class SystemTimer:
         Whether B adds its task before or after A registers, no wake-up is lost: A reads the next
         expiration and registers in one step under the lock, and an unpark before the sleep ends it
         at once.
-
-        Returns:
-            True if tasks are due.
         """
         give_up_ms = primitives.LIMIT
         if timeout_ms is not None:
@@ -515,11 +488,7 @@ class SystemTimer:
                 sleepers.wake_all()
 
     def _collect_due(self) -> bool:
-        """Move every task that is due at the clock's current time to `_due`.
-
-        Returns:
-            True if a bucket was due, or `_due` held tasks already.
-        """
+        """Move every task that is due by now to `_due`; True if there are any."""
         now_ms = primitives.floor_ms(self.clock.read_ns())
         wheel = self._wheel
         due = self._due
@@ -541,11 +510,7 @@ class SystemTimer:
         return came_due
 
     def _pop_due(self) -> TimerTask | None:
-        """Remove the next due task.
-
-        Returns:
-            The task, which is no longer pending; None if none is due.
-        """
+        """Remove and return the next due task; None if none is due."""
         self._lock.acquire()
         task: TimerTask | None = linked_list.pop_first(self._due)
         if task is not None:
@@ -554,11 +519,6 @@ class SystemTimer:
         return task
 
     def _execute(self, task: TimerTask) -> None:
-        """Run the task on this thread, or hand it to the executor.
-
-        Raises:
-            KeyboardInterrupt, SystemExit: The task or the executor raised it.
-        """
         executor = self._executor
         if executor is None:
             self._run_task(task)
@@ -590,12 +550,7 @@ class SystemTimer:
                 raise
 
     def _on_executor_done(self, submission: Submission, accepted: Future[object]) -> None:
-        """Call `task.drop()` if the executor was shut down, or failed, before it ran the task.
-
-        Raises:
-            KeyboardInterrupt: `task.drop()` raised it.
-            SystemExit: `task.drop()` raised it.
-        """
+        """Call `task.drop()` if the executor was shut down, or failed, before it ran the task."""
         if (accepted.cancelled() or accepted.exception() is not None) and submission.claim():
             task = submission.task
             self._errors.warn(
@@ -609,12 +564,7 @@ class SystemTimer:
                 self._errors.log(error, "timer %r: %s raised", self.name, task)
 
     def _run_task(self, task: TimerTask) -> None:
-        """Run the task; log and count the exception that it raises.
-
-        Raises:
-            KeyboardInterrupt: The task raised it.
-            SystemExit: The task raised it.
-        """
+        """Run the task; log and count what it raises, but exits."""
         try:
             if type(task) is TimerHandle:
                 handle = task
@@ -731,11 +681,7 @@ class SystemTimer:
         return [task for bucket in self._all_buckets() for task in bucket.tasks()]
 
     def _drain(self) -> list[TimerTask]:
-        """Unlink every task.
-
-        Returns:
-            The tasks.
-        """
+        """Unlink and return every task."""
         buckets = self._all_buckets()
         self._lock.acquire()
         count = self._pending.count
@@ -799,10 +745,7 @@ class SystemTimer:
         ]
 
     def _check_invariants(self) -> None:
-        """Assert every invariant of the timer, in O(pending tasks).
-
-        For tests and debugging, while no other thread uses the timer.
-        """
+        """Assert every invariant, in O(pending tasks), while no other thread uses the timer."""
         primitives.require_init(self._initialized, self)
         held = self._wheel.check() + self._due.check()
         assert held == self._pending.count, (

@@ -15,12 +15,7 @@ from request_purgatory.timer.task import TimerTask
 
 
 def max_buckets(tick_ms: int, wheel_size: int) -> int:
-    """Return the number of buckets of a wheel and all its overflow wheels, for the longest delay.
-
-    Args:
-        tick_ms: The finest wheel's tick.
-        wheel_size: Buckets per wheel.
-    """
+    """Return the number of buckets of all wheels that the longest delay needs."""
     buckets = wheel_size
     reach_ms = max(tick_ms, 1) * wheel_size
     while wheel_size > 1 and reach_ms <= 2 * primitives.MAX_DELAY_MS:
@@ -116,18 +111,6 @@ class TimingWheel:
     def __init__(
         self, tick_ms: int, wheel_size: int, start_ms: int, pending: PendingTasks, queue: DelayQueue
     ) -> None:
-        """Create an empty wheel without an overflow wheel.
-
-        Args:
-            tick_ms: The width of one bucket, at least 1.
-            wheel_size: The number of buckets, at least 2.
-            start_ms: The time at which the wheel's clock starts.
-            pending: The state shared by all buckets of the timer.
-            queue: The delay queue, shared by all wheels of the timer.
-
-        Raises:
-            InvalidArgumentError: `tick_ms` or `wheel_size` is below its minimum.
-        """
         if tick_ms < 1:
             raise InvalidArgumentError("tick_ms", "at least 1", tick_ms)
         if wheel_size < 2:
@@ -152,11 +135,7 @@ class TimingWheel:
         return (expiration_ms + tick_ms - 1) // tick_ms * tick_ms
 
     def add(self, task: TimerTask) -> bool:
-        """Link a task into the bucket for its `timer_expiration_ms`, a whole number of ticks.
-
-        Returns:
-            False if the task is due already, and was not linked.
-        """
+        """Link a task into the bucket of its `timer_expiration_ms`, a tick; False if it is due."""
         expiration_ms = task.timer_expiration_ms
         if expiration_ms <= self.current_ms:
             return False
@@ -197,11 +176,7 @@ class TimingWheel:
         self.overflow_wheel = overflow
 
     def __iter__(self) -> Iterator[TimingWheel]:
-        """Iterate over this wheel and its overflow wheels, finest first.
-
-        Yields:
-            Each wheel that exists.
-        """
+        """Yield this wheel and its overflow wheels, finest first."""
         wheel: TimingWheel | None = self
         while wheel is not None:
             yield wheel
@@ -209,20 +184,14 @@ class TimingWheel:
 
     @property
     def levels(self) -> int:
-        """The number of wheels: this one and its overflow wheels."""
         return sum(1 for _ in self)
 
     @property
     def used_buckets(self) -> int:
-        """The number of this wheel's buckets that hold tasks."""
         return sum(not bucket.is_empty for bucket in self.buckets)
 
     def check(self) -> int:
-        """Assert every invariant of the wheels and the delay queue.
-
-        Returns:
-            The number of tasks in all wheels.
-        """
+        """Assert every invariant of wheels and delay queue, and return the number of tasks."""
         self.queue.check()
         count = 0
         finer: TimingWheel | None = None
