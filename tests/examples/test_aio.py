@@ -55,8 +55,6 @@ def with_client(scenario: Any) -> None:
 
 
 def test_calls_are_matched_to_replies_and_timeouts() -> None:
-    """Two thousand at once, answered in another order than they were made in."""
-
     async def scenario(_rpc: Any, client: Any) -> None:
         quick = [client.call("sleep", number % 7 / 1_000, timeout=60) for number in range(1_000)]
         added = [client.call("add", number, number, timeout=60) for number in range(900)]
@@ -71,8 +69,6 @@ def test_calls_are_matched_to_replies_and_timeouts() -> None:
 
 
 def test_failing_call_is_an_error_of_its_own() -> None:
-    """The others go on."""
-
     async def scenario(rpc: Any, client: Any) -> None:
         with pytest.raises(rpc.RpcError, match="unknown method 'fly'"):
             await client.call("fly", timeout=60)
@@ -84,8 +80,6 @@ def test_failing_call_is_an_error_of_its_own() -> None:
 
 
 def test_lost_connection_fails_all_pending_calls_at_once() -> None:
-    """And every later one."""
-
     async def scenario(_rpc: Any, client: Any) -> None:
         pending = [
             asyncio.create_task(client.call("sleep", 3_600, timeout=3_600)) for _ in range(10)
@@ -101,7 +95,6 @@ def test_lost_connection_fails_all_pending_calls_at_once() -> None:
 
 
 def test_rpc_example_runs_as_it_says() -> None:
-    """As a script."""
     done = subprocess.run(
         [sys.executable, EXAMPLES / "rpc.py"],
         capture_output=True,
@@ -185,8 +178,6 @@ async def until_waiting(http: Http, count: int) -> None:
 
 
 def test_waiting_client_is_answered_by_its_event_or_its_timeout() -> None:
-    """One that hangs up leaves; what is there already is answered at once."""
-
     async def scenario(port: int) -> None:
         http, waiter = await Http.open(port), await Http.open(port)
         assert await http.ask("GET", "/topics/a?timeout=0.05") == (204, "")
@@ -216,8 +207,6 @@ def test_waiting_client_is_answered_by_its_event_or_its_timeout() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGTERM to stop in good order for")
 def test_stopping_answers_held_clients_at_once() -> None:
-    """503, though they would wait for minutes; and the service ends without an error."""
-
     async def scenario(port: int, process: subprocess.Popen[str]) -> None:
         http, *waiters = [await Http.open(port) for _ in range(4)]
         for topic, waiter in enumerate(waiters):

@@ -60,7 +60,6 @@ def rules() -> list[str]:
 
 
 def test_dashboard_shows_every_metric_of_purgatories_and_timers() -> None:
-    """And names no other."""
     names = exported(PurgatoryCollector())
     shown = {name for name in named(expressions()) if not name.startswith("purgatory_stream_")}
     assert shown - names == set()
@@ -69,7 +68,6 @@ def test_dashboard_shows_every_metric_of_purgatories_and_timers() -> None:
 
 
 def test_variables_and_alerts_name_metrics_that_exist() -> None:
-    """Those of streams are in the test after this one."""
     texts = [json.dumps(dashboard()["templating"]), *rules()]
     found = {name for name in named(texts) if not name.startswith("purgatory_stream_")}
     assert found
@@ -77,7 +75,6 @@ def test_variables_and_alerts_name_metrics_that_exist() -> None:
 
 
 def test_dashboard_and_alerts_name_metrics_of_streams_that_exist() -> None:
-    """The stream's collector has a metric once there is a batch."""
     pytest.importorskip("pyspark", reason="the extra [spark] is not installed")
     from purgatory_spark.stream.metrics import StreamMetrics
     from purgatory_spark.stream.progress import BatchProgress
@@ -91,7 +88,6 @@ def test_dashboard_and_alerts_name_metrics_of_streams_that_exist() -> None:
 
 
 def test_panels_have_a_title_a_description_and_a_unit() -> None:
-    """And do not overlap."""
     panels = dashboard()["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     taken: set[tuple[int, int]] = set()
@@ -125,20 +121,17 @@ def run(tool: str, *arguments: str) -> str:
 
 @pytest.mark.slow
 def test_rules_and_configuration_are_valid() -> None:
-    """By Prometheus' own tool."""
     run("promtool", "check", "config", "prometheus.yaml")
     assert "5 rules found" in run("promtool", "check", "rules", "rules.yaml")
 
 
 @pytest.mark.slow
 def test_alerts_fire_as_their_examples_say() -> None:
-    """By Prometheus' own tool."""
     assert "SUCCESS" in run("promtool", "test", "rules", "rules_test.yaml")
 
 
 @pytest.mark.slow
 def test_panels_have_valid_expressions(tmp_path: Path) -> None:
-    """As rules that record them, with Grafana's variables filled in."""
     lines = ["groups:", "  - name: panels", "    rules:"]
     for number, expression in enumerate(expressions()):
         filled = expression.replace("$__rate_interval", "5m")
@@ -150,5 +143,4 @@ def test_panels_have_valid_expressions(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_dashboard_passes_the_linter_of_grafana() -> None:
-    """It loads the dashboard by Grafana's schema, and parses every expression."""
     run("dashboard-linter", "lint", "--strict", "dashboard.json")

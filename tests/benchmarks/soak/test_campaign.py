@@ -102,7 +102,6 @@ class CountsWrong(DelayedOperationPurgatory):
 
 
 def test_campaign_finds_no_problem() -> None:
-    """Operations of all kinds end with all outcomes."""
     result = run_campaign(signals=can_interrupt(), forks=hasattr(os, "fork"))
     assert result["problem"] is None
     assert result["operations"] >= OPERATIONS
@@ -136,7 +135,6 @@ def test_campaign_finds_no_problem() -> None:
     ],
 )
 def test_broken_purgatory_is_found(make_purgatory: PurgatoryFactory, problem: str) -> None:
-    """The campaign stops at the first operation that ended wrongly."""
     result = run_campaign(make_purgatory, operations=None)
     assert re.search(problem, str(result["problem"]))
     assert "'round': " in str(result["problem"])
@@ -144,7 +142,6 @@ def test_broken_purgatory_is_found(make_purgatory: PurgatoryFactory, problem: st
 
 
 def test_leak_is_found() -> None:
-    """A leak of 10 kB for each operation exceeds the allowed growth."""
     leaked: list[bytes] = []
 
     class Leaks(DelayedOperationPurgatory):
@@ -159,7 +156,6 @@ def test_leak_is_found() -> None:
 
 
 def test_processes_share_the_operations() -> None:
-    """Each process has its own seed; the first one has the campaign's."""
     assert Plan(7, 1.0).for_process(0, 2).seed == 7
     assert Plan(7, 1.0).for_process(1, 2).seed != 7
     assert Plan(7, 1.0, 11).for_process(1, 2).operations == 6

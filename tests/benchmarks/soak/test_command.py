@@ -16,7 +16,6 @@ TIME_LIMIT = 60.0
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
 def test_interrupted_campaign_writes_its_result(tmp_path: Path) -> None:
-    """Ctrl-C ends it after the present round, long before its time."""
     command = [sys.executable, "-m", "benchmarks.soak", "--minutes", "1", "--seed", "5"]
     out, log = tmp_path / "out", tmp_path / "log"
     with (

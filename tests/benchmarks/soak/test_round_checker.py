@@ -22,7 +22,6 @@ from benchmarks.soak.round_checker import find_wrong_end
     ],
 )
 def test_expected_callbacks_are_correct(outcome: str, calls: int) -> None:
-    """Each outcome has its callbacks, one of which may raise."""
     assert find_wrong_end(outcome, calls) is None
 
 
@@ -42,19 +41,16 @@ def test_expected_callbacks_are_correct(outcome: str, calls: int) -> None:
     ],
 )
 def test_other_callbacks_are_wrong(outcome: str | None, calls: int) -> None:
-    """Callbacks may be missing, too many, in the wrong order, early or late."""
     assert find_wrong_end(outcome, calls) is not None
     assert describe_calls(calls)
 
 
 def test_refused_operation_is_cancelled_without_a_callback() -> None:
-    """A refused operation may be cancelled, but not completed."""
     assert find_wrong_end("cancelled", 0, refused=True) is None
     assert find_wrong_end("completed", 0, refused=True) is not None
 
 
 def test_interrupted_callback_is_excused_once() -> None:
-    """A signal handler may prevent one record of a callback, but not cause a second call."""
     assert find_wrong_end("completed", 0o6) is None
     assert find_wrong_end("expired", 0o62) is None
     assert find_wrong_end("completed", 0o611) is not None
@@ -66,22 +62,18 @@ def samples(rss_kb: list[int]) -> list[Sample]:
 
 
 def test_single_peak_is_not_growth() -> None:
-    """The warm-up is not growth either."""
     assert find_growth(samples([10_000] * 10 + [100_000] * 40 + [900_000] + [100_000] * 9)) is None
 
 
 def test_slow_growth_is_found() -> None:
-    """The memory grows by two megabytes in each sample."""
     assert "grew" in str(find_growth(samples([100_000 + 2000 * second for second in range(60)])))
 
 
 def test_short_run_is_not_checked() -> None:
-    """A few samples are too few to find growth."""
     assert find_growth(samples([1, 10**6, 10**7])) is None
 
 
 def test_choices_are_the_seeds() -> None:
-    """The same seed and name draw the same."""
     keys = Keys()
     drawn = [
         [next(draws)[1:] for _ in range(50)]

@@ -328,7 +328,6 @@ class LegacyPurgatoryMachine(PurgatoryMachine):
 def test_purgatory_agrees_with_the_model(
     machine: type[PurgatoryMachine], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """After each step outcomes, callbacks, tries, results, lists and counters are the model's."""
     caplog.set_level(
         logging.CRITICAL, "request_purgatory"
     )  # Thousands of intended faults, whose formatting takes most of the time.

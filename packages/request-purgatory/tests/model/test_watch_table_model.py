@@ -413,7 +413,6 @@ class Purging(RuleBasedStateMachine):
 def test_watcher_lists_agree_with_the_model(
     machine: type[RuleBasedStateMachine], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """After each step, watchers, their order and purged operations are the model's."""
     caplog.set_level(
         logging.CRITICAL, "request_purgatory"
     )  # Keys that can't be looked up are logged.

@@ -39,7 +39,6 @@ CORE = (
 
 
 def test_every_module_is_of_the_expected_build() -> None:
-    """REQUEST_PURGATORY_EXPECT names the build; without it, all modules have to be of one build."""
     found = "compiled" if request_purgatory.__compiled__ else "interpreted"
     expected = os.environ.get("REQUEST_PURGATORY_EXPECT", found)
     suffixes = {"interpreted": (".py",), "compiled": tuple(EXTENSION_SUFFIXES)}[expected]
@@ -51,7 +50,6 @@ def test_every_module_is_of_the_expected_build() -> None:
 
 
 def test_constants_of_both_builds_agree() -> None:
-    """Compiled code reads some constants from `.pxd` and `.h` files."""
     names = re.findall(r"^    ([A-Z_]+) = (\d+)$", source("_native/states.pxd"), re.MULTILINE)
     assert len(names) == 8
     assert all(getattr(states, name) == int(number) for name, number in names)
@@ -64,7 +62,6 @@ def test_constants_of_both_builds_agree() -> None:
 
 @pytest.mark.parametrize("number", [0, 1, -1, 2**31, -(2**40), primitives.LIMIT, -primitives.LIMIT])
 def test_delays_of_any_size_are_kept_or_clamped(number: int) -> None:
-    """The compiled core's numbers have 64 bits."""
     if number > primitives.MAX_DELAY_MS:
         with pytest.raises(InvalidArgumentError, match=f"got {number}$"):
             TimerTask(number)

@@ -20,7 +20,6 @@ from request_purgatory.clock import MAX_NOW_MS, NS_PER_MS, MonotonicClock
 
 
 def test_manual_clock_stands_still() -> None:
-    """Only the program advances it."""
     clock = ManualClock(100)
     assert (clock.now_ms, clock.ceil_ms, clock.now_ns) == (100, 100, 100_000_000)
     clock.advance(0)
@@ -30,7 +29,6 @@ def test_manual_clock_stands_still() -> None:
 
 
 def test_clocks_have_a_repr() -> None:
-    """A manual clock shows its time, too."""
     clock = ManualClock(7)
     clock.advance(3)
     assert repr(clock) == "<ManualClock now_ms=10>"
@@ -49,14 +47,12 @@ def test_clocks_have_a_repr() -> None:
     ],
 )
 def test_milliseconds_are_rounded_down_and_up(now_ns: int, now_ms: int, ceil_ms: int) -> None:
-    """`now_ms` decides what has passed, `ceil_ms` when a delay starts."""
     clock = ManualClock()
     clock.advance_to_ns(now_ns)
     assert (clock.now_ms, clock.ceil_ms) == (now_ms, ceil_ms)
 
 
 def test_manual_clock_never_goes_back() -> None:
-    """The message has the current time; moving by nothing is allowed."""
     clock = ManualClock(5)
     clock.advance_to_ns(5_000_000)
     with pytest.raises(
@@ -75,7 +71,6 @@ def test_manual_clock_never_goes_back() -> None:
 
 
 def test_manual_clock_ends_after_292_years() -> None:
-    """It reaches the end and refuses to pass it."""
     clock = ManualClock(MAX_NOW_MS - 1)
     with pytest.raises(InvalidArgumentError, match=r"such that the clock does not pass .* got 2"):
         clock.advance(2)
@@ -89,7 +84,6 @@ def test_manual_clock_ends_after_292_years() -> None:
 
 @pytest.mark.parametrize("ms", [0.5, 2.0, "1", None, True])
 def test_manual_clock_takes_whole_numbers_only(ms: object) -> None:
-    """A float would make all later readings floats, and the wheel's slots, too."""
     clock = ManualClock()
     with pytest.raises(InvalidArgumentError, match="ms must be"):
         clock.advance(ms)  # type: ignore[arg-type]
@@ -101,7 +95,6 @@ def test_manual_clock_takes_whole_numbers_only(ms: object) -> None:
 
 
 def test_manual_clock_takes_any_whole_number_type() -> None:
-    """NumPy's integers, for example: the clock's own readings stay ints."""
     clock = ManualClock(Index(7))  # type: ignore[arg-type]
     clock.advance(Index(7))  # type: ignore[arg-type]
     assert (clock.now_ms, type(clock.now_ns)) == (14, int)
@@ -113,7 +106,6 @@ def test_manual_clock_takes_any_whole_number_type() -> None:
 def test_threads_that_move_one_clock_lose_no_move(
     thread_group: ThreadGroup, switching: None
 ) -> None:
-    """Concurrent moves are serialized."""
     clock = ManualClock()
 
     def move() -> None:
@@ -128,7 +120,6 @@ def test_threads_that_move_one_clock_lose_no_move(
 
 @pytest.mark.parametrize("move", ["advance", "advance_to_ns", "_set_now_ns"])
 def test_move_wakes_every_sleeper(thread_group: ThreadGroup, move: str) -> None:
-    """Each sleeping thread checks whether its time has come."""
     clock = SleepRecordingClock()
 
     def sleep(until_ms: int | None) -> None:
@@ -143,21 +134,18 @@ def test_move_wakes_every_sleeper(thread_group: ThreadGroup, move: str) -> None:
 
 @pytest.mark.parametrize("move", ["advance_to_ns", "_set_now_ns"])
 def test_clock_without_sleeping_threads_moves_too(move: str) -> None:
-    """It moves to the exact nanosecond."""
     clock = ManualClock()
     getattr(clock, move)(1_500_001)
     assert (clock.now_ns, clock.now_ms, clock.ceil_ms) == (1_500_001, 1, 2)
 
 
 def test_manual_clock_does_not_sleep_towards_the_past(thread_group: ThreadGroup) -> None:
-    """Waiting for a time that has passed returns at once."""
     clock = ManualClock(5)
     clock.wait_until(Parker(), 5)
     clock.wait_until(Parker(), 4)
 
 
 def test_monotonic_clock_is_the_machines() -> None:
-    """It reads nanoseconds, and milliseconds rounded both ways."""
     clock = MonotonicClock()
     before = time.monotonic_ns()
     now_ns, now_ms, ceil_ms = clock.now_ns, clock.now_ms, clock.ceil_ms
@@ -168,7 +156,6 @@ def test_monotonic_clock_is_the_machines() -> None:
 
 
 def test_monotonic_clock_does_not_sleep_towards_the_past() -> None:
-    """It returns at once."""
     MonotonicClock().wait_until(Parker(), 0)
 
 
@@ -176,7 +163,6 @@ def test_monotonic_clock_does_not_sleep_towards_the_past() -> None:
 def test_monotonic_clock_sleeps_until_unparked(
     thread_group: ThreadGroup, until_ms: int | None
 ) -> None:
-    """The time may be 10,000 years away, longer than a lock can wait."""
     parker = Parker()
     thread_group.start(MonotonicClock().wait_until, parker, until_ms)
     parker.unpark()
@@ -185,8 +171,6 @@ def test_monotonic_clock_sleeps_until_unparked(
 
 
 def test_user_defined_clock_needs_only_now_ns() -> None:
-    """The base class computes the milliseconds."""
-
     class Fixed(Clock):
         @property
         def now_ns(self) -> int:
@@ -201,8 +185,6 @@ def test_user_defined_clock_needs_only_now_ns() -> None:
 
 @pytest.mark.parametrize("now_ns", [-1, MAX_NOW_MS * NS_PER_MS + 1, 10**30])
 def test_timer_refuses_a_clock_that_it_can_not_count_from(now_ns: int) -> None:
-    """A reading below 0 or beyond 292 years is refused; the message has it."""
-
     class Fixed(Clock):
         @property
         def now_ns(self) -> int:

@@ -31,7 +31,6 @@ def import_or_missing(name: str) -> ModuleType | str:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples(name: str) -> None:
-    """The examples of each module pass."""
     module = import_or_missing(name)
     if isinstance(module, str):
         pytest.skip(f"the package {module} of an extra is not installed")
@@ -39,7 +38,6 @@ def test_examples(name: str) -> None:
 
 
 def test_there_are_examples() -> None:
-    """Docstrings of compiled classes have examples, too."""
     modules = [import_or_missing(name) for name in MODULES]
     attempted = sum(
         doctest.testmod(module).attempted for module in modules if isinstance(module, ModuleType)

@@ -35,7 +35,6 @@ EXAMPLES = [
 
 @pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
 def test_every_error_is_a_purgatory_error(error: PurgatoryError) -> None:
-    """One `except` clause catches every exception of this package."""
     assert isinstance(error, PurgatoryError)
 
 
@@ -45,12 +44,10 @@ def test_every_error_is_a_purgatory_error(error: PurgatoryError) -> None:
     ids=repr,
 )
 def test_errors_are_also_the_builtin_kind(error: PurgatoryError, builtin: type[Exception]) -> None:
-    """Code that expects a ValueError for a wrong value gets one."""
     assert isinstance(error, builtin)
 
 
 def test_invalid_argument_names_the_argument_and_the_value() -> None:
-    """Both are in the message and in attributes."""
     error = InvalidArgumentError("tick_ms", "at least 1", 0)
     assert str(error) == "tick_ms must be at least 1, got 0"
     assert (error.name, error.requirement, error.value) == ("tick_ms", "at least 1", 0)
@@ -67,13 +64,11 @@ def test_invalid_argument_names_the_argument_and_the_value() -> None:
 def test_closed_errors_name_what_is_closed(
     error: TimerClosedError | PurgatoryClosedError, message: str
 ) -> None:
-    """The name is in the message and in an attribute."""
     assert str(error) == message
     assert error.name == "orders"
 
 
 def test_cancelled_error_names_the_purgatory_and_the_operation() -> None:
-    """Both are in the message and in attributes."""
     error = OperationCancelledError("orders", "an operation")
     assert str(error) == "purgatory 'orders': 'an operation' was cancelled"
     assert (error.name, error.operation) == ("orders", "an operation")
@@ -84,7 +79,6 @@ def test_cancelled_error_names_the_purgatory_and_the_operation() -> None:
     "again", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))], ids=["copied", "pickled"]
 )
 def test_errors_can_be_copied_and_pickled(error: PurgatoryError, again: object) -> None:
-    """Worker pools pickle exceptions; the message and the attributes survive."""
     arrived = again(error)  # type: ignore[operator]
     assert type(arrived) is type(error)
     assert str(arrived) == str(error)

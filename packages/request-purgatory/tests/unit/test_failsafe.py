@@ -42,15 +42,12 @@ def refusing(request: pytest.FixtureRequest) -> Iterator[object]:
 
 
 def test_caught_exception_is_logged_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
-    """As any logged exception."""
     log_contained(logger, Fault("reason"), "%s raised", "it")
     assert "it raised" in caplog.text
     assert "Fault: reason" in caplog.text
 
 
 def test_value_whose_repr_raises_is_named(caplog: pytest.LogCaptureFixture) -> None:
-    """The record is written all the same."""
-
     class Unprintable:
         def __repr__(self) -> str:
             raise ZeroDivisionError
@@ -66,7 +63,6 @@ def test_value_whose_repr_raises_is_named(caplog: pytest.LogCaptureFixture) -> N
 def test_logging_that_fails_leaves_one_line_on_stderr(
     refusing: type[BaseException], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It raises no exception."""
     log_contained(logger, Fault(), "%s raised", "it")
     expected = f"raised Fault, and logging it raised {refusing.__name__}"
     assert capsys.readouterr().err == f"tests.contained: '%s raised': {expected}\n"
@@ -76,7 +72,6 @@ def test_logging_that_fails_leaves_one_line_on_stderr(
 def test_failing_stderr_is_ignored(
     refusing: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The exception is suppressed, and the caller continues."""
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stderr", Broken())
         log_contained(logger, Fault(), "%s raised", "it")
@@ -84,7 +79,6 @@ def test_failing_stderr_is_ignored(
 
 @pytest.mark.parametrize("refusing", [KeyboardInterrupt, SystemExit], indirect=True)
 def test_exit_while_logging_propagates(refusing: type[BaseException]) -> None:
-    """KeyboardInterrupt and SystemExit propagate."""
     with pytest.raises(refusing):
         log_contained(logger, Fault(), "%s raised", "it")
 
@@ -106,7 +100,6 @@ def raised_by(error: Exception, code: str = "raise error") -> Exception:
 
 
 def test_kind_that_repeats_is_logged_at_powers_of_ten(caplog: pytest.LogCaptureFixture) -> None:
-    """The first with its traceback, the others as one line with the number."""
     errors = ErrorLog(logger)
     for number in range(1, 1101):
         errors.log(raised_by(Fault(f"reason {number}")), "%s raised", Operation())
@@ -123,7 +116,6 @@ def test_kind_that_repeats_is_logged_at_powers_of_ten(caplog: pytest.LogCaptureF
 
 
 def test_kind_is_the_event_the_exception_and_its_line(caplog: pytest.LogCaptureFixture) -> None:
-    """What differs in one of them has a traceback of its own."""
     errors = ErrorLog(logger)
     for _ in range(3):
         errors.log(raised_by(Fault()), "%s raised", Operation())
@@ -137,7 +129,6 @@ def test_kind_is_the_event_the_exception_and_its_line(caplog: pytest.LogCaptureF
 
 
 def test_kinds_beyond_the_limit_count_as_one(caplog: pytest.LogCaptureFixture) -> None:
-    """So a program that raises from ever new lines does not fill the memory, or the log."""
     errors = ErrorLog(logger)
     for line in range(ErrorLog.MAX_KINDS + 100):
         errors.log(raised_by(Fault(), "\n" * line + "raise error"), "%s raised", Operation())
@@ -150,7 +141,6 @@ def test_kinds_beyond_the_limit_count_as_one(caplog: pytest.LogCaptureFixture) -
 
 
 def test_warning_that_repeats_is_logged_at_powers_of_ten(caplog: pytest.LogCaptureFixture) -> None:
-    """As errors are."""
     errors = ErrorLog(logger)
     for _ in range(20):
         errors.warn("dropped %s", Operation())

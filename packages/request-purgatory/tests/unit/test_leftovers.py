@@ -202,7 +202,6 @@ def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.mark.parametrize("name", _MESSAGES)
 def test_leftover_is_an_error_at_teardown(results: Results, name: str) -> None:
-    """The test itself passed, and the message names the leftover."""
     (error,) = results[name]
     assert error.tag == "error"
     assert "failed on teardown" in error.attrib["message"]
@@ -222,10 +221,8 @@ def test_leftover_is_an_error_at_teardown(results: Results, name: str) -> None:
     ],
 )
 def test_without_leftovers_the_test_passes(results: Results, name: str) -> None:
-    """Ending threads, resources of wider fixtures and tests of other tiers are no leftovers."""
     assert list(results[name]) == []
 
 
 def test_failed_test_is_not_reported_twice(results: Results) -> None:
-    """Its traceback may keep open what the test would have closed."""
     assert [outcome.tag for outcome in results["test_failure"]] == ["failure"]

@@ -36,7 +36,6 @@ def legacy(make_legacy_purgatory: MakePurgatory) -> LegacyPurgatory:
 def test_completed_request_stays_in_the_delay_queue_until_its_deadline(
     legacy: LegacyPurgatory, clock: ManualClock
 ) -> None:
-    """It is skipped when it comes out there, and told nothing again."""
     request = watch(legacy, "a", delay_ms=50)
     request.ready = True
     assert legacy.check_and_complete("a") == 1
@@ -53,7 +52,6 @@ def test_completed_request_stays_in_the_delay_queue_until_its_deadline(
 def test_completed_request_stays_in_its_other_lists_until_it_is_met(
     legacy: LegacyPurgatory,
 ) -> None:
-    """The list of the key that completed it drops it at once."""
     request = watch(legacy, "a", "b")
     request.ready = True
     legacy.check_and_complete("a")
@@ -63,7 +61,6 @@ def test_completed_request_stays_in_its_other_lists_until_it_is_met(
 
 
 def test_purge_is_due_by_the_number_of_requests_added(legacy: LegacyPurgatory) -> None:
-    """Whether or not any has ended; the count starts again afterwards."""
     requests = [watch(legacy, "a") for _ in range(3)]
     for request in requests:
         request.force_complete()
@@ -85,7 +82,6 @@ def test_purge_is_due_by_the_number_of_requests_added(legacy: LegacyPurgatory) -
 def test_request_that_is_satisfied_at_once_does_not_bring_a_purge_nearer(
     legacy: LegacyPurgatory,
 ) -> None:
-    """It was never added."""
     for _ in range(10):
         legacy.try_complete_else_watch(Request(ready=True), ["a"])
     legacy.advance_clock(0)
@@ -93,7 +89,6 @@ def test_request_that_is_satisfied_at_once_does_not_bring_a_purge_nearer(
 
 
 def test_purge_scans_the_delay_queue_and_the_lists(legacy: LegacyPurgatory) -> None:
-    """It returns how many entries went from both."""
     ended, pending = watch(legacy, "a", "b"), watch(legacy, "a")
     ended.cancel()
     assert legacy.watched == 5
@@ -104,7 +99,6 @@ def test_purge_scans_the_delay_queue_and_the_lists(legacy: LegacyPurgatory) -> N
 def test_purge_interval_of_zero_purges_after_every_request(
     make_legacy_purgatory: MakePurgatory,
 ) -> None:
-    """And not without one."""
     purgatory = make_legacy_purgatory(purge_interval=0)
     purgatory.advance_clock(0)
     assert purgatory.metrics().purges == 0
@@ -183,7 +177,6 @@ def test_same_work_has_the_same_outcomes_and_other_counters(
 
 
 def test_equal_deadlines_come_out_in_order_of_arrival(clock: ManualClock) -> None:
-    """Tasks themselves are never compared."""
     timer = DelayQueueTimer("test", clock)
     order: list[int] = []
     requests = [
@@ -200,7 +193,6 @@ def test_equal_deadlines_come_out_in_order_of_arrival(clock: ManualClock) -> Non
 
 
 def test_looking_at_the_delay_queue_returns_at_once(clock: ManualClock) -> None:
-    """advance_clock(0) never sleeps, also between two milliseconds."""
     timer = DelayQueueTimer("test", clock)
     clock.advance_to_ns(1)
     assert timer.advance_clock(0) is False
@@ -211,7 +203,6 @@ def test_looking_at_the_delay_queue_returns_at_once(clock: ManualClock) -> None:
 def test_deadline_in_the_delay_queue_is_not_cut_short_by_a_fraction_of_a_millisecond(
     clock: ManualClock,
 ) -> None:
-    """Never early, in the 0.8 design too."""
     timer = DelayQueueTimer("test", clock)
     request = Request(10)
     clock.advance_to_ns(1)
@@ -227,7 +218,6 @@ def test_deadline_in_the_delay_queue_is_not_cut_short_by_a_fraction_of_a_millise
 def test_sleeper_on_the_delay_queue_is_woken_by_an_earlier_deadline(
     thread_group: ThreadGroup,
 ) -> None:
-    """As on the timing wheel."""
     clock = SleepRecordingClock()
     timer = DelayQueueTimer("test", clock)
     came_due: list[bool] = []
@@ -252,7 +242,6 @@ def test_sleeper_on_the_delay_queue_is_woken_by_an_earlier_deadline(
 def test_task_of_the_delay_queue_that_raises_is_counted(
     clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The next one runs."""
     timer = DelayQueueTimer("test", clock)
     requests = [Request(1, complete=fail), Request(1)]
     for request in requests:
@@ -265,7 +254,6 @@ def test_task_of_the_delay_queue_that_raises_is_counted(
 
 
 def test_closed_delay_queue_takes_nothing(clock: ManualClock) -> None:
-    """Its shutdown returns what had not ended."""
     timer = DelayQueueTimer("test", clock)
     pending, ended = Request(10), Request(10)
     for request in (pending, ended):
@@ -280,7 +268,6 @@ def test_closed_delay_queue_takes_nothing(clock: ManualClock) -> None:
 
 
 def test_delay_queue_under_threads(thread_group: ThreadGroup, switching: None) -> None:
-    """Its heap is replaced by purges while another thread looks at what is due."""
     queue = DelayQueueTimer("test", ManualClock())
     stopped = threading.Event()
 

@@ -11,7 +11,6 @@ from request_purgatory._native.parker import Parker
 
 
 def test_wake_up_before_the_sleep_ends_it_at_once() -> None:
-    """There is one token, however often it was added."""
     parker = Parker()
     parker.unpark()
     parker.unpark()
@@ -22,12 +21,10 @@ def test_wake_up_before_the_sleep_ends_it_at_once() -> None:
 
 @pytest.mark.parametrize("timeout", [0, -1, -1e9, 0.001])
 def test_sleep_ends_with_its_time(timeout: float) -> None:
-    """It returns False; a timeout of 0 or less does not sleep."""
     assert not Parker().park(timeout)
 
 
 def test_sleep_longer_than_a_lock_can_wait(thread_group: ThreadGroup) -> None:
-    """The timeout is limited, and the caller waits again."""
     parker = Parker()
     thread_group.start(parker.park, 1e300)
     parker.unpark()
@@ -35,7 +32,6 @@ def test_sleep_longer_than_a_lock_can_wait(thread_group: ThreadGroup) -> None:
 
 
 def test_concurrent_wake_ups_leave_one_token(thread_group: ThreadGroup, switching: None) -> None:
-    """No thread fails because another one was first."""
     parker = Parker()
     woken = []
 

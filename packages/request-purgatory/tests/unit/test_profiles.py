@@ -17,7 +17,6 @@ FOLDERS = [Path(folder) for folder in tests.__path__]
 
 
 def test_only_the_profiles_make_settings() -> None:
-    """Settings of a test's own would bypass the multiplier, or repeat the same examples."""
     own = re.compile(
         r"\bderandomize\b|\bmax_examples\b|^from hypothesis import .*\bsettings\b", re.MULTILINE
     )
@@ -34,7 +33,6 @@ def test_only_the_profiles_make_settings() -> None:
 def test_exploring_multiplies_the_examples(
     profile: str, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It multiplies the profile's number, or the test's own."""
     monkeypatch.setattr(profiles, "PROFILE", profile)
     assert examples(30).max_examples == count
     assert examples(30, times=2).max_examples == min(count, 60)
@@ -49,7 +47,6 @@ def test_exploring_multiplies_the_examples(
     ],
 )
 def test_failing_test_is_repeated_by_one_command(test: str, name: str) -> None:
-    """The command is quoted for a shell, and for make."""
     (command,) = reproducing([test], 7)
     make, target, seed, arguments = shlex.split(command)
     assert (make, target, seed) == ("make", "explore", "SEED=7")

@@ -183,7 +183,6 @@ def autospec(kind: type) -> Any:
 
 
 def test_table_has_the_public_interface() -> None:
-    """The tests below would pass on an empty table, too."""
     assert {"request_purgatory.SystemTimer", "request_purgatory.aio.Purgatory"} <= CLASSES.keys()
     assert "request_purgatory.SystemTimer.call_later_ms" in METHODS
     assert "request_purgatory.TimerTask.delay_ms" in PROPERTIES
@@ -192,7 +191,6 @@ def test_table_has_the_public_interface() -> None:
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_constructor_has_the_signature_of_its_source(name: str) -> None:
-    """Names, kinds and defaults."""
     expected = expected_constructor(CLASSES[name])
     if expected is not None:
         assert parameters_of(inspect.signature(CLASSES[name])) == expected
@@ -200,7 +198,6 @@ def test_constructor_has_the_signature_of_its_source(name: str) -> None:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_method_has_the_signature_of_its_source(name: str) -> None:
-    """Names, kinds and defaults; annotations, too, where the method is a Python function."""
     kind, member = METHODS[name]
     source, base = functions_of(kind)[member]
     is_static = "staticmethod" in decorators(source)
@@ -218,14 +215,12 @@ def test_method_has_the_signature_of_its_source(name: str) -> None:
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_class_has_the_docstring_of_its_source(name: str) -> None:
-    """Without a line for the signature."""
     kind = CLASSES[name]
     assert inspect.getdoc(kind) == ast.get_docstring(class_source(kind))
 
 
 @pytest.mark.parametrize("name", MEMBERS)
 def test_member_has_the_docstring_of_its_source(name: str) -> None:
-    """Without a line for the signature."""
     kind, member = MEMBERS[name]
     source, _ = functions_of(kind)[member]
     documented = ast.get_docstring(source)
@@ -246,14 +241,12 @@ def test_requests_as_futures_are_described_once(kind: type, member: str) -> None
 
 @pytest.mark.parametrize("name", PROPERTIES)
 def test_property_is_a_data_descriptor(name: str) -> None:
-    """So `help` lists it as data, and `create_autospec` does not call it."""
     kind, member = PROPERTIES[name]
     assert inspect.isdatadescriptor(inspect.getattr_static(kind, member))
 
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_help_shows_nothing_of_the_compiler(name: str) -> None:
-    """Except `__pyx_vtable__`, in which extension modules find the methods of other ones."""
     text = pydoc.render_doc(PUBLIC[name], renderer=pydoc.plaintext)
     text = "".join(line for line in text.splitlines() if "__pyx_vtable__ = <capsule" not in line)
     assert "cython" not in text.lower()
@@ -262,7 +255,6 @@ def test_help_shows_nothing_of_the_compiler(name: str) -> None:
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_autospec_rejects_a_wrong_constructor_call(name: str) -> None:
-    """As the class itself does."""
     kinds = {kind for _, kind, _ in expected_constructor(CLASSES[name]) or ()}
     if kinds and inspect.Parameter.VAR_KEYWORD not in kinds:
         with pytest.raises(TypeError):
@@ -271,7 +263,6 @@ def test_autospec_rejects_a_wrong_constructor_call(name: str) -> None:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_autospec_has_every_method(name: str) -> None:
-    """And rejects a wrong call, unless the method is in C: mock can't check the calls of those."""
     kind, member = METHODS[name]
     method = getattr(kind, member)
     double = getattr(autospec(kind), member)
@@ -288,13 +279,11 @@ def test_autospec_has_every_method(name: str) -> None:
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_type_hints_of_classes_can_be_resolved(name: str) -> None:
-    """Each name in an annotation exists at run time."""
     typing.get_type_hints(PUBLIC[name])
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_type_hints_of_methods_can_be_resolved(name: str) -> None:
-    """Each name in an annotation exists at run time."""
     kind, member = METHODS[name]
     hints = typing.get_type_hints(getattr(kind, member))
     source, _ = functions_of(kind)[member]

@@ -57,7 +57,6 @@ def output(monkeypatch: pytest.MonkeyPatch) -> Iterator[Output]:
 
 
 def test_every_open_purgatory_of_the_process_is_found() -> None:
-    """By name; one that is closed or gone is not."""
     first, second = (DelayedOperationPurgatory(name, reaper=False) for name in ("b-one", "a-two"))
     closed, gone = (DelayedOperationPurgatory(name, reaper=False) for name in ("closed", "gone"))
     closed.close()
@@ -71,7 +70,6 @@ def test_every_open_purgatory_of_the_process_is_found() -> None:
 
 
 def test_all_are_printed_at_once(purgatory: DelayedOperationPurgatory, output: Output) -> None:
-    """In one write, with the process's id."""
     purgatory.try_complete_else_watch(Request(), ["orders"])
     print_all()
     assert output.text.startswith(f"process {os.getpid()}: ")
@@ -82,14 +80,12 @@ def test_all_are_printed_at_once(purgatory: DelayedOperationPurgatory, output: O
 def test_process_without_standard_error_prints_nothing(
     purgatory: DelayedOperationPurgatory, output: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a service of Windows has none."""
     monkeypatch.setattr(snapshot, "sys", SimpleNamespace(stderr=None))
     print_all()
     assert output.text == ""
 
 
 def test_signal_prints_what_waits(purgatory: DelayedOperationPurgatory, output: Output) -> None:
-    """The code that it interrupts goes on."""
     purgatory.try_complete_else_watch(Request(), ["orders"])
     print_on_signal()
     signal.raise_signal(signal.SIGUSR1)
@@ -115,7 +111,6 @@ class SignallingKey:
 def test_signal_may_interrupt_code_that_holds_a_lock(
     make_wheel_purgatory: MakePurgatory, output: Output
 ) -> None:
-    """Keys are compared under the lock of their shard; the snapshot is taken after that."""
     purgatory = make_wheel_purgatory()
     print_on_signal()
     purgatory.try_complete_else_watch(Request(), [SignallingKey()])
@@ -133,7 +128,6 @@ def test_signal_may_interrupt_code_that_holds_a_lock(
 def test_signal_works_in_a_forked_child(
     purgatory: DelayedOperationPurgatory, output: Output
 ) -> None:
-    """It inherits the handler, and begins empty."""
     purgatory.try_complete_else_watch(Request(), ["orders"])
     print_on_signal()
 
@@ -149,8 +143,6 @@ def test_signal_works_in_a_forked_child(
 def test_signal_without_a_thread_left_ends_nothing(
     output: Output, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """As when the interpreter is about to end: the handler raises nothing, and says why."""
-
     def refuse(*arguments: object) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -163,7 +155,6 @@ def test_signal_without_a_thread_left_ends_nothing(
 
 
 def test_another_signal_may_be_chosen(output: Output) -> None:
-    """Its handler is replaced."""
     before = signal.getsignal(signal.SIGUSR2)
     print_on_signal(signal.SIGUSR2)
     try:
@@ -174,7 +165,6 @@ def test_another_signal_may_be_chosen(output: Output) -> None:
 
 
 def test_signal_that_cannot_be_handled_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such as SIGKILL, and SIGUSR1 on Windows, which has none."""
     with pytest.raises(InvalidArgumentError, match="signum must be a signal to handle"):
         print_on_signal(signal.SIGKILL)
     monkeypatch.delattr(signal, "SIGUSR1")
@@ -183,5 +173,4 @@ def test_signal_that_cannot_be_handled_is_refused(monkeypatch: pytest.MonkeyPatc
 
 
 def test_module_has_the_types_of_a_snapshot() -> None:
-    """For annotations of those who show one."""
     assert set(snapshot.__all__) > {"PurgatorySnapshot", "WaitingGroup", "WaitingOperation"}

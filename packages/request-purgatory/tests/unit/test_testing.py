@@ -16,7 +16,6 @@ from request_purgatory.testing import ManualPurgatory, VirtualTimeEventLoop, run
 
 
 def test_advance_runs_everything_that_is_due() -> None:
-    """Each callback finds the time at which it is due."""
     purgatory = ManualPurgatory()
     moments: list[int] = []
     for timeout_ms in (30_000, 10, 500):
@@ -32,7 +31,6 @@ def test_advance_runs_everything_that_is_due() -> None:
 
 
 def test_what_callbacks_add_runs_in_the_same_advance() -> None:
-    """If it is due by then."""
     with ManualPurgatory("retries") as purgatory:
         tries: list[int] = []
 
@@ -48,7 +46,6 @@ def test_what_callbacks_add_runs_in_the_same_advance() -> None:
 
 
 def test_advance_purges() -> None:
-    """When it is due, as the reaper does."""
     purgatory = ManualPurgatory(purge_interval=2)
     for _ in range(4):
         request = Request(1000)
@@ -59,7 +56,6 @@ def test_advance_purges() -> None:
 
 
 def test_bad_advance_is_refused() -> None:
-    """Time does not go back, and does not pass for a closed purgatory."""
     purgatory = ManualPurgatory()
     with pytest.raises(InvalidArgumentError, match="timeout must be seconds"):
         purgatory.advance(-1)
@@ -69,8 +65,6 @@ def test_bad_advance_is_refused() -> None:
 
 
 def test_hours_pass_at_once_on_the_virtual_loop() -> None:
-    """Timers run in their order."""
-
     async def main() -> list[str]:
         async with aio.Purgatory() as purgatory:
             waits = [
@@ -90,8 +84,6 @@ def test_hours_pass_at_once_on_the_virtual_loop() -> None:
 
 
 def test_time_passes_in_a_busy_callback() -> None:
-    """As it does in a callback that computes for long."""
-
     async def main() -> float:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualTimeEventLoop)
@@ -102,8 +94,6 @@ def test_time_passes_in_a_busy_callback() -> None:
 
 
 def test_threads_wake_the_virtual_loop() -> None:
-    """They take no virtual time."""
-
     async def main() -> tuple[str, float]:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(None, lambda: "done"), loop.time()
@@ -112,8 +102,6 @@ def test_threads_wake_the_virtual_loop() -> None:
 
 
 def test_socket_with_data_comes_before_a_timer() -> None:
-    """Its reader runs before any virtual time has passed."""
-
     async def main() -> float:
         loop = asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
@@ -131,7 +119,6 @@ def test_socket_with_data_comes_before_a_timer() -> None:
 
 
 def test_wait_without_a_timer_ends_with_the_first_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That is a wait in real time, as for a thread; no virtual time passes."""
     selector = testing.VirtualSelector()
     event = (selectors.SelectorKey(0, 0, selectors.EVENT_READ, None), selectors.EVENT_READ)
     answers = iter([[], [event]])
@@ -142,7 +129,6 @@ def test_wait_without_a_timer_ends_with_the_first_event(monkeypatch: pytest.Monk
 
 
 def test_loop_that_would_wait_for_ever_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has no timer, and nothing wakes it."""
     monkeypatch.setattr(testing, "_MAX_IDLE_S", 0.0)
 
     async def main() -> None:
@@ -153,8 +139,6 @@ def test_loop_that_would_wait_for_ever_says_so(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_virtual_loop_serves_files() -> None:
-    """A file may be watched for reading, and then for writing, too."""
-
     async def echo() -> bytes:
         loop = asyncio.get_running_loop()
         ours, theirs = socket.socketpair()

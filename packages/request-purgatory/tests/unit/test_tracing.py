@@ -86,7 +86,6 @@ class Lean(DelayedOperation):
 def test_hold_has_a_span_with_its_watch_tries_and_end(
     purgatory: DelayedOperationPurgatory, tracer: Tracer
 ) -> None:
-    """A child of the span in which the request came."""
     answers: list[str] = []
 
     def answered() -> list[str]:
@@ -119,7 +118,6 @@ def test_hold_has_a_span_with_its_watch_tries_and_end(
 def test_expired_hold_ends_its_span(
     purgatory: DelayedOperationPurgatory, clock: ManualClock, tracer: Tracer
 ) -> None:
-    """With the outcome, which is no error."""
     held: Future[bool] = trace_purgatory(purgatory, tracer).hold(
         ["a"], until=lambda: False, timeout=0.01
     )
@@ -137,7 +135,6 @@ def test_expired_hold_ends_its_span(
 def test_cancelled_hold_ends_its_span(
     purgatory: DelayedOperationPurgatory, tracer: Tracer, how: str
 ) -> None:
-    """However it is cancelled."""
     held: Future[bool] = trace_purgatory(purgatory, tracer).hold(["a"], until=lambda: False)
     if how == "future":
         held.cancel()
@@ -153,7 +150,6 @@ def test_cancelled_hold_ends_its_span(
 def test_condition_that_raises_is_recorded(
     purgatory: DelayedOperationPurgatory, tracer: Tracer
 ) -> None:
-    """The span's status is an error."""
     held: Future[bool] = trace_purgatory(purgatory, tracer).hold(["a"], until=fail)
     assert isinstance(held.exception(0), Fault)
     (span,) = ended()
@@ -237,7 +233,6 @@ def test_request_of_a_closed_purgatory_has_no_span(
 def test_misuse_is_refused_as_by_the_purgatory(
     purgatory: DelayedOperationPurgatory, tracer: Tracer
 ) -> None:
-    """A second use ends no span of the first one."""
     traced = trace_purgatory(purgatory, tracer)
     request = Request()
     traced.try_complete_else_watch(request, ["a"])
@@ -251,7 +246,6 @@ def test_misuse_is_refused_as_by_the_purgatory(
 
 
 def test_quorum_has_a_span(purgatory: DelayedOperationPurgatory, tracer: Tracer) -> None:
-    """With a try for each future that is done."""
     futures: list[Future[int]] = [Future(), Future()]
     gathered = trace_purgatory(purgatory, tracer).gather(futures)
     for future in futures:
@@ -264,8 +258,6 @@ def test_quorum_has_a_span(purgatory: DelayedOperationPurgatory, tracer: Tracer)
 def test_methods_of_an_ended_operation_can_be_called(
     purgatory: DelayedOperationPurgatory, tracer: Tracer
 ) -> None:
-    """By its own program, which gets what they raise. The span has ended."""
-
     class Once(Plain):
         def try_complete(self) -> bool:
             if self.is_completed:
@@ -304,7 +296,6 @@ def test_hook_of_the_program_is_called_before_the_span_ends(tracer: Tracer) -> N
 
 
 def test_purgatory_that_is_freed_ends_its_spans(tracer: Tracer) -> None:
-    """As cancelled, though no callback runs."""
     purgatory = DelayedOperationPurgatory("freed", reaper=False)
     trace_purgatory(purgatory, tracer).try_complete_else_watch(Plain(1000), ["a"])
     del purgatory
@@ -318,7 +309,6 @@ def test_purgatory_that_is_freed_ends_its_spans(tracer: Tracer) -> None:
 def test_forked_child_ends_no_span_of_its_parent(
     purgatory: DelayedOperationPurgatory, tracer: Tracer
 ) -> None:
-    """Its own operations have spans of their own."""
     traced = trace_purgatory(purgatory, tracer)
     traced.try_complete_else_watch(Plain(1000), ["a"])
 
@@ -332,8 +322,6 @@ def test_forked_child_ends_no_span_of_its_parent(
 
 
 def test_requests_of_an_event_loop_have_spans(tracer: Tracer) -> None:
-    """Each in the context of its own task."""
-
     async def request(traced: Purgatory, number: int) -> int:
         with tracer.start_as_current_span(f"request {number}"):
             return await traced.hold([number], until=lambda: number, timeout=1)

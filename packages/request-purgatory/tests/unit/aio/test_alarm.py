@@ -50,8 +50,6 @@ def test_renewal_that_lengthens_a_timeout_is_in_time(play: Scenario) -> None:
 
 @pytest.mark.parametrize("order", [1, -1], ids=["rising", "falling"])
 def test_every_timeout_is_in_time_whatever_came_before(play: Scenario, order: int) -> None:
-    """Also where a coarse bucket of one wheel is due before the fine one of another."""
-
     async def scenario() -> None:
         async with opened() as purgatory:
             ended: dict[int, float] = {}
@@ -98,8 +96,6 @@ def test_operation_that_ends_at_once_sets_no_alarm(play: Scenario) -> None:
 
 
 def test_alarm_that_a_callback_sets_is_kept(play: Scenario) -> None:
-    """An operation that expires may add one that is due before all others."""
-
     async def scenario() -> None:
         async with opened() as purgatory:
             alarms: list[object] = []
@@ -120,8 +116,6 @@ def test_alarm_that_a_callback_sets_is_kept(play: Scenario) -> None:
 
 
 def test_callback_may_close_the_purgatory(play: Scenario) -> None:
-    """The alarm finds it closed, and sets no further one."""
-
     async def scenario() -> None:
         async with opened(batch=1) as purgatory:
             futures: list[asyncio.Future[Any]] = []
@@ -141,8 +135,6 @@ def test_callback_may_close_the_purgatory(play: Scenario) -> None:
 
 
 def test_purge_comes_with_the_alarm(play: Scenario) -> None:
-    """Nothing else comes on a loop where all requests expire."""
-
     async def scenario() -> None:
         async with opened(purge_interval=3) as purgatory:
             for _ in range(4):
@@ -213,8 +205,6 @@ def test_key_is_posted_to_the_loop_once_until_it_is_handled(
 
 
 def test_event_of_a_condition_that_looks_meanwhile_is_not_lost(play: Scenario) -> None:
-    """The loop forgets that a key was posted before it looks, not after."""
-
     async def scenario() -> None:
         async with opened() as purgatory:
             looks: list[bool] = []
@@ -243,8 +233,6 @@ def test_key_that_was_posted_before_the_end_is_dropped(play: Scenario) -> None:
 
 
 def test_loop_that_refuses_an_event_is_told_of_only_while_it_runs() -> None:
-    """RuntimeError of a loop that is not closed reaches the caller; so does any other error."""
-
     async def enter() -> Purgatory:
         return await Purgatory("test").__aenter__()
 

@@ -27,7 +27,6 @@ MODULES = [
 
 @pytest.mark.parametrize("module", MODULES)
 def test_cpythons_own_tests_pass(module: str) -> None:
-    """Skipped if Python was installed without them."""
     if (
         importlib.util.find_spec("test") is None
         or importlib.util.find_spec("test.test_asyncio") is None

@@ -20,8 +20,6 @@ pytestmark = [
 
 
 def test_child_is_refused_by_name_and_the_parent_goes_on() -> None:
-    """Nothing of it waits for a loop that does not run in the child."""
-
     async def main() -> str:
         async with Purgatory("inherited") as purgatory:
             request = Request(60_000)
@@ -62,7 +60,6 @@ def test_child_is_refused_by_name_and_the_parent_goes_on() -> None:
 
 
 def test_fork_inside_the_block_raises_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python would print it, and go on without the locks that it is to take."""
     raised: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", raised.append)
 
@@ -75,8 +72,6 @@ def test_fork_inside_the_block_raises_nothing(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_child_makes_a_purgatory_on_its_own_loop() -> None:
-    """While the parent's block is open."""
-
     async def hold(name: str) -> None:
         async with Purgatory(name) as purgatory:
             with pytest.raises(TimeoutError):

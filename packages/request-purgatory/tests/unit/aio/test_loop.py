@@ -103,7 +103,6 @@ def history(
 def test_timers_run_in_the_same_order_and_at_the_same_times(
     plan: list[dict[str, Any]], until: float
 ) -> None:
-    """Callbacks set, cancel and reset timers, and take any time."""
     for number, action in enumerate(plan):
         # Timers of the same instant run in any order.
         action["delay"] += number * 1e-8
@@ -117,7 +116,6 @@ def test_timers_run_in_the_same_order_and_at_the_same_times(
 
 
 def test_wheel_holds_pending_timers_and_the_heap_one_wakeup() -> None:
-    """Of 10,000 timers; and cancelling leaves nothing in either."""
     loop = VirtualWheelLoop()
     handles = [loop.call_later(1 + number % 977, print) for number in range(10_000)]
     assert (loop._wheel.size, len(loop._scheduled)) == (10_000, 1)
@@ -143,8 +141,6 @@ async def last_timer(delay: float) -> None:
 
 
 def test_asyncio_functions_that_use_timers_work() -> None:
-    """This covers sleep, timeout, wait_for and wait; timers run in order and none is early."""
-
     async def main() -> None:
         loop = asyncio.get_running_loop()
         assert await asyncio.sleep(0.001, "slept") == "slept"
@@ -170,8 +166,6 @@ def test_asyncio_functions_that_use_timers_work() -> None:
 
 
 def test_times_in_the_past_and_infinity() -> None:
-    """A time in the past runs in the next iteration, not inside the call; infinity never runs."""
-
     async def main() -> None:
         loop = asyncio.get_running_loop()
         called: list[str] = []
@@ -189,8 +183,6 @@ def test_times_in_the_past_and_infinity() -> None:
 
 
 def test_callback_may_cancel_the_next_one() -> None:
-    """Both are due at once, so the second has left the wheel already."""
-
     async def main() -> None:
         loop = asyncio.get_running_loop()
         called: list[int] = []
@@ -214,8 +206,6 @@ def test_callback_may_cancel_the_next_one() -> None:
 
 
 def test_handle_is_what_asyncio_promises() -> None:
-    """It is a TimerHandle with a time, comparison, context and `repr`."""
-
     async def main() -> None:
         loop = asyncio.get_running_loop()
         handle = loop.call_later(3_600, print, "x")
@@ -235,8 +225,6 @@ def test_handle_is_what_asyncio_promises() -> None:
 
 
 def test_exception_of_a_callback_goes_to_the_loops_handler() -> None:
-    """The loop's exception handler gets the exception, and the next timer runs."""
-
     async def main() -> None:
         loop = asyncio.get_running_loop()
         seen: list[object] = []
@@ -252,7 +240,6 @@ def test_exception_of_a_callback_goes_to_the_loops_handler() -> None:
 
 
 def test_closed_loop_takes_no_timers() -> None:
-    """It raises RuntimeError, and pending timers are dropped."""
     loop = TimingWheelEventLoop()
     pending = loop.call_later(100, print)
     loop.close()
@@ -263,8 +250,6 @@ def test_closed_loop_takes_no_timers() -> None:
 
 
 def test_slow_callback_is_warned_about_in_debug_mode(caplog: pytest.LogCaptureFixture) -> None:
-    """The warning names the callback, not the wheel's."""
-
     def busy() -> None:
         """Take longer than the loop's limit for slow callbacks."""
 
@@ -282,7 +267,6 @@ def test_slow_callback_is_warned_about_in_debug_mode(caplog: pytest.LogCaptureFi
 
 
 def test_debug_mode_refuses_wrong_calls_and_knows_where_a_timer_was_made() -> None:
-    """As on the standard loop, non-callables and calls from other threads are refused."""
     loop = TimingWheelEventLoop()
     loop.set_debug(True)
     with pytest.raises(TypeError, match="callable"):
@@ -299,8 +283,6 @@ def test_debug_mode_refuses_wrong_calls_and_knows_where_a_timer_was_made() -> No
 
 
 def test_time_may_use_fields_set_after_the_loops_init() -> None:
-    """As on the standard loop, nothing reads the time before the first timer."""
-
     class LateLoop(TimingWheelEventLoop):
         def __init__(self) -> None:
             super().__init__()
@@ -320,8 +302,6 @@ def test_time_may_use_fields_set_after_the_loops_init() -> None:
 
 
 def test_loop_may_set_timers_while_it_is_made() -> None:
-    """A class below the mix-in may do so in its `__init__`."""
-
     class EagerLoop(VirtualLoop):
         def __init__(self) -> None:
             super().__init__()
@@ -338,7 +318,6 @@ def test_loop_may_set_timers_while_it_is_made() -> None:
 
 
 def test_timer_that_is_set_while_the_wheel_is_made_is_not_lost() -> None:
-    """A finalizer, which may run at any time, may set one."""
     order: list[str] = []
 
     class Interrupted(VirtualWheelLoop):
@@ -359,8 +338,6 @@ def test_timer_that_is_set_while_the_wheel_is_made_is_not_lost() -> None:
 
 
 def test_loop_that_is_dropped_is_freed() -> None:
-    """The collector finds the cycle of loop, handles and callbacks, with the loop closed or not."""
-
     class Payload:
         """An object that a callback refers to."""
 
@@ -383,7 +360,6 @@ def test_loop_that_is_dropped_is_freed() -> None:
 
 @pytest.mark.parametrize("kind", ["standard", "wheel", "uvloop"])
 def test_purgatory_works_on_every_loop(kind: str) -> None:
-    """On the standard loop, ours and uvloop no operation expires early and none is lost."""
     factory: Callable[[], asyncio.AbstractEventLoop]
     if kind == "uvloop":
         factory = pytest.importorskip("uvloop").new_event_loop

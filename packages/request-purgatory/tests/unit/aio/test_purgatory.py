@@ -31,8 +31,6 @@ TIME_LIMIT = 20.0
 
 
 def test_value_of_the_condition_is_the_result(play: Scenario) -> None:
-    """At once if it holds, else after the event that makes it hold."""
-
     async def scenario() -> None:
         async with opened() as purgatory:
             condition = Condition("now")
@@ -55,8 +53,6 @@ def test_value_of_the_condition_is_the_result(play: Scenario) -> None:
 
 @pytest.mark.parametrize("timeout", [0, 0.001, 0.02, 1, 70, 3_600.0])
 def test_time_runs_out(play: Scenario, timeout: float) -> None:
-    """TimeoutError, never early, and less than a tick late."""
-
     async def scenario() -> None:
         async with opened() as purgatory:
             began = now()
@@ -69,8 +65,6 @@ def test_time_runs_out(play: Scenario, timeout: float) -> None:
 
 
 def test_one_timer_on_the_loop_serves_all(play: Scenario) -> None:
-    """It stands at the first time-out; what comes later moves it only if it is due earlier."""
-
     async def scenario() -> None:
         loop = asyncio.get_running_loop()
         async with opened() as purgatory:
@@ -118,7 +112,6 @@ def test_no_timeout_waits_for_ever(play: Scenario) -> None:
 def test_condition_that_raises_gives_its_error_to_the_waiter(
     play: Scenario, error: Exception, look: int
 ) -> None:
-    """And to nobody else; StopIteration, which no future takes, inside another."""
     looks: list[int] = []
 
     def until() -> None:
@@ -143,8 +136,6 @@ def test_condition_that_raises_gives_its_error_to_the_waiter(
 
 
 def test_bad_arguments_are_named(play: Scenario) -> None:
-    """And nothing is left behind."""
-
     async def scenario() -> None:
         async with opened() as purgatory:
             for arguments, message in (
@@ -171,7 +162,6 @@ def test_bad_arguments_are_named(play: Scenario) -> None:
     [("batch", 0), ("batch", 1.5), ("tick_ms", 0), ("wheel_size", 1), ("purge_interval", -1)],
 )
 def test_bad_options_are_named(name: str, value: object) -> None:
-    """By InvalidArgumentError."""
     with pytest.raises(InvalidArgumentError, match=f"{name} .*{value}"):
         Purgatory("test", **{name: value})  # type: ignore[arg-type]
 
@@ -180,8 +170,6 @@ def test_bad_options_are_named(name: str, value: object) -> None:
 
 
 def test_cancelled_waiter_leaves_nothing_behind(play: Scenario) -> None:
-    """No watcher, no timer, no look any more; CancelledError reaches the task."""
-
     async def scenario() -> None:
         async with opened() as purgatory:
             condition = Condition()
@@ -206,8 +194,6 @@ def test_cancelled_waiter_leaves_nothing_behind(play: Scenario) -> None:
 
 
 def test_outer_timeout_ends_a_waiter(play: Scenario) -> None:
-    """`asyncio.timeout` and `wait_for` work around a hold as around anything else."""
-
     async def scenario() -> None:
         async with opened() as purgatory:
             with pytest.raises(TimeoutError):
@@ -247,8 +233,6 @@ def test_cancelling_after_the_end_ends_nothing_twice(play: Scenario) -> None:
 
 
 def test_key_that_is_gone_is_an_error_for_its_waiters(play: Scenario) -> None:
-    """Not CancelledError, which would say that the waiting task was cancelled."""
-
     async def scenario() -> None:
         async with opened() as purgatory:
             held = purgatory.hold(["a"], until=Condition(), timeout=1)
@@ -291,8 +275,6 @@ def test_leaving_the_block_ends_every_waiter(play: Scenario) -> None:
 
 
 def test_purgatory_is_for_one_block(play: Scenario) -> None:
-    """Before it nothing works; a second one is refused."""
-
     async def scenario() -> None:
         purgatory = Purgatory("test")
         assert (
@@ -318,8 +300,6 @@ def test_purgatory_is_for_one_block(play: Scenario) -> None:
 
 
 def test_waiters_are_tried_in_the_order_in_which_they_came(play: Scenario) -> None:
-    """And resumed in that order."""
-
     async def scenario() -> None:
         async with opened(batch=3) as purgatory:
             order: list[int] = []
@@ -340,8 +320,6 @@ def test_waiters_are_tried_in_the_order_in_which_they_came(play: Scenario) -> No
 
 
 def test_one_notify_runs_so_many_and_then_the_loop_has_its_turn(play: Scenario) -> None:
-    """What else the loop has to do comes in between."""
-
     async def scenario() -> None:
         async with opened(batch=100) as purgatory:
             looked: list[int] = []
@@ -373,8 +351,6 @@ def test_one_notify_runs_so_many_and_then_the_loop_has_its_turn(play: Scenario) 
 
 @pytest.mark.parametrize("again", [False, True], ids=["gone", "watched again"])
 def test_key_that_is_gone_ends_its_sweep(play: Scenario, again: bool) -> None:
-    """Nobody is tried any more; who watches the key afterwards is of a later sweep."""
-
     async def scenario() -> None:
         async with opened(batch=2) as purgatory:
             condition = Condition()
@@ -397,8 +373,6 @@ def test_key_that_is_gone_ends_its_sweep(play: Scenario, again: bool) -> None:
 
 
 def test_notify_during_a_sweep_is_not_lost_and_not_piled_up(play: Scenario) -> None:
-    """Those that were tried before it are tried once more, however often it comes."""
-
     async def scenario() -> None:
         async with opened(batch=10) as purgatory:
             condition = Condition()
@@ -419,8 +393,6 @@ def test_notify_during_a_sweep_is_not_lost_and_not_piled_up(play: Scenario) -> N
 
 @pytest.mark.parametrize("batch", [1, 2, 1_000])
 def test_condition_may_notify(play: Scenario, batch: int) -> None:
-    """Its own key too: another look follows, without a recursion."""
-
     async def scenario() -> None:
         async with opened(batch=batch) as purgatory:
             levels = {"a": 0, "b": 0}
@@ -441,7 +413,6 @@ def test_condition_may_notify(play: Scenario, batch: int) -> None:
 
 
 def test_interrupt_in_a_condition_leaves_the_key_as_it_was() -> None:
-    """KeyboardInterrupt ends the loop; a later notify of the key works."""
     loop = VirtualLoop()
     condition = Condition()
 
@@ -467,8 +438,6 @@ def test_interrupt_in_a_condition_leaves_the_key_as_it_was() -> None:
 
 
 def test_notify_from_another_thread_wakes_the_loop() -> None:
-    """By the method that says so; on a real loop."""
-
     async def scenario() -> None:
         async with Purgatory("test") as purgatory:
             condition = Condition()
@@ -492,7 +461,6 @@ def test_notify_from_another_thread_wakes_the_loop() -> None:
 
 
 def test_notify_after_the_loop_has_ended_is_ignored() -> None:
-    """As on threads: a late reply need not know that nobody waits for it any more."""
     kept: list[Purgatory] = []
 
     async def scenario() -> None:
@@ -564,8 +532,6 @@ def interrupted(*args: object) -> None:
 
 
 def test_operation_that_has_ended_already_is_told_at_once(play: Scenario) -> None:
-    """Whoever awaits it would wait for ever otherwise: its callbacks have been called before."""
-
     async def scenario() -> None:
         async with opened() as purgatory:
             request = Request(1_000)
@@ -577,8 +543,6 @@ def test_operation_that_has_ended_already_is_told_at_once(play: Scenario) -> Non
 
 
 def test_operation_of_a_class_can_be_awaited(play: Scenario) -> None:
-    """Its outcome is the result, its callbacks have run."""
-
     async def scenario() -> None:
         async with opened() as purgatory:
             completed, expired, cancelled, at_once = (
@@ -611,8 +575,6 @@ def test_operation_of_a_class_can_be_awaited(play: Scenario) -> None:
 
 
 def test_cancelled_waiter_of_an_operation_cancels_it(play: Scenario) -> None:
-    """Once, at once; what its callback raises is contained."""
-
     async def scenario() -> None:
         async with opened() as purgatory:
             request = Request(1_000, cancellation=fail)
@@ -627,8 +589,6 @@ def test_cancelled_waiter_of_an_operation_cancels_it(play: Scenario) -> None:
 
 
 def test_what_the_first_try_raises_reaches_the_caller(play: Scenario) -> None:
-    """And an operation that was used before is refused."""
-
     async def scenario() -> None:
         async with opened() as purgatory:
             with pytest.raises(Fault):
@@ -645,8 +605,6 @@ def test_what_the_first_try_raises_reaches_the_caller(play: Scenario) -> None:
 
 
 def test_operation_that_another_thread_ends_wakes_its_waiter() -> None:
-    """An operation may be ended by any thread; its waiter is told on the loop."""
-
     async def scenario() -> None:
         async with Purgatory("test") as purgatory:
             request = Request(60_000)
@@ -663,8 +621,6 @@ def test_operation_that_another_thread_ends_wakes_its_waiter() -> None:
 
 
 def test_many_that_time_out_together_let_the_loop_have_its_turn(play: Scenario) -> None:
-    """At most `batch` in one go."""
-
     async def scenario() -> None:
         async with opened(batch=100) as purgatory:
             held = [purgatory.hold(["a"], until=Condition(), timeout=0.05) for _ in range(1_000)]
@@ -682,8 +638,6 @@ def test_many_that_time_out_together_let_the_loop_have_its_turn(play: Scenario) 
 
 
 def test_ended_operations_are_purged(play: Scenario) -> None:
-    """Without anybody asking for it."""
-
     async def scenario() -> None:
         async with opened(purge_interval=50) as purgatory:
             for _ in range(500):
@@ -699,8 +653,6 @@ def test_ended_operations_are_purged(play: Scenario) -> None:
 
 
 def test_nothing_is_kept_of_a_waiter_that_has_its_answer() -> None:
-    """Without the collector: future and operation do not keep one another."""
-
     async def scenario() -> None:
         async with Purgatory("test") as purgatory:
             condition = Condition()
@@ -721,7 +673,6 @@ def test_nothing_is_kept_of_a_waiter_that_has_its_answer() -> None:
 
 
 def test_error_of_a_cancelled_operation_can_be_pickled() -> None:
-    """Results of process pools are."""
     error = pickle.loads(pickle.dumps(OperationCancelledError("test", "operation")))
     assert (error.name, error.operation, str(error)) == (
         "test",
@@ -731,8 +682,6 @@ def test_error_of_a_cancelled_operation_can_be_pickled() -> None:
 
 
 def test_operation_is_discarded_by_its_own_purgatory_only(play: Scenario) -> None:
-    """Another one's lists are no concern of this."""
-
     async def scenario() -> None:
         async with opened() as purgatory:
             with pytest.raises(InvalidArgumentError, match="one of purgatory 'test'"):
@@ -780,8 +729,6 @@ def test_operation_without_a_waiter_is_completed_or_expires(play: Scenario) -> N
 
 
 def test_gather_has_the_results_and_errors_of_threads(play: Scenario) -> None:
-    """`tests/unit/purgatory/test_quorum.py` has them in detail."""
-
     async def scenario() -> None:
         loop = asyncio.get_running_loop()
         async with Purgatory("test") as purgatory:

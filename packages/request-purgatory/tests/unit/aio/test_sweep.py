@@ -167,8 +167,6 @@ def test_notify_that_nobody_waits_for_tries_no_later_waiter(play: Scenario) -> N
 
 
 def test_interrupted_notify_is_repeated_by_the_loop(play: Scenario) -> None:
-    """A caller that goes on after KeyboardInterrupt has lost no event."""
-
     async def scenario() -> None:
         async with opened() as purgatory:
             other, others = hold(purgatory, "b", 1)

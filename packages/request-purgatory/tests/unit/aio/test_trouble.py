@@ -59,8 +59,6 @@ def leave() -> None:
 def test_callback_that_raises_cancelled_error_stops_no_clock(
     play: Scenario, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is logged, and the next timeout comes in time."""
-
     async def scenario() -> None:
         async with opened() as purgatory:
             purgatory.wait(Call(20, on_complete=cancelled), ["a"])
@@ -78,8 +76,6 @@ def test_callback_that_raises_cancelled_error_stops_no_clock(
 def test_cancellation_callback_that_raises_cancelled_error_harms_no_other(
     play: Scenario, ending: str
 ) -> None:
-    """However the others end, each is told."""
-
     async def scenario() -> None:
         async with Purgatory() as purgatory:
             first = purgatory.wait(Call(5000, on_cancellation=cancelled), ["a"])
@@ -105,7 +101,6 @@ def test_cancellation_callback_that_raises_cancelled_error_harms_no_other(
 
 
 def test_exit_in_a_cancellation_callback_comes_after_the_others_were_told() -> None:
-    """`close` raises it at its end."""
     told: list[BaseException | None] = []
 
     async def scenario() -> None:
@@ -122,8 +117,6 @@ def test_exit_in_a_cancellation_callback_comes_after_the_others_were_told() -> N
 
 
 def test_condition_that_raises_cancelled_error_tells_its_waiter_alone(play: Scenario) -> None:
-    """As an error, not as a cancelling of whoever waits; the others are tried."""
-
     async def scenario() -> None:
         async with opened() as purgatory:
             ready = Condition()
@@ -140,8 +133,6 @@ def test_condition_that_raises_cancelled_error_tells_its_waiter_alone(play: Scen
 
 @pytest.mark.parametrize("batch", [1, 1000])
 def test_exit_in_a_condition_reaches_the_caller_and_loses_no_event(batch: int) -> None:
-    """Those behind it are tried in the loop's next round."""
-
     async def scenario() -> None:
         async with opened(batch=batch) as purgatory:
             errors: list[type[BaseException]] = []
@@ -165,8 +156,6 @@ def test_exit_in_a_condition_reaches_the_caller_and_loses_no_event(batch: int) -
 
 
 def test_value_that_is_neither_true_nor_false_is_its_waiters_error(play: Scenario) -> None:
-    """As an array of NumPy's."""
-
     class Array:
         def __bool__(self) -> bool:
             raise ValueError("the truth value is ambiguous")
@@ -186,8 +175,6 @@ def test_value_that_is_neither_true_nor_false_is_its_waiters_error(play: Scenari
 
 
 def test_coroutine_function_is_no_condition() -> None:
-    """Its coroutine would be true at once."""
-
     async def until() -> bool:
         return False
 
@@ -203,8 +190,6 @@ def test_coroutine_function_is_no_condition() -> None:
 
 
 def test_chain_of_conditions_that_notify_is_no_recursion() -> None:
-    """Each one's turn comes after the one before it, within one notify if the batch reaches."""
-
     async def scenario() -> None:
         async with opened(batch=5000) as purgatory:
             reached = 0
@@ -234,8 +219,6 @@ def test_chain_of_conditions_that_notify_is_no_recursion() -> None:
 
 
 def test_notifies_by_callbacks_share_the_batch() -> None:
-    """What is left is for the loop's next rounds, in the order of the events."""
-
     async def scenario() -> None:
         async with opened(batch=10) as purgatory:
             order: list[str] = []
@@ -266,8 +249,6 @@ def test_notifies_by_callbacks_share_the_batch() -> None:
 
 
 def test_threads_that_notify_the_same_key_cause_one_pass() -> None:
-    """However often they call before the loop comes to it; a later call causes another."""
-
     async def scenario() -> None:
         async with opened() as purgatory:
             condition = Condition()
@@ -291,8 +272,6 @@ def test_threads_that_notify_the_same_key_cause_one_pass() -> None:
 
 
 def test_key_given_twice_is_watched_once(play: Scenario) -> None:
-    """One try an event."""
-
     async def scenario() -> None:
         async with opened() as purgatory:
             condition = Condition()
@@ -306,7 +285,6 @@ def test_key_given_twice_is_watched_once(play: Scenario) -> None:
 
 
 def test_timeouts_run_in_the_context_of_the_block() -> None:
-    """Not in that of whoever held something before."""
     variable = contextvars.ContextVar("variable", default="none")
     seen: list[str] = []
 
@@ -329,8 +307,6 @@ def test_timeouts_run_in_the_context_of_the_block() -> None:
 
 
 def test_waiter_of_an_operation_that_a_thread_ends_resumes_after_its_callbacks() -> None:
-    """However long they take."""
-
     async def scenario() -> None:
         async with Purgatory() as purgatory:
             answered: list[str] = []
@@ -358,7 +334,6 @@ def test_waiter_of_an_operation_that_a_thread_ends_resumes_after_its_callbacks()
 
 
 def test_operation_that_ends_after_its_loop_was_closed_is_answered() -> None:
-    """There is nobody left who could be told; its callbacks run."""
     answered: list[str] = []
     operation = Call(5000, on_complete=lambda: answered.append("answered"))
     loop = asyncio.new_event_loop()
@@ -378,8 +353,6 @@ def test_operation_that_ends_after_its_loop_was_closed_is_answered() -> None:
 
 
 def test_other_loops_and_threads_are_refused_before_anything_is_held() -> None:
-    """Nothing stays behind."""
-
     async def scenario() -> None:
         async with opened() as purgatory:
             errors: list[BaseException] = []
@@ -409,8 +382,6 @@ def test_other_loops_and_threads_are_refused_before_anything_is_held() -> None:
 
 @pytest.mark.parametrize("offset", [-1e6, 1e10])
 def test_loop_whose_time_no_timer_can_count_is_refused(offset: float) -> None:
-    """With what it reads, by the loop's first timer and by the purgatory."""
-
     class OddLoop(VirtualLoop):
         def time(self) -> float:
             return super().time() + offset
@@ -432,8 +403,6 @@ def test_loop_whose_time_no_timer_can_count_is_refused(offset: float) -> None:
 
 
 def test_timer_that_is_set_while_due_ones_are_moved_loses_none() -> None:
-    """As by a finalizer, which may run anywhere."""
-
     class Interrupted(VirtualWheelLoop):
         moved = 0
 
@@ -457,7 +426,6 @@ def test_timer_that_is_set_while_due_ones_are_moved_loses_none() -> None:
 
 
 def test_exit_in_a_timers_callback_loses_no_other_timer() -> None:
-    """Those of the same millisecond, and later ones, run when the loop is run again."""
     loop = TimingWheelEventLoop()
     order: list[str] = []
     at = loop.time() + 0.005
@@ -473,7 +441,6 @@ def test_exit_in_a_timers_callback_loses_no_other_timer() -> None:
 
 
 def test_closed_loop_keeps_no_pending_callback() -> None:
-    """Nor waits for the collector to let it go."""
     import gc
     import weakref
 

@@ -57,7 +57,6 @@ def test_cancelled_timers_beyond_the_wheel_do_not_stay_in_the_heap(loop: Virtual
 
 
 def test_handle_that_is_due_takes_no_other_one_along(loop: VirtualWheelLoop) -> None:
-    """A finalizer may have left one for the next round."""
     ran: list[str] = []
     loop.call_later(5, ran.append, "later")
     other = loop.call_later(7, ran.append, "other")
@@ -75,7 +74,6 @@ def test_handle_that_is_due_takes_no_other_one_along(loop: VirtualWheelLoop) -> 
 def test_wakeup_that_comes_early_by_the_clock_s_resolution_is_repeated(
     loop: VirtualWheelLoop, delay: float
 ) -> None:
-    """The standard loop runs what is due within its clock's resolution."""
     loop._clock_resolution = 0.005
     began = loop.time()
     ended: list[float] = []

@@ -55,7 +55,6 @@ def serve(clock: ManualClock) -> Iterator[Serve]:
 
 
 def test_page_shows_what_waits_and_what_ended(serve: Serve, clock: ManualClock) -> None:
-    """By purgatory: counts since the last reading, what waits longest, the timer's wheels."""
     purgatory = ManualPurgatory("orders")
     purgatory.hold(["before"], until=lambda: True, timeout=1)
     dashboard = serve(purgatory, title="shop")
@@ -99,7 +98,6 @@ def test_page_shows_what_waits_and_what_ended(serve: Serve, clock: ManualClock) 
 
 
 def test_all_of_the_process_is_shown_where_nothing_is_chosen(serve: Serve) -> None:
-    """Also what is made later; closed purgatories are left out."""
     dashboard = serve()
     purgatories = [ManualPurgatory("late"), LegacyPurgatory("old", reaper=False)]
     with SystemTimer("timer") as timer, LivePage(port_of(dashboard.url)) as page:
@@ -117,8 +115,6 @@ def test_all_of_the_process_is_shown_where_nothing_is_chosen(serve: Serve) -> No
 
 
 def test_purgatory_of_an_event_loop_is_shown(serve: Serve) -> None:
-    """From before its block is entered; another loop's thread reads it."""
-
     async def main() -> None:
         purgatory = aio.Purgatory("loop")
         assert purgatory.timer is None
@@ -137,7 +133,6 @@ def test_purgatory_of_an_event_loop_is_shown(serve: Serve) -> None:
 
 
 def test_readings_come_by_themselves() -> None:
-    """Every `interval` seconds."""
     purgatory = ManualPurgatory("own")
     with (
         serve_dashboard(purgatory, interval=0.001) as dashboard,
@@ -149,7 +144,6 @@ def test_readings_come_by_themselves() -> None:
 
 
 def test_page_keeps_nothing_alive(serve: Serve) -> None:
-    """A purgatory that is dropped is gone, and its page goes on."""
     purgatory = ManualPurgatory("dropped")
     purgatory.hold(["k"], until=never, timeout=5)
     dashboard = serve(purgatory)
@@ -165,7 +159,6 @@ def test_page_keeps_nothing_alive(serve: Serve) -> None:
 def test_what_waits_is_read_for_open_pages_alone(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a page only the counts are."""
     looked: list[object] = []
     monkeypatch.setattr(feed, "present", lambda shown: looked.append(shown) or {})
     dashboard = serve(ManualPurgatory())
@@ -178,8 +171,6 @@ def test_what_waits_is_read_for_open_pages_alone(
 def test_reading_that_fails_is_reported_and_the_next_one_works(
     serve: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A purgatory of the user's own class may raise anything."""
-
     class Odd(ManualPurgatory):
         is_odd = True
 
@@ -210,8 +201,6 @@ def test_reading_that_fails_is_reported_and_the_next_one_works(
 def test_exit_in_the_users_code_does_not_end_the_server(
     serve: Serve, caplog: pytest.LogCaptureFixture, kind: type[BaseException]
 ) -> None:
-    """On its thread there is no program to end: a key's `repr`, for example, has failed."""
-
     class Exits(ManualPurgatory):
         exits = True
 
@@ -255,7 +244,6 @@ class Lamp:
 
 
 def test_action_of_a_panel_is_done_and_shown_at_once(serve: Serve) -> None:
-    """Without a reading in between."""
     dashboard = serve(ManualPurgatory(), panels=[Lamp().panel()])
     with LivePage(port_of(dashboard.url)) as page:
         assert page.hello["about"]["panels"] == {"lamp": {"colour": "red"}}
@@ -280,7 +268,6 @@ def test_action_of_a_panel_is_done_and_shown_at_once(serve: Serve) -> None:
     ],
 )
 def test_unknown_action_is_refused(serve: Serve, asked: tuple[Any, Any, Any], message: str) -> None:
-    """The answer says what is known."""
     lamp = Lamp()
     dashboard = serve(panels=[lamp.panel(), Panel("dark", lamp._read)])
     status, answer = press(port_of(dashboard.url), *asked)
@@ -289,8 +276,6 @@ def test_unknown_action_is_refused(serve: Serve, asked: tuple[Any, Any, Any], me
 
 
 def test_panel_whose_state_is_no_json_is_reported(serve: Serve) -> None:
-    """The other parts of the page are shown."""
-
     async def read() -> dict[Any, Any]:
         return {("a", "tuple"): 1}
 
@@ -306,7 +291,6 @@ def test_panel_whose_state_is_no_json_is_reported(serve: Serve) -> None:
 def test_panel_that_does_not_answer_is_reported(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither its reading nor its action holds the page up for ever."""
     monkeypatch.setattr(feed, "_PANEL_TIMEOUT", 0.001)
     monkeypatch.setattr(feed, "_ACTION_TIMEOUT", 0.001)
 
@@ -326,7 +310,6 @@ def test_panel_that_does_not_answer_is_reported(
 
 
 def test_page_may_load_its_own_script_and_nothing_else(serve: Serve) -> None:
-    """The policy has the hashes of the script and the style that are in the page."""
     dashboard = serve()
     response, body = request(port_of(dashboard.url), "GET", "/?query=ignored")
     assert response.status == 200
@@ -342,7 +325,6 @@ def test_page_may_load_its_own_script_and_nothing_else(serve: Serve) -> None:
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil", "[", ""])
 def test_other_names_for_this_machine_are_refused(serve: Serve, host: str) -> None:
-    """A site whose name is made to point to loopback sends its own name."""
     dashboard = serve()
     for path in ("/", "/events"):
         response, body = request(port_of(dashboard.url), "GET", path, {"Host": host})
@@ -351,7 +333,6 @@ def test_other_names_for_this_machine_are_refused(serve: Serve, host: str) -> No
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:1", "127.0.0.1:80", "[::1]:80"])
 def test_own_names_are_accepted_with_any_port(serve: Serve, host: str) -> None:
-    """A port that is forwarded here may have another number."""
     response, _ = request(port_of(serve().url), "GET", "/", {"Host": host})
     assert response.status == 200
 
@@ -370,7 +351,6 @@ def test_own_names_are_accepted_with_any_port(serve: Serve, host: str) -> None:
 def test_page_of_another_site_can_press_no_button(
     serve: Serve, headers: dict[str, str], status: int
 ) -> None:
-    """Whether by a form, a script, or a name that points here."""
     lamp = Lamp()
     dashboard = serve(panels=[lamp.panel()])
     assert press(port_of(dashboard.url), "lamp", "switch", {"on": True}, **headers)[0] == status
@@ -378,7 +358,6 @@ def test_page_of_another_site_can_press_no_button(
 
 
 def test_request_without_an_origin_can_press_no_button(serve: Serve) -> None:
-    """Browsers send one with every POST."""
     json_type = {"Content-Type": "application/json"}
     response, _ = request(port_of(serve().url), "POST", "/actions", json_type, "{}")
     assert response.status == 403
@@ -388,7 +367,6 @@ def test_request_without_an_origin_can_press_no_button(serve: Serve) -> None:
     "headers", [{"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}]
 )
 def test_page_of_another_site_gets_no_events(serve: Serve, headers: dict[str, str]) -> None:
-    """It could not read them, but would take the place of a page."""
     response, _ = request(port_of(serve().url), "GET", "/events", headers)
     assert response.status == 403
 
@@ -403,7 +381,6 @@ def test_page_of_another_site_gets_no_events(serve: Serve, headers: dict[str, st
     ],
 )
 def test_other_requests_are_refused(serve: Serve, method: str, path: str, status: int) -> None:
-    """With a message as JSON."""
     response, body = request(port_of(serve().url), method, path)
     assert (response.status, body[:10]) == (status, b'{"error": ')
 
@@ -414,7 +391,6 @@ def own_origin(port: int) -> dict[str, str]:
 
 
 def test_malformed_requests_are_refused(serve: Serve) -> None:
-    """Whatever comes, the server goes on."""
     port = port_of(serve().url)
     assert request(port, "GET", "/", {"X": "x" * 20_000})[0].status == 431
     assert request(port, "GET", "/", {"Content-Length": "-1"})[0].status == 413
@@ -431,7 +407,6 @@ def test_malformed_requests_are_refused(serve: Serve) -> None:
 
 
 def test_silent_client_is_let_go(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection without a request ends by itself."""
     monkeypatch.setattr("request_purgatory.dashboard.connection._TIMEOUT", 0.001)
     with server.socket.create_connection(("127.0.0.1", port_of(serve().url)), 10) as connection:
         assert connection.recv(100) == b""
@@ -441,7 +416,6 @@ def test_silent_client_is_let_go(serve: Serve, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_pages_and_connections_are_limited(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page that leaves makes room for another at once."""
     monkeypatch.setattr("request_purgatory.dashboard.connection.MAX_PAGES", 2)
     dashboard = serve()
     pages = [LivePage(port_of(dashboard.url)) for _ in range(2)]
@@ -461,7 +435,6 @@ def test_pages_and_connections_are_limited(serve: Serve, monkeypatch: pytest.Mon
 
 
 def test_close_ends_the_thread_and_open_pages() -> None:
-    """Twice does no harm, and the port is free again."""
     dashboard = serve_dashboard(interval=NEVER)
     page = LivePage(port_of(dashboard.url))
     dashboard.close()
@@ -477,7 +450,6 @@ def test_close_ends_the_thread_and_open_pages() -> None:
 
 
 def test_page_may_close_its_own_dashboard(serve: Serve) -> None:
-    """From the dashboard's thread, which does not wait for itself."""
     closed: Future[Dashboard] = Future()
 
     async def read() -> dict[str, object]:
@@ -497,7 +469,6 @@ def test_page_may_close_its_own_dashboard(serve: Serve) -> None:
 
 
 def test_taken_port_is_refused(serve: Serve) -> None:
-    """The message names it."""
     port = port_of(serve().url)
     taken = re.escape(f"port must be free on 127.0.0.1 (Address already in use), got {port}")
     with pytest.raises(InvalidArgumentError, match=taken):
@@ -514,7 +485,6 @@ def test_taken_port_is_refused(serve: Serve) -> None:
     ],
 )
 def test_invalid_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
-    """The message names the value."""
     with pytest.raises(InvalidArgumentError, match=message):
         serve_dashboard(**arguments)
     with pytest.raises(InvalidArgumentError, match="shown must be purgatories and timers"):
@@ -522,7 +492,6 @@ def test_invalid_arguments_are_refused(arguments: dict[str, Any], message: str) 
 
 
 def test_thread_that_does_not_start_leaves_no_socket(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error reaches the caller, and the port is free."""
     ports: list[int] = []
     listen = server._listen
 
@@ -544,8 +513,6 @@ def test_thread_that_does_not_start_leaves_no_socket(monkeypatch: pytest.MonkeyP
 
 
 def test_server_that_does_not_start_reports_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error of the thread reaches the caller."""
-
     async def refuse(*_: object, **__: object) -> None:
         raise OSError("no more files")
 
@@ -558,8 +525,6 @@ def test_server_that_does_not_start_reports_why(monkeypatch: pytest.MonkeyPatch)
 def test_connection_that_fails_is_logged(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It ends, and the server goes on."""
-
     async def fail(*_: object) -> None:
         raise ValueError("unforeseen")
 
@@ -573,7 +538,6 @@ def test_connection_that_fails_is_logged(
 
 
 def test_thread_that_fails_later_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As any thread does, and the end of the dashboard waits for nothing."""
     reported: list[threading.ExceptHookArgs] = []
     monkeypatch.setattr(threading, "excepthook", reported.append)
 
@@ -592,7 +556,6 @@ def test_thread_that_fails_later_reports_it(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_forked_child_does_not_serve(serve: Serve) -> None:
-    """It may make a dashboard of its own; its parent's goes on, and ends for good."""
     purgatory = ManualPurgatory("parent")
     dashboard = serve(purgatory)
 

@@ -28,7 +28,6 @@ def samples(history: SampleHistory, seen: int = 0) -> list[dict[str, Any]]:
 
 
 def test_purgatories_of_one_name_are_added_up(clock: ManualClock) -> None:
-    """Each with what has happened since the sample before."""
     one, other = ManualPurgatory("orders"), ManualPurgatory("orders")
     history = SampleHistory(Shown([one, other]), clock)
     for purgatory in (one, other):
@@ -53,7 +52,6 @@ def test_purgatories_of_one_name_are_added_up(clock: ManualClock) -> None:
 def test_history_and_its_names_are_bounded(
     clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The oldest samples go; the purgatories with the least pending are added up."""
     monkeypatch.setattr(sample_history, "MAX_NAMES", 2)
     purgatories = [ManualPurgatory(f"p{index}") for index in range(4)]
     for index, purgatory in enumerate(purgatories):
@@ -75,7 +73,6 @@ def test_history_and_its_names_are_bounded(
 
 
 def test_tables_are_bounded_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the number of purgatories, timers, keys and operations."""
     monkeypatch.setattr(present_module, "MAX_ROWS", 3)
     monkeypatch.setattr(present_module, "MAX_PURGATORIES", 2)
     monkeypatch.setattr(present_module, "MAX_TIMERS", 2)
@@ -99,7 +96,6 @@ def test_tables_are_bounded_and_in_order(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_timer_of_several_purgatories_is_shown_once(clock: ManualClock) -> None:
-    """Timers that were chosen, too."""
     timer = SystemTimer("shared", clock=clock)
     shown = Shown([timer, timer])
     assert shown.timers() == [timer]

@@ -50,7 +50,6 @@ def value(metric: Metric, attribute: str) -> float:
 def test_instruments_are_those_of_prometheus(
     make_wheel_purgatory: MakePurgatory, clock: ManualClock
 ) -> None:
-    """With units; two readers have the same values, and later readings the later ones."""
     readers = [InMemoryMetricReader(), InMemoryMetricReader()]
     provider = MeterProvider(readers)
     observe_purgatories(provider.get_meter("test"))

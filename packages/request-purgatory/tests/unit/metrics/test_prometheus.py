@@ -81,7 +81,6 @@ def value(registry: CollectorRegistry) -> Value:
 def test_counters_are_exported_with_units(
     make_wheel_purgatory: MakePurgatory, clock: ManualClock, value: Value
 ) -> None:
-    """Each metric is the counter of this name."""
     # Other tests may have left purgatories of the usual name, which would be added up.
     purgatory = make_wheel_purgatory("exported", purge_interval=0)
     requests = [Request(delay_ms) for delay_ms in (1_000, 1_000, 1_000, 10, 10, 500, 500)]
@@ -130,7 +129,6 @@ def test_counters_are_exported_with_units(
 
 
 def test_reaper_s_lateness_and_callbacks_are_in_seconds(value: Value) -> None:
-    """As the longest since the start."""
     purgatory = DelayedOperationPurgatory("late", reaper=False)
     purgatory._counters.record_callback_times(1_500, 20)
     assert value("purgatory_reaper_lateness_seconds", "late") == 1.5
@@ -141,7 +139,6 @@ def test_reaper_s_lateness_and_callbacks_are_in_seconds(value: Value) -> None:
 def test_formats_are_valid(
     purgatory: DelayedOperationPurgatory, registry: CollectorRegistry
 ) -> None:
-    """Names, types and help texts, in Prometheus' own format and in OpenMetrics."""
     purgatory.try_complete_else_watch(Request(), ["a"])
     text = generate_latest(registry).decode()
     for name, kind in NAMES.items():
@@ -156,8 +153,6 @@ def test_formats_are_valid(
 
 
 def test_purgatory_of_an_event_loop_is_exported(value: Value) -> None:
-    """Once, while its block is open."""
-
     async def main() -> None:
         purgatory = aio.Purgatory("on-a-loop")
         assert value("purgatory_pending", "on-a-loop") is None
@@ -171,7 +166,6 @@ def test_purgatory_of_an_event_loop_is_exported(value: Value) -> None:
 
 
 def test_timers_are_exported(registry: CollectorRegistry, clock: ManualClock) -> None:
-    """Those of one name are added up."""
     timers = [SystemTimer("timers", clock=clock) for _ in range(2)]
     for timer in timers:
         timer.call_later_ms(10, fail)
@@ -194,7 +188,6 @@ def used(name: str, late_ms: int, *, completed: int = 1) -> DelayedOperationPurg
 
 
 def test_purgatories_of_one_name_are_added_up(value: Value) -> None:
-    """Of maxima, the largest counts."""
     purgatories = [used("shared", 30), used("shared", 20, completed=2)]
     assert value("purgatory_pending", "shared") == 2
     assert value("purgatory_completed_total", "shared") == 3
@@ -205,7 +198,6 @@ def test_purgatories_of_one_name_are_added_up(value: Value) -> None:
 
 
 def test_counters_do_not_fall_when_one_of_several_purgatories_is_freed(value: Value) -> None:
-    """What it counted last stays until none of the name is left; what it held is gone."""
     kept = used("freed", 20)
     freed: list[DelayedOperationPurgatory] = [used("freed", 30)]
     assert value("purgatory_completed_total", "freed") == 2
@@ -226,7 +218,6 @@ def test_counters_do_not_fall_when_one_of_several_purgatories_is_freed(value: Va
 
 
 def test_readers_do_not_disturb_one_another(make_wheel_purgatory: MakePurgatory) -> None:
-    """Two registries, and two readings of each, have the same values."""
     purgatory = make_wheel_purgatory("read")
     purgatory.try_complete_else_watch(Request(ready=True), ["a"])
     purgatory.try_complete_else_watch(Request(), ["a"])
@@ -250,7 +241,6 @@ def test_readers_do_not_disturb_one_another(make_wheel_purgatory: MakePurgatory)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_forked_child_begins_at_0() -> None:
-    """The parent exports what it has counted; a reading that it had begun blocks no child."""
     process = ProcessMetrics()
     kept, freed = used("forked", 1), [used("forked", 1)]
     process.purgatories()
@@ -270,7 +260,6 @@ def test_forked_child_begins_at_0() -> None:
 def test_metrics_are_served_by_the_library(
     make_wheel_purgatory: MakePurgatory, registry: CollectorRegistry
 ) -> None:
-    """As docs/how_to/metrics.md has it, with OpenMetrics for those who ask for it."""
     make_wheel_purgatory("served").try_complete_else_watch(Request(), ["a"])
     server, thread = start_http_server(0, addr="127.0.0.1", registry=registry)
     try:
@@ -295,14 +284,12 @@ def test_metrics_are_served_by_the_library(
 
 
 def test_name_that_no_encoding_has_is_escaped(registry: CollectorRegistry) -> None:
-    """As one from a file name may be: the other purgatories are exported, too."""
     with DelayedOperationPurgatory("half \ud800", reaper=False):
         page = generate_latest(registry).decode()
     assert r'purgatory_pending{purgatory="half \\ud800"} 0.0' in page
 
 
 def test_build_is_exported(registry: CollectorRegistry) -> None:
-    """So a service that runs the slow, interpreted build by accident is seen."""
     build = "compiled" if __compiled__ else "interpreted"
     labels = {"version": __version__, "build": build}
     assert registry.get_sample_value("purgatory_build_info", labels) == 1

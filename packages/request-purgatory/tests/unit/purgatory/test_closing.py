@@ -67,7 +67,6 @@ def test_closed_purgatory_keeps_no_operation_that_has_ended(
 
 
 def test_purgatory_that_is_dropped_cancels_without_a_word(clock: ManualClock) -> None:
-    """A finalizer may bring it back: it takes nothing in any more."""
     timer = SystemTimer("test", clock=clock)
     purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)
     request = Request()
@@ -81,7 +80,6 @@ def test_purgatory_that_is_dropped_cancels_without_a_word(clock: ManualClock) ->
 
 @interpreted_only
 def test_operation_that_a_close_has_cancelled_meanwhile_is_no_error(clock: ManualClock) -> None:
-    """The close answers it; only what nobody else ended is refused."""
     timer = SystemTimer("test", clock=clock)
     purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)
     request = Request()
@@ -106,7 +104,6 @@ def test_operation_that_ends_before_it_is_counted_has_not_waited() -> None:
 def test_request_that_enters_finds_that_a_purge_is_due(
     make_wheel_purgatory: MakePurgatory,
 ) -> None:
-    """No further end has to come after the interval was lowered."""
     purgatory = make_wheel_purgatory(purge_interval=1000)
     for _ in range(3):
         request = Request()

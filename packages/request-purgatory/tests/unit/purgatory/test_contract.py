@@ -90,7 +90,6 @@ RAISING = {
 def test_callers_own_exception_reaches_the_caller_and_nothing_leaks(
     purgatory: DelayedOperationPurgatory, clock: ManualClock, case: str
 ) -> None:
-    """The operation has ended, is counted once, and left no entry; the purgatory goes on."""
     make: Callable[[], Request]
     make, outcome, calls = RAISING[case]
     request = make()
@@ -115,7 +114,6 @@ def test_callers_own_exception_reaches_the_caller_and_nothing_leaks(
 
 
 def test_interrupt_in_a_try_leaves_nothing_behind(purgatory: DelayedOperationPurgatory) -> None:
-    """A KeyboardInterrupt too reaches the caller."""
     request = Request()
 
     def interrupt() -> None:
@@ -134,7 +132,6 @@ def test_interrupt_in_a_try_leaves_nothing_behind(purgatory: DelayedOperationPur
 def test_try_that_raises_in_a_check_harms_no_other_operation(
     purgatory: DelayedOperationPurgatory, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It stays pending, is logged with the operation and counted; the others are tried."""
     first, faulty, last = Request(), raise_in_try(2), Request()
     for request in (first, faulty, last):
         purgatory.try_complete_else_watch(request, ["a"])
@@ -152,7 +149,6 @@ def test_try_that_raises_in_a_check_harms_no_other_operation(
 def test_callbacks_that_all_raise_leave_one_traceback(
     purgatory: DelayedOperationPurgatory, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log has a line at each power of ten; the counter has them all."""
     for _ in range(1000):
         purgatory.try_complete_else_watch(Request(10, complete=fail), ["a"])
     clock.advance(10)
@@ -171,7 +167,6 @@ def assert_nothing_is_left_but_queue_entries(purgatory: DelayedOperationPurgator
 def test_completion_that_raises_in_a_check_counts_as_a_completion(
     purgatory: DelayedOperationPurgatory, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It has ended, and is not told again."""
     requests = [Request(), Request(complete=fail), Request()]
     for request in requests:
         purgatory.try_complete_else_watch(request, ["a"])
@@ -192,7 +187,6 @@ def test_callback_that_raises_on_the_clock_thread_harms_no_other_operation(
     callbacks: list[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Both callbacks are called all the same, and the error is the purgatory's, counted once."""
     requests = [
         Request(10),
         Request(10, **dict.fromkeys(callbacks, fail)),
@@ -211,7 +205,6 @@ def test_callback_that_raises_on_the_clock_thread_harms_no_other_operation(
 def test_cancellation_that_raises_harms_no_other_operation(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """For a key that is gone, and at shutdown: all are cancelled, and all are returned."""
     by_key = [Request(), Request(cancellation=fail), Request()]
     by_shutdown = [Request(), Request(cancellation=fail), Request()]
     for request in by_key:
@@ -230,7 +223,6 @@ def test_cancellation_that_raises_harms_no_other_operation(
 def test_jump_of_an_hour_expires_all_that_is_due_and_nothing_else(
     purgatory: DelayedOperationPurgatory, clock: ManualClock
 ) -> None:
-    """A suspended machine wakes up: everything at once, each once."""
     due = [Request(delay_ms) for delay_ms in (1, 50, 5_000, HOUR_MS - 1, HOUR_MS)]
     later = [Request(delay_ms) for delay_ms in (HOUR_MS + 1, HOUR_MS + 50, 48 * HOUR_MS)]
     for request in due + later:
@@ -257,8 +249,6 @@ def test_jump_of_an_hour_expires_all_that_is_due_and_nothing_else(
 def test_one_check_completes_100_000_operations_in_linear_time(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """Counted in tries, not in seconds: one when it came, one now."""
-
     class Counted(DelayedOperation):
         __slots__ = ()
         tries = 0
@@ -283,7 +273,6 @@ def test_one_check_completes_100_000_operations_in_linear_time(
 
 
 def test_one_operation_on_1_000_keys_is_one_operation(purgatory: DelayedOperationPurgatory) -> None:
-    """A thousand entries, one pending, one end; a purge clears the other 999 lists."""
     request = Request()
     purgatory.try_complete_else_watch(request, list(range(1_000)))
     entries = purgatory.watched
@@ -304,7 +293,6 @@ def test_one_operation_on_1_000_keys_is_one_operation(purgatory: DelayedOperatio
 def test_shutdown_cancels_and_reports_10_000_pending(
     purgatory: DelayedOperationPurgatory, count: int
 ) -> None:
-    """Each is returned once, whatever it watched, and told once; what had ended is not."""
     requests = [Request() for _ in range(count)]
     for number, request in enumerate(requests):
         purgatory.try_complete_else_watch(request, [number % 100, "all", ("own", number)])
@@ -318,7 +306,6 @@ def test_shutdown_cancels_and_reports_10_000_pending(
 
 
 def test_closed_purgatory_refuses_with_a_clear_error(purgatory: DelayedOperationPurgatory) -> None:
-    """Whatever would have to wait; a second shutdown is harmless."""
     purgatory.close()
     request = Request(ready=True)
     calls: list[Callable[[], object]] = [
@@ -335,7 +322,6 @@ def test_closed_purgatory_refuses_with_a_clear_error(purgatory: DelayedOperation
 
 
 def test_events_after_the_shutdown_are_ignored(purgatory: DelayedOperationPurgatory) -> None:
-    """Late replies on other threads need not know that the purgatory is closed."""
     request = Request()
     purgatory.try_complete_else_watch(request, ["a"])
     assert purgatory.close() == [request]
@@ -345,7 +331,6 @@ def test_events_after_the_shutdown_are_ignored(purgatory: DelayedOperationPurgat
 
 
 def test_end_of_a_with_block_shuts_down(make_purgatory: MakePurgatory) -> None:
-    """Also by way of an exception."""
     request = Request()
     purgatory = make_purgatory()
     assert not purgatory.is_closed
@@ -378,7 +363,6 @@ def test_finalizer_of_an_operation_may_use_the_purgatory(
     way: str,
     last_holder: str,
 ) -> None:
-    """The purgatory often holds the last reference; no lock is held when it goes."""
     one_shard = {"shards": 1} if design == "wheel" else {}
     purgatory = request.getfixturevalue(f"make_{design}_purgatory")(**one_shard)
     finalized: list[int] = []

@@ -17,7 +17,6 @@ from request_purgatory.purgatory.counters import WAIT_BUCKETS, PurgatoryCounters
 def test_counters_have_kafkas_names(
     make_wheel_purgatory: MakePurgatory, clock: ManualClock
 ) -> None:
-    """Each counter has its own value and name."""
     purgatory = make_wheel_purgatory(purge_interval=0)
     requests = [Request(delay_ms) for delay_ms in (1_000, 1_000, 1_000, 10, 10, 500, 500)]
     requests[3].during["complete"] = fail
@@ -44,7 +43,6 @@ def test_counters_have_kafkas_names(
 
 
 def test_new_purgatory_has_counted_nothing(purgatory: DelayedOperationPurgatory) -> None:
-    """All counters are 0."""
     metrics = purgatory.metrics()
     assert set(metrics.by_kafka_name().values()) == {0}
     assert metrics.wait_histogram_ms == (0,) * WAIT_BUCKETS
@@ -52,7 +50,6 @@ def test_new_purgatory_has_counted_nothing(purgatory: DelayedOperationPurgatory)
 
 
 def test_reading_does_not_change_afterwards(purgatory: DelayedOperationPurgatory) -> None:
-    """It is a snapshot."""
     before = purgatory.metrics()
     purgatory.try_complete_else_watch(Request(), ["a"])
     assert before.num_delayed_operations == 0
@@ -67,7 +64,6 @@ def test_reading_does_not_change_afterwards(purgatory: DelayedOperationPurgatory
 def test_waits_are_counted_by_powers_of_two(
     purgatory: DelayedOperationPurgatory, clock: ManualClock, waited_ms: int, bucket: int
 ) -> None:
-    """Bucket i counts waits below 2**i ms, the last one all longer ones; their sum is exact."""
     request = Request(10**13)
     clock.advance(3)
     purgatory.try_complete_else_watch(request, ["a"])
@@ -81,13 +77,11 @@ def test_waits_are_counted_by_powers_of_two(
 def test_request_completed_at_once_is_in_the_first_bucket(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """It is completed by its first try."""
     purgatory.try_complete_else_watch(Request(ready=True), ["a"])
     assert purgatory.metrics().wait_histogram_ms[0] == 1
 
 
 def test_purged_entries_are_counted(make_wheel_purgatory: MakePurgatory) -> None:
-    """The counter sums over all purges."""
     purgatory = make_wheel_purgatory()
     for keys in (["a", "b", "c"], ["a"]):
         request = Request()
@@ -101,7 +95,6 @@ def test_purged_entries_are_counted(make_wheel_purgatory: MakePurgatory) -> None
 def test_watched_counts_entries_and_num_delayed_operations(
     make_wheel_purgatory: MakePurgatory,
 ) -> None:
-    """An operation counts once per key until it is removed from the lists."""
     purgatory = make_wheel_purgatory()
     request = Request()
     purgatory.try_complete_else_watch(request, ["a", "b", "b"])
@@ -128,7 +121,6 @@ def test_watched_counts_entries_and_num_delayed_operations(
 def test_counters_are_exact_whatever_threads_count(
     thread_group: ThreadGroup, switching: None
 ) -> None:
-    """No count is lost, and each snapshot is consistent."""
     counters = PurgatoryCounters()
 
     def count(state: int) -> None:

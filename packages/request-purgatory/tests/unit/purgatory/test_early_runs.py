@@ -13,7 +13,6 @@ from request_purgatory import DelayedOperationPurgatory, ManualClock
 
 
 def test_operation_that_is_run_early_goes_back_until_its_deadline() -> None:
-    """The thread whose renewal was undone in the timer has not looked yet."""
     clock = InterleavedClock()
     timer = InterleavedTimer("test", clock=clock)
     lease = Request(500)
@@ -60,7 +59,6 @@ def test_later_of_two_renewals_in_one_millisecond_decides(
 def test_entry_of_an_earlier_timeout_adds_no_further_one(
     make_legacy_purgatory: MakePurgatory, clock: ManualClock
 ) -> None:
-    """0.8's delay queue has an entry for each renewal."""
     purgatory = make_legacy_purgatory()
     lease = Request(100)
     purgatory.try_complete_else_watch(lease, ["a"])

@@ -22,7 +22,6 @@ TIME_LIMIT = 20.0
 
 
 def test_operation_alone_on_a_shared_timer_is_nobody_s(clock: ManualClock) -> None:
-    """Its timer has no thread, so the child may go on with it."""
     timer = SystemTimer("test", clock=clock)
     with DelayedOperationPurgatory("test", timer=timer, reaper=False) as purgatory:
         alone, held = Request(10), Request(10)
@@ -54,7 +53,6 @@ def test_task_that_is_no_operation_stays_on_a_shared_timer(clock: ManualClock) -
 
 
 def test_purge_that_the_parent_requested_is_no_matter_of_the_child() -> None:
-    """Its own first request of a purge wakes its own reaper."""
     with DelayedOperationPurgatory("test", reaper=False, purge_interval=0) as purgatory:
         request = Request()
         purgatory.try_complete_else_watch(request, ["a"])
@@ -71,7 +69,6 @@ def test_purge_that_the_parent_requested_is_no_matter_of_the_child() -> None:
 def test_child_logs_errors_in_full_again(
     clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The traceback that the parent has logged is in another process's log."""
     timer = SystemTimer("test", clock=clock)
     with DelayedOperationPurgatory("test", timer=timer, reaper=False) as purgatory:
 
@@ -90,7 +87,6 @@ def test_child_logs_errors_in_full_again(
 
 
 def test_child_starts_the_clock_thread_with_its_first_task() -> None:
-    """What is pending in the parent is not the child's, and no early wake-up is."""
     with SystemTimer("test") as timer:
         handle = timer.call_later_ms(60_000, fail)
         timer.wake()

@@ -48,8 +48,6 @@ def expire(purgatory: DelayedOperationPurgatory) -> None:
 
 
 def test_child_has_a_reaper_of_its_own(purgatory: DelayedOperationPurgatory) -> None:
-    """It starts with the first request that waits."""
-
     def child() -> None:
         assert threading.active_count() == 1
         expire(purgatory)
@@ -64,7 +62,6 @@ def test_child_has_a_reaper_of_its_own(purgatory: DelayedOperationPurgatory) -> 
 
 
 def test_what_is_pending_is_the_parent_s_to_answer(purgatory: DelayedOperationPurgatory) -> None:
-    """In the child it has ended as cancelled, and nobody was told."""
     requests = [Request(60_000), Request(0)]
     for request in requests:
         purgatory.try_complete_else_watch(request, ["a", "b"])
@@ -112,7 +109,6 @@ def test_future_that_a_child_inherits_is_cancelled(
 
 
 def test_closed_purgatory_is_closed_in_the_child(purgatory: DelayedOperationPurgatory) -> None:
-    """And has no thread to start."""
     purgatory.close()
 
     def child() -> None:
@@ -124,8 +120,6 @@ def test_closed_purgatory_is_closed_in_the_child(purgatory: DelayedOperationPurg
 
 
 def test_fork_inside_of_a_try_and_a_callback(purgatory: DelayedOperationPurgatory) -> None:
-    """The child goes on from there with an operation that has ended."""
-
     class Forking(Request):
         def try_complete(self) -> bool:
             in_child(self.see_it_cancelled)
@@ -148,7 +142,6 @@ def test_fork_inside_of_a_try_and_a_callback(purgatory: DelayedOperationPurgator
 
 
 def test_child_returns_from_the_call_that_forked(purgatory: DelayedOperationPurgatory) -> None:
-    """The frames of the parent are the child's, too."""
     children: list[int] = []
 
     class Forking(Request):
@@ -201,7 +194,6 @@ def test_timer_that_is_advanced_keeps_its_tasks(thread_group: ThreadGroup) -> No
 
 
 def test_timer_that_runs_by_itself_begins_empty() -> None:
-    """Its tasks run in the parent; the child's thread starts with the child's first task."""
     with SystemTimer("test") as timer:
         handle = timer.call_later_ms(60_000, fail)
 
@@ -220,7 +212,6 @@ def test_timer_that_runs_by_itself_begins_empty() -> None:
 
 
 def test_operation_that_left_the_lists_is_not_expired_in_the_child() -> None:
-    """Another thread was about to cancel it when the process forked."""
     clock = ManualClock()
     purgatory = DelayedOperationPurgatory(
         "test", timer=SystemTimer("test", clock=clock), reaper=False
@@ -259,7 +250,6 @@ class Recorded:
 
 
 def test_fork_holds_the_locks_of_what_may_be_half_done(thread_group: ThreadGroup) -> None:
-    """Without an interpreter lock around each change, the fork waits until no thread is inside."""
     recorded = Recorded()
     register_for_forks(recorded)
     asked = ["locks"] if primitives.FORKS_HOLD_LOCKS else []
@@ -278,8 +268,6 @@ def test_fork_holds_the_locks_of_what_may_be_half_done(thread_group: ThreadGroup
 
 
 def test_children_of_a_busy_process_work(thread_group: ThreadGroup) -> None:
-    """Threads hold, complete and time out while another one forks."""
-
     def child(purgatory: DelayedOperationPurgatory) -> None:
         expire(purgatory)
         purgatory._check_invariants()
@@ -307,7 +295,6 @@ def test_children_of_a_busy_process_work(thread_group: ThreadGroup) -> None:
 
 
 def test_fork_leaves_a_collector_that_was_off_as_it_was() -> None:
-    """On either side."""
     gc.disable()
     try:
         in_child(lambda: None if not gc.isenabled() else fail())

@@ -40,14 +40,12 @@ def result(future: concurrent.futures.Future[Any]) -> Any:
 
 
 def test_condition_that_holds_gives_its_value_at_once(purgatory: DelayedOperationPurgatory) -> None:
-    """It is called once."""
     until = Condition("value")
     assert result(purgatory.hold(["a"], until=until, timeout=1.0)) == "value"
     assert (until.calls, purgatory.num_delayed, purgatory.watched) == (1, 0, 0)
 
 
 def test_future_gets_the_first_true_value(purgatory: DelayedOperationPurgatory) -> None:
-    """When a key is checked."""
     until = Condition(0)
     future = purgatory.hold(["a", "b"], until=until, timeout=1.0)
     purgatory.check_and_complete("a")
@@ -61,7 +59,6 @@ def test_future_gets_the_first_true_value(purgatory: DelayedOperationPurgatory) 
 def test_time_that_runs_out_is_a_timeout_error(
     purgatory: DelayedOperationPurgatory, clock: ManualClock
 ) -> None:
-    """After the whole time, not before."""
     future = purgatory.hold(["a"], until=Condition(), timeout=0.25)
     clock.advance(249)
     purgatory.advance_clock(0)
@@ -73,7 +70,6 @@ def test_time_that_runs_out_is_a_timeout_error(
 
 
 def test_timeout_of_zero_only_looks(purgatory: DelayedOperationPurgatory) -> None:
-    """A TimeoutError at once, unless the condition holds."""
     with pytest.raises(TimeoutError):
         result(purgatory.hold(["a"], until=Condition(), timeout=0))
     assert result(purgatory.hold(["a"], until=Condition(1), timeout=0)) == 1
@@ -83,7 +79,6 @@ def test_timeout_of_zero_only_looks(purgatory: DelayedOperationPurgatory) -> Non
 def test_condition_that_raises_gives_its_error_to_the_future(
     purgatory: DelayedOperationPurgatory, failing_call: int
 ) -> None:
-    """Whoever waits hears of it at once; it is no error of the purgatory."""
     calls: list[int] = []
 
     def until() -> None:
@@ -102,8 +97,6 @@ def test_condition_that_raises_gives_its_error_to_the_future(
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_coroutine_function_is_refused_as_a_condition(purgatory: DelayedOperationPurgatory) -> None:
-    """By the future. The coroutine is closed: Python does not warn that it was never awaited."""
-
     async def until() -> bool:
         return True
 
@@ -120,7 +113,6 @@ def test_exit_in_a_condition_reaches_whoever_tries_it(
     purgatory: DelayedOperationPurgatory,
     error: type[BaseException],
 ) -> None:
-    """It is no answer: the request waits on."""
     until = Condition()
 
     def leave_once() -> object:
@@ -139,7 +131,6 @@ def test_exit_in_a_condition_reaches_whoever_tries_it(
 
 
 def test_try_that_began_before_the_end_does_not_call_the_condition() -> None:
-    """On a loop the request forgets its condition when it ends: a late try finds none."""
     until = Condition("value")
     request = HoldOperation(until, 500, HoldFuture())
     assert request.cancel() is True
@@ -149,7 +140,6 @@ def test_try_that_began_before_the_end_does_not_call_the_condition() -> None:
 def test_event_between_a_cancel_and_its_callback_answers_nobody(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """The owner has the cancelled future; the purgatory counts the request as completed."""
     until = Condition()
     future = purgatory.hold(["a"], until=until, timeout=1.0)
 
@@ -166,7 +156,6 @@ def test_event_between_a_cancel_and_its_callback_answers_nobody(
 
 
 def test_cancelled_future_leaves_the_purgatory(purgatory: DelayedOperationPurgatory) -> None:
-    """Its condition is not looked at any more."""
     until = Condition()
     future = purgatory.hold(["a"], until=until, timeout=1.0)
     assert future.cancel() is True
@@ -177,7 +166,6 @@ def test_cancelled_future_leaves_the_purgatory(purgatory: DelayedOperationPurgat
 
 
 def test_key_that_is_gone_gives_the_future_an_error(purgatory: DelayedOperationPurgatory) -> None:
-    """By cancel_for_key, as on an event loop."""
     future = purgatory.hold(["a"], until=Condition(), timeout=1.0)
     assert len(purgatory.cancel_for_key("a")) == 1
     with pytest.raises(OperationCancelledError, match="'test'"):
@@ -188,7 +176,6 @@ def test_key_that_is_gone_gives_the_future_an_error(purgatory: DelayedOperationP
 def test_cancelled_future_is_done_for_those_who_wait(
     purgatory: DelayedOperationPurgatory, thread_group: ThreadGroup, by: str
 ) -> None:
-    """`concurrent.futures.wait` and `as_completed` too: they wait for more than `cancel` does."""
     future = purgatory.hold(["a"], until=Condition(), timeout=1.0)
     done: list[object] = []
 
@@ -207,7 +194,6 @@ def test_cancelled_future_is_done_for_those_who_wait(
 
 
 def test_shutdown_gives_the_future_a_clear_error(purgatory: DelayedOperationPurgatory) -> None:
-    """PurgatoryClosedError; one that its owner had cancelled stays cancelled."""
     future = purgatory.hold(["a"], until=Condition(), timeout=1.0)
     cancelled = purgatory.hold(["a"], until=Condition(), timeout=1.0)
     cancelled.cancel()
@@ -223,14 +209,11 @@ def test_shutdown_gives_the_future_a_clear_error(purgatory: DelayedOperationPurg
 def test_timeout_that_is_no_span_of_time_is_refused(
     purgatory: DelayedOperationPurgatory, timeout: Any
 ) -> None:
-    """The message names it."""
     with pytest.raises(InvalidArgumentError, match="timeout must be"):
         purgatory.hold(["a"], until=Condition(), timeout=timeout)
 
 
 def test_timeout_is_compared_as_a_number(purgatory: DelayedOperationPurgatory) -> None:
-    """In C where compiled: a comparison that raises in a chain gave a reference back twice."""
-
     class Odd(float):
         def __le__(self, other: object) -> bool:
             raise ZeroDivisionError
@@ -240,14 +223,12 @@ def test_timeout_is_compared_as_a_number(purgatory: DelayedOperationPurgatory) -
 
 
 def test_condition_that_cannot_be_called_is_refused(purgatory: DelayedOperationPurgatory) -> None:
-    """Before anything is watched."""
     with pytest.raises(InvalidArgumentError, match="until must be callable, got 5"):
         purgatory.hold(["a"], until=5, timeout=1.0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("keys", ["topic", []], ids=repr)
 def test_keys_are_validated(purgatory: DelayedOperationPurgatory, keys: Any) -> None:
-    """As those of an operation."""
     with pytest.raises(InvalidArgumentError, match=r"^keys must be"):
         purgatory.hold(keys, until=Condition(), timeout=1.0)
 
@@ -268,14 +249,12 @@ def test_keys_are_validated(purgatory: DelayedOperationPurgatory, keys: Any) -> 
     ],
 )
 def test_timeout_is_rounded_up_to_whole_milliseconds(timeout: float, delay_ms: int) -> None:
-    """But not by the noise of a float: 2.007 * 1000 is 2007.0000000000002."""
     assert timeout_to_ms(timeout) == delay_ms
 
 
 def test_one_thread_waits_while_another_brings_the_event(
     purgatory: DelayedOperationPurgatory, thread_group: ThreadGroup
 ) -> None:
-    """The usual way to use it."""
     until = Condition()
     got: list[object] = []
     future = purgatory.hold(["a"], until=until, timeout=60.0)
@@ -289,7 +268,6 @@ def test_one_thread_waits_while_another_brings_the_event(
 def test_cancel_that_races_with_the_event_ends_the_future_one_way(
     purgatory: DelayedOperationPurgatory, thread_group: ThreadGroup, switching: None
 ) -> None:
-    """Either its owner's cancel or the event wins; waiters are told in both cases."""
     held = [(Condition(), number) for number in range(300)]
     pending = [purgatory.hold([number], until=until, timeout=60.0) for until, number in held]
 

@@ -32,8 +32,6 @@ def test_future_is_cancelled_once(purgatory: DelayedOperationPurgatory) -> None:
 def test_coroutine_that_a_condition_returns_is_closed(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """Python would warn that it was never awaited."""
-
     async def until() -> bool:
         return True
 

@@ -32,7 +32,6 @@ SHARED = (
 
 @pytest.mark.parametrize("name", SHARED)
 def test_both_hosts_take_the_same_arguments(name: str) -> None:
-    """Names, kinds and defaults; what they return differs, as a future of the host's own kind."""
     # All but `self`, which compiled methods take by position only.
     of_threads = list(
         inspect.signature(getattr(DelayedOperationPurgatory, name)).parameters.values()
@@ -55,7 +54,6 @@ ENDS: dict[str, tuple[Callable[[Any], object], type[BaseException]]] = {
 
 @pytest.mark.parametrize("end", ENDS)
 def test_both_hosts_raise_the_same_errors(end: str) -> None:
-    """For the same ends of a request."""
     act, error = ENDS[end]
     raised: list[BaseException] = []
     if end == "condition":
@@ -95,7 +93,6 @@ def test_both_hosts_raise_the_same_errors(end: str) -> None:
 
 
 def test_name_is_optional() -> None:
-    """On every host."""
     purgatories = [
         DelayedOperationPurgatory(reaper=False),
         LegacyPurgatory(reaper=False),
@@ -108,7 +105,6 @@ def test_name_is_optional() -> None:
 def test_falsy_answer_needs_a_sentinel(
     purgatory: DelayedOperationPurgatory, answer: object
 ) -> None:
-    """By itself a falsy value goes on waiting; beside a sentinel it is the answer."""
     answers: list[Any] = [None]
     by_truth = purgatory.hold(["a"], until=lambda: answers[-1], timeout=1)
     by_sentinel = purgatory.hold(["a"], until=lambda: answers[-1], timeout=1, not_yet=None)
@@ -129,7 +125,6 @@ def test_timeout_is_seconds_or_a_timedelta(
     timeout: float | timedelta,
     timeout_ms: int,
 ) -> None:
-    """Both mean the same."""
     held = purgatory.hold(["a"], until=lambda: False, timeout=timeout)
     clock.advance(timeout_ms - 1)
     purgatory.advance_clock(0)
@@ -142,7 +137,6 @@ def test_timeout_is_seconds_or_a_timedelta(
 def test_no_timeout_waits_without_a_limit(
     purgatory: DelayedOperationPurgatory, clock: ManualClock
 ) -> None:
-    """As `None`, and as the default."""
     held = [purgatory.hold(["a"], until=lambda: False) for _ in range(2)]
     clock.advance(365 * 24 * 3_600_000)
     purgatory.advance_clock(0)
@@ -150,7 +144,6 @@ def test_no_timeout_waits_without_a_limit(
 
 
 def test_notify_many_tries_each_key_once(purgatory: DelayedOperationPurgatory) -> None:
-    """A key that is given twice, too."""
     requests = [watch(purgatory, key) for key in "abc"]
     purgatory.notify_many(["a", "b", "a"])
     assert [request.tries for request in requests] == [2, 2, 1]
@@ -159,8 +152,6 @@ def test_notify_many_tries_each_key_once(purgatory: DelayedOperationPurgatory) -
 
 
 def test_notify_many_goes_on_after_an_error(purgatory: DelayedOperationPurgatory) -> None:
-    """It is raised when all keys were notified."""
-
     def leave() -> None:
         raise SystemExit(3)
 
@@ -183,12 +174,10 @@ def test_notify_many_goes_on_after_an_error(purgatory: DelayedOperationPurgatory
     ],
 )
 def test_repr_has_the_name_and_the_state(make: Callable[[], object], text: str) -> None:
-    """For a debugger and for log lines."""
     assert repr(make()) == text
 
 
 def test_repr_of_a_closed_purgatory_says_so(purgatory: DelayedOperationPurgatory) -> None:
-    """With its name."""
     purgatory.close()
     assert repr(purgatory).endswith(" 'test' closed>")
 
@@ -199,7 +188,6 @@ def test_repr_of_a_closed_purgatory_says_so(purgatory: DelayedOperationPurgatory
 def test_renewed_operation_expires_later(
     purgatory: DelayedOperationPurgatory, clock: ManualClock
 ) -> None:
-    """Its timeout begins anew."""
     lease = watch(purgatory, "a", 100)
     clock.advance(90)
     assert purgatory.renew(lease, 0.1) is True
@@ -217,7 +205,6 @@ def test_renewed_operation_expires_later(
 def test_lease_may_be_renewed_for_a_shorter_time(
     purgatory: DelayedOperationPurgatory, clock: ManualClock
 ) -> None:
-    """Or another one: the last renewal counts, and is shown."""
     lease = watch(purgatory, "a", 60_000)
     assert purgatory.renew(lease, timedelta(milliseconds=20))
     assert lease.timeout_ms == 20
@@ -229,7 +216,6 @@ def test_lease_may_be_renewed_for_a_shorter_time(
 def test_operation_renewed_while_it_falls_due_stays_pending(
     make_wheel_purgatory: Callable[..., DelayedOperationPurgatory], clock: ManualClock
 ) -> None:
-    """The timer has taken it out already, and finds a later deadline."""
     purgatory = make_wheel_purgatory()
     lease = Request(10)
     other = Request(10)
@@ -251,7 +237,6 @@ def test_operation_renewed_while_it_falls_due_stays_pending(
 def test_renewal_of_another_purgatorys_operation_is_refused(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """As is one with a timeout that is none."""
     with pytest.raises(InvalidArgumentError, match="operation must be one of purgatory 'test'"):
         purgatory.renew(Request(10), 1)
     with pytest.raises(InvalidArgumentError, match="timeout must be seconds or a timedelta"):
@@ -259,15 +244,12 @@ def test_renewal_of_another_purgatorys_operation_is_refused(
 
 
 def test_renewal_after_the_close_renews_nothing(purgatory: DelayedOperationPurgatory) -> None:
-    """The operation was cancelled."""
     lease = watch(purgatory, "a")
     purgatory.close()
     assert purgatory.renew(lease, 1) is False
 
 
 def test_lease_on_an_event_loop_moves_its_alarm() -> None:
-    """Later, and earlier than what the loop waited for."""
-
     async def renew() -> list[float]:
         loop = asyncio.get_running_loop()
         began = loop.time()

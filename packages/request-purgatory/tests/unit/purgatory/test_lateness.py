@@ -53,8 +53,6 @@ def measured(stepped: SteppedClock) -> Iterator[DelayedOperationPurgatory]:
 def test_slow_callback_is_measured_and_logged_with_its_operation(
     measured: DelayedOperationPurgatory, stepped: SteppedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The one that it delays comes late by as much."""
-
     def take_half_a_second() -> None:
         stepped.reads_ms += 500
 
@@ -78,8 +76,6 @@ def test_slow_callback_is_measured_and_logged_with_its_operation(
 def test_callbacks_that_raise_are_measured(
     measured: DelayedOperationPurgatory, stepped: SteppedClock
 ) -> None:
-    """Like others."""
-
     def fail_slowly() -> None:
         stepped.reads_ms += 70
         raise Fault
@@ -115,7 +111,6 @@ def test_late_time_outs_are_logged_once_a_second(
 def test_record_that_a_handler_keeps_does_not_keep_the_operation(
     measured: DelayedOperationPurgatory, stepped: SteppedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An operation would keep its purgatory, and all that the purgatory has."""
     request = Request(10)
     before = sys.getrefcount(request)
     measured.try_complete_else_watch(request, ["a"])
@@ -127,7 +122,6 @@ def test_record_that_a_handler_keeps_does_not_keep_the_operation(
 
 
 def test_manual_clock_that_jumps_makes_nothing_late(caplog: pytest.LogCaptureFixture) -> None:
-    """Tests in virtual time are not warned of their own jumps."""
     clock = ManualClock()
     with DelayedOperationPurgatory(
         "test", timer=SystemTimer("test", clock=clock), reaper=False
@@ -140,7 +134,6 @@ def test_manual_clock_that_jumps_makes_nothing_late(caplog: pytest.LogCaptureFix
 
 
 def test_executor_runs_the_callbacks_of_what_times_out() -> None:
-    """One that blocks delays no other: without an executor this test would never end."""
     names: list[str] = []
     go_on = threading.Event()
 
@@ -160,7 +153,6 @@ def test_executor_runs_the_callbacks_of_what_times_out() -> None:
 
 
 def test_executor_belongs_to_the_timer_that_is_given() -> None:
-    """Two places for it would be one too many."""
     with (
         ThreadPoolExecutor(1) as pool,
         pytest.raises(InvalidArgumentError, match="executor must be None where a timer is given"),
@@ -169,7 +161,6 @@ def test_executor_belongs_to_the_timer_that_is_given() -> None:
 
 
 def test_executor_that_was_shut_down_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    """What it refuses runs on the reaper."""
     pool = ThreadPoolExecutor(1)
     pool.shutdown()
     with DelayedOperationPurgatory("test", executor=pool) as purgatory:
@@ -180,7 +171,6 @@ def test_executor_that_was_shut_down_loses_nothing(caplog: pytest.LogCaptureFixt
 
 
 def test_operation_alone_on_a_timer_is_contained_there(stepped: SteppedClock) -> None:
-    """No purgatory measures it."""
     timer = SystemTimer("test", clock=stepped)
     timer.add(Request(10, complete=fail))
     stepped.reads_ms = 10

@@ -67,7 +67,6 @@ def blocks_kept(step: Callable[[], object], rounds: int = 2_000) -> int:
 
 
 def test_what_a_handle_refers_to_goes_when_it_fires_or_is_cancelled() -> None:
-    """At once, without the collector, although the handle itself is kept."""
     timer, clock = make_timer()
     fired, cancelled = Payload(), Payload()
     ghosts = [weakref.ref(fired), weakref.ref(cancelled)]
@@ -101,7 +100,6 @@ def test_handles_come_and_go_without_a_trace(caplog: pytest.LogCaptureFixture) -
 
 
 def test_timer_that_is_dropped_with_handles_pending_takes_them_along() -> None:
-    """Of every level, and more of them than a recursion could free."""
     timer, _ = make_timer()
     payload = Payload()
     ghost = weakref.ref(payload)
@@ -134,8 +132,6 @@ def test_ring_through_a_callback_is_found() -> None:
 
 
 def test_ring_through_a_task_of_a_subclass_is_found() -> None:
-    """A Python class's tasks are tracked by themselves; their links are not."""
-
     class Task(TimerTask):
         ring: object
 
@@ -155,7 +151,6 @@ def test_ring_through_a_task_of_a_subclass_is_found() -> None:
 
 
 def test_handle_that_is_kept_survives_its_timer() -> None:
-    """It belongs to no timer any more, and can still be cancelled, printed and dropped."""
     timer, _ = make_timer()
     first, second = timer.call_later_ms(10, fail), timer.call_later_ms(10, fail)
     ghost = weakref.ref(timer)
@@ -192,7 +187,6 @@ def test_handle_that_is_kept_keeps_what_it_refers_to() -> None:
 
 
 def test_collections_while_handles_are_pending_change_nothing() -> None:
-    """What the collector visits it does not free as long as somebody has the timer."""
     timer, clock = make_timer()
     payload = Payload()
     payload.ring = timer
@@ -217,7 +211,6 @@ def test_collections_while_handles_are_pending_change_nothing() -> None:
 
 @pytest.mark.parametrize("design", [DelayedOperationPurgatory, LegacyPurgatory])
 def test_requests_come_and_go_without_a_trace(design: type[DelayedOperationPurgatory]) -> None:
-    """Completed under one of two keys, expired, cancelled, purged: no block of memory stays."""
     clock = ManualClock()
     purgatory: DelayedOperationPurgatory
     if design is LegacyPurgatory:
@@ -243,7 +236,6 @@ def test_requests_come_and_go_without_a_trace(design: type[DelayedOperationPurga
 
 
 def test_request_is_freed_when_it_was_answered() -> None:
-    """At once, without the collector."""
     purgatory = DelayedOperationPurgatory("leaks", timer=make_timer()[0], reaper=False)
     payload = Payload()
     ghost = weakref.ref(payload)
@@ -271,7 +263,6 @@ def test_request_is_freed_when_it_was_answered() -> None:
 def test_purgatory_that_is_dropped_with_requests_pending_takes_them_along(
     keys: list[object],
 ) -> None:
-    """A request knows its purgatory, and a service that holds both is a ring through either."""
     timer, _ = make_timer()
     purgatory = DelayedOperationPurgatory("leaks", timer=timer, reaper=False)
     payload = Payload()
@@ -291,7 +282,6 @@ def test_purgatory_that_is_dropped_with_requests_pending_takes_them_along(
 
 
 def test_ring_through_a_watch_key_is_found() -> None:
-    """The operation behind `gather` is watched under itself."""
     timer, _ = make_timer()
     purgatory = DelayedOperationPurgatory("leaks", timer=timer, reaper=False)
     ghosts: list[weakref.ref[object]] = [weakref.ref(timer), weakref.ref(purgatory)]
@@ -307,7 +297,6 @@ def test_ring_through_a_watch_key_is_found() -> None:
     "end", ["a check", "time", "its owner", "discard", "its key's end", "shutdown", "refusal"]
 )
 def test_request_that_is_its_own_key_is_freed(end: str, keys: list[object]) -> None:
-    """Its watch stays with it, and names a list that must not name the request any more."""
     timer, clock = make_timer()
     purgatory = DelayedOperationPurgatory("leaks", timer=timer, reaper=False)
     payload = Payload()
@@ -338,7 +327,6 @@ def test_request_that_is_its_own_key_is_freed(end: str, keys: list[object]) -> N
 
 
 def test_ring_through_a_request_that_its_caller_holds_is_found() -> None:
-    """The request knows what is to be answered, and that knows the request and the service."""
     timer, _ = make_timer()
     purgatory = DelayedOperationPurgatory("leaks", timer=timer, reaper=False)
     ghosts: list[weakref.ref[object]] = [weakref.ref(purgatory)]
@@ -384,7 +372,6 @@ def collect_automatically(enough: Callable[[], bool]) -> None:
 
 @pytest.mark.parametrize("keys", [["a"], ["a", "b"]], ids=["one key", "two keys"])
 def test_automatic_collection_finds_a_dropped_ring(keys: list[str]) -> None:
-    """The purgatory holds the request, which waits, and the request holds the purgatory."""
     timer, _ = make_timer()
     purgatory = DelayedOperationPurgatory("leaks", timer=timer, reaper=False)
     payload = Payload()
@@ -425,7 +412,6 @@ def is_seen_in_a_full_collection(request: Request) -> bool:
 
 @needs_hiding
 def test_pending_request_is_hidden_between_full_collections() -> None:
-    """From when it waits; afterwards it is hidden again."""
     purgatory, _ = hiding_purgatory()
     request = Request(1_000)
     assert gc.is_tracked(request)
@@ -470,7 +456,6 @@ def test_request_that_has_left_is_not_hidden_any_more(end: str, keys: list[str])
 
 @needs_hiding
 def test_request_that_checks_have_met_under_all_keys_is_not_hidden_any_more() -> None:
-    """The backlog of the purge is shrunk now and then: a large interval may never be reached."""
     purgatory, _ = hiding_purgatory(purge_interval=1_000_000)
     requests = [Request(1_000) for _ in range(1_002)]
     for request in requests:
@@ -490,7 +475,6 @@ def test_request_that_checks_have_met_under_all_keys_is_not_hidden_any_more() ->
 
 @needs_hiding
 def test_request_is_not_hidden_once_its_timer_was_shut_down() -> None:
-    """Full collections find it in no bucket any more."""
     purgatory, _ = hiding_purgatory()
     request = Request(1_000)
     purgatory.try_complete_else_watch(request, ["a"])
@@ -500,7 +484,6 @@ def test_request_is_not_hidden_once_its_timer_was_shut_down() -> None:
 
 @needs_hiding
 def test_collector_is_left_alone_once_no_purgatory_hides_anything() -> None:
-    """The callback goes with the last of them, at the next full collection."""
     gc.collect()
     before = len(gc.callbacks)
     purgatory, _ = hiding_purgatory()
@@ -518,7 +501,6 @@ def test_collector_is_left_alone_once_no_purgatory_hides_anything() -> None:
 
 
 def test_requests_that_are_hidden_keep_what_they_refer_to() -> None:
-    """Young collections pass them by, and must not take that for unreachable."""
     purgatory, clock = hiding_purgatory()
     requests = []
     for _ in range(200):
@@ -541,7 +523,6 @@ def test_requests_that_are_hidden_keep_what_they_refer_to() -> None:
 
 @needs_hiding
 def test_collections_are_noticed_once_whatever_number_of_purgatories() -> None:
-    """Also after somebody has cleared the interpreter's list, as of the next purgatory."""
     for _ in range(3):
         purgatories = [
             DelayedOperationPurgatory("test", timer=make_timer()[0], reaper=False) for _ in range(3)
@@ -558,7 +539,6 @@ def test_collections_are_noticed_once_whatever_number_of_purgatories() -> None:
 
 @needs_hiding
 def test_purgatory_asks_to_be_called_again_when_others_emptied_the_callbacks() -> None:
-    """At its next purge, so that nothing hidden stays unseen."""
     purgatory, _ = hiding_purgatory()
     request = Request(1_000)
     purgatory.try_complete_else_watch(request, ["a"])
@@ -599,7 +579,6 @@ def collect(request: pytest.FixtureRequest) -> Callable[[], object]:
 def test_collections_add_and_drop_no_reference_to_what_waits(
     collect: Callable[[], object],
 ) -> None:
-    """Pending, ended and not yet purged: each has as many references after it as before."""
     purgatory, _ = hiding_purgatory()
     requests = [Request(1 + number * 100) for number in range(20)]
     for request in requests:
@@ -617,7 +596,6 @@ def test_collections_add_and_drop_no_reference_to_what_waits(
 def test_request_that_has_left_is_freed_at_once(
     end: str, keys: list[str], collect: Callable[[], object]
 ) -> None:
-    """However it ended, and whatever collections went by, without a further one."""
     purgatory, clock = hiding_purgatory()
     request, payload = Request(1_000), Payload()
     ghost = weakref.ref(payload)
@@ -637,7 +615,6 @@ def test_request_that_has_left_is_freed_at_once(
 def test_requests_of_a_timer_that_was_shut_down_are_freed_at_once(
     collect: Callable[[], object],
 ) -> None:
-    """The purgatory's watch table has the last references to them."""
     purgatory, _ = hiding_purgatory()
     request, payload = Request(1_000), Payload()
     ghost = weakref.ref(payload)
@@ -652,7 +629,6 @@ def test_requests_of_a_timer_that_was_shut_down_are_freed_at_once(
 
 
 def test_requests_that_checks_have_met_under_all_keys_are_freed_before_a_purge() -> None:
-    """The backlog forgets them when it is shrunk."""
     purgatory, _ = hiding_purgatory(purge_interval=1_000_000)
     payload = Payload()
     ghost = weakref.ref(payload)
@@ -674,7 +650,6 @@ def test_requests_that_checks_have_met_under_all_keys_are_freed_before_a_purge()
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_requests_are_freed_at_once_in_a_forked_child(collect: Callable[[], object]) -> None:
-    """The child abandons them."""
     purgatory, _ = hiding_purgatory()
     request, payload = Request(1_000), Payload()
     ghost = weakref.ref(payload)
@@ -694,7 +669,6 @@ def test_requests_are_freed_at_once_in_a_forked_child(collect: Callable[[], obje
 
 
 def test_purgatory_that_a_finalizer_brought_back_is_closed() -> None:
-    """It was emptied when its ring was taken apart, and what it held has ended, untold."""
     kept: list[Request] = []
 
     class Kept(Request):

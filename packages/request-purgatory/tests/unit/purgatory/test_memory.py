@@ -31,7 +31,6 @@ compiled_only = pytest.mark.skipif(
 
 @compiled_only
 def test_call_that_finds_no_memory_leaves_no_lock_held(thread_group: ThreadGroup) -> None:
-    """Whichever allocation of it fails; others add, cancel and time out afterwards."""
     timer = SystemTimer("test", wheel_size=2)
     purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)
     failed = 0
@@ -85,7 +84,6 @@ def test_shutdown_that_finds_no_memory_can_be_repeated(thread_group: ThreadGroup
     ("tick_ms", "wheel_size"), [(1, 2), (1, 20), (7, 3), (1, 100_000), (250, 20)]
 )
 def test_delay_queue_has_room_for_every_bucket(tick_ms: int, wheel_size: int) -> None:
-    """Of as many levels as the longest delay needs."""
     timer = SystemTimer("test", tick_ms=tick_ms, wheel_size=wheel_size)
     timer.call_later_ms(primitives.MAX_DELAY_MS, fail)
     assert sum(len(wheel.buckets) for wheel in timer._wheel) <= max_buckets(tick_ms, wheel_size)

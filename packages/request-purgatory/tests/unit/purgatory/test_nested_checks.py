@@ -40,7 +40,6 @@ def make_chain(purgatory: DelayedOperationPurgatory, length: int) -> list[Link]:
 
 
 def test_chain_of_60_000_completions(purgatory: DelayedOperationPurgatory) -> None:
-    """The chain stays below 1,000 frames, and the first call returns after the last link."""
     links = make_chain(purgatory, LENGTH)
     assert purgatory.check_and_complete(0) == 1
     assert all(link.outcome == "completed" for link in links)
@@ -51,7 +50,6 @@ def test_chain_of_60_000_completions(purgatory: DelayedOperationPurgatory) -> No
 def test_chain_is_as_long_with_a_limit_that_the_stack_has_not(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """A program may raise the limit: each check must not take a piece of C's stack then."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(10_000_000)
     try:
@@ -65,7 +63,6 @@ def test_chain_is_as_long_with_a_limit_that_the_stack_has_not(
 def test_chain_over_two_purgatories(
     make_purgatory_pair: tuple[DelayedOperationPurgatory, DelayedOperationPurgatory],
 ) -> None:
-    """The depth is the thread's, whichever purgatory is checked."""
     one, other = make_purgatory_pair
     links = []
     for number in range(1_000):
@@ -89,7 +86,6 @@ def make_purgatory_pair() -> tuple[DelayedOperationPurgatory, DelayedOperationPu
 def test_check_too_deep_among_greenlets_is_made_though_the_first_left(
     purgatory: DelayedOperationPurgatory, left_before: bool
 ) -> None:
-    """Greenlets share the depth of their thread, and leave in any order."""
     greenlet = pytest.importorskip("greenlet")
     main = greenlet.getcurrent()
     requests = [Request(60_000) for _ in range(21)]
@@ -120,8 +116,6 @@ def test_check_too_deep_among_greenlets_is_made_though_the_first_left(
 def test_exit_out_of_a_link_is_raised_when_the_chain_has_ended(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """If the program goes on, no event was lost."""
-
     class Exiting(Link):
         def on_complete(self) -> None:
             super().on_complete()
@@ -142,8 +136,6 @@ def test_exit_out_of_a_link_is_raised_when_the_chain_has_ended(
 def test_conditions_that_notify_one_another_without_end(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """More of them than are tried inside of one another: a clear error instead of no return."""
-
     def notify_next(number: int) -> None:
         purgatory.check_and_complete((number + 1) % 50)
 

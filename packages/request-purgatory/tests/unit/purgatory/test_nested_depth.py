@@ -13,7 +13,6 @@ DEEPEST = 20
 def test_checks_go_twenty_deep_and_the_outermost_makes_the_rest(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """What watches the outermost key is tried before a postponed check is made."""
     order: list[object] = []
     answers: list[int] = []
 

@@ -32,7 +32,6 @@ TIME_LIMIT = 20.0
 
 
 def test_new_operation_is_pending() -> None:
-    """It has no outcome."""
     request = Request(500)
     assert (request.delay_ms, request.is_completed, request.outcome) == (500, False, None)
     assert repr(request) == "<Request timeout_ms=500 pending>"
@@ -40,13 +39,11 @@ def test_new_operation_is_pending() -> None:
 
 @pytest.mark.parametrize("delay_ms", [0.5, None, "1"])
 def test_timeout_is_validated(delay_ms: object) -> None:
-    """As a timer task's."""
     with pytest.raises(InvalidArgumentError, match="timeout_ms"):
         Request(delay_ms)  # type: ignore[arg-type]
 
 
 def test_force_complete_is_true_once() -> None:
-    """on_complete is called by that call only."""
     request = Request()
     assert [request.force_complete(), request.force_complete(), request.cancel()] == [
         True,
@@ -62,7 +59,6 @@ def test_force_complete_is_true_once() -> None:
 
 
 def test_cancel_is_true_once() -> None:
-    """on_cancellation is called instead of on_complete."""
     request = Request()
     assert [request.cancel(), request.cancel(), request.force_complete()] == [True, False, False]
     assert (request.outcome, request.is_completed, request.calls) == (
@@ -73,7 +69,6 @@ def test_cancel_is_true_once() -> None:
 
 
 def test_expiration_calls_both_callbacks_in_order(clock: ManualClock, timer: SystemTimer) -> None:
-    """On a timer alone too, without a purgatory."""
     request = Request(10)
     timer.add(request)
     clock.advance(10)
@@ -84,7 +79,6 @@ def test_expiration_calls_both_callbacks_in_order(clock: ManualClock, timer: Sys
 
 @pytest.mark.parametrize("end", [Request.force_complete, Request.cancel])
 def test_end_takes_the_operation_out_of_its_timer(timer: SystemTimer, end: object) -> None:
-    """At once."""
     request = Request(10)
     timer.add(request)
     end(request)  # type: ignore[operator]
@@ -94,7 +88,6 @@ def test_end_takes_the_operation_out_of_its_timer(timer: SystemTimer, end: objec
 def test_on_expiration_is_called_even_if_on_complete_raises(
     clock: ManualClock, timer: SystemTimer
 ) -> None:
-    """The timer contains and counts what was raised."""
     request = Request(10, complete=fail)
     timer.add(request)
     clock.advance(10)
@@ -113,7 +106,6 @@ def test_on_expiration_is_called_even_if_on_complete_raises(
 def test_what_a_callback_raises_reaches_who_ended_the_operation(
     end: object, callback: str, outcome: str
 ) -> None:
-    """It has ended all the same, and is not told again."""
     request = Request(**{callback: fail})
     with pytest.raises(Fault):
         end(request)  # type: ignore[operator]
@@ -122,7 +114,6 @@ def test_what_a_callback_raises_reaches_who_ended_the_operation(
 
 
 def test_operation_without_its_methods_says_so(purgatory: DelayedOperationPurgatory) -> None:
-    """The base class is to be subclassed."""
     with pytest.raises(NotImplementedError):
         purgatory.try_complete_else_watch(DelayedOperation(10), ["a"])
     with pytest.raises(NotImplementedError):
@@ -130,7 +121,6 @@ def test_operation_without_its_methods_says_so(purgatory: DelayedOperationPurgat
 
 
 def test_host_is_an_interface() -> None:
-    """Every method is to be overridden."""
     if not primitives.COMPILED:  # Compiled, these are in C only.
         with pytest.raises(NotImplementedError):
             OperationHost()._operation_ended(Request(), states.COMPLETED)
@@ -153,7 +143,6 @@ def test_host_is_an_interface() -> None:
 def test_only_one_of_many_threads_ends_an_operation(
     thread_group: ThreadGroup, switching: None
 ) -> None:
-    """Whatever they race for: completing, cancelling, or the timeout."""
     clock = ManualClock()
     timer = SystemTimer("test", clock=clock)
     requests = [Request(10) for _ in range(200)]
@@ -188,7 +177,6 @@ def test_only_one_of_many_threads_ends_an_operation(
 
 
 def test_event_that_a_try_causes_leads_to_another_try(purgatory: DelayedOperationPurgatory) -> None:
-    """The same thread checks from inside the try: no deadlock, no overlap, no missed event."""
     request = Request()
 
     def meddle() -> None:
@@ -206,7 +194,6 @@ def test_event_that_a_try_causes_leads_to_another_try(purgatory: DelayedOperatio
 def test_event_during_a_running_try_leads_to_another_try(
     purgatory: DelayedOperationPurgatory, thread_group: ThreadGroup
 ) -> None:
-    """The thread that brings it does not wait; the one that is trying tries again."""
     inside, release = threading.Event(), threading.Event()
     request = Request()
 
@@ -231,7 +218,6 @@ def test_event_during_a_running_try_leads_to_another_try(
 def test_many_events_during_a_try_lead_to_one_more_try(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """One look after the last of them is enough."""
     request = Request()
 
     def meddle() -> None:
@@ -246,7 +232,6 @@ def test_many_events_during_a_try_lead_to_one_more_try(
 
 
 def test_event_during_a_try_that_raises_is_not_lost(purgatory: DelayedOperationPurgatory) -> None:
-    """The try that failed is counted, and the next one completes."""
     request = Request()
 
     def meddle() -> None:
@@ -265,7 +250,6 @@ def test_event_during_a_try_that_raises_is_not_lost(purgatory: DelayedOperationP
 def test_operation_can_be_tried_again_after_a_try_that_raised(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """Whatever it raised."""
     request = Request()
 
     def leave() -> None:
@@ -283,8 +267,6 @@ def test_operation_can_be_tried_again_after_a_try_that_raised(
 def test_try_that_claims_completion_without_completing_is_an_error(
     purgatory: DelayedOperationPurgatory, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It would stay pending until its timeout, and nobody would know why."""
-
     class Liar(Request):
         def try_complete(self) -> bool:
             return self.ready
@@ -308,8 +290,6 @@ def test_try_that_claims_completion_without_completing_is_an_error(
 def test_claim_of_completion_in_a_try_that_is_repeated_is_an_error_each_time(
     purgatory: DelayedOperationPurgatory, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The first is logged, as there is a next try; the last one is raised."""
-
     class Liar(Request):
         tries = 0
 
@@ -359,7 +339,6 @@ def test_exit_out_of_a_try_loses_no_event(
 
 
 def test_condition_that_notifies_itself_is_an_error(purgatory: DelayedOperationPurgatory) -> None:
-    """Whenever it is looked at, it would have to be looked at again."""
     request = Request()
     request.during["try"] = lambda: purgatory.check_and_complete("a")
     with pytest.raises(
@@ -372,7 +351,6 @@ def test_condition_that_notifies_itself_is_an_error(purgatory: DelayedOperationP
 def test_conditions_that_notify_one_another_are_an_error(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """Each is tried by the other's try; they stay pending, and the error is logged and counted."""
     first, second = Request(), Request()
     purgatory.try_complete_else_watch(first, ["a"])
     purgatory.try_complete_else_watch(second, ["b"])
@@ -384,7 +362,6 @@ def test_conditions_that_notify_one_another_are_an_error(
 
 
 def test_condition_may_notify_itself_now_and_then(purgatory: DelayedOperationPurgatory) -> None:
-    """As long as that ends."""
     request = Request()
 
     def count() -> None:
@@ -400,8 +377,6 @@ def test_condition_may_notify_itself_now_and_then(purgatory: DelayedOperationPur
 def test_subclass_that_forgets_the_base_class_is_refused(
     purgatory: DelayedOperationPurgatory, timer: SystemTimer
 ) -> None:
-    """By name, on either build: it would have no delay, or no attributes."""
-
     class Forgetful(DelayedOperation):
         def __init__(self) -> None:
             self.mine = 1
@@ -422,7 +397,6 @@ def test_subclass_that_forgets_the_base_class_is_refused(
 def test_delay_of_an_operation_in_a_purgatory_cannot_be_changed(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """It would be shown and not kept to; before that it may."""
     request = Request(10)
     request.delay_ms = 20
     purgatory.try_complete_else_watch(request, ["a"])
@@ -435,7 +409,6 @@ def test_delay_of_an_operation_in_a_purgatory_cannot_be_changed(
 def test_operation_cannot_be_copied(
     purgatory: DelayedOperationPurgatory, copied: Callable[[object], object]
 ) -> None:
-    """The copy's end would be the original's, in the timer and in the lists."""
     request = Request()
     purgatory.try_complete_else_watch(request, ["a"])
     with pytest.raises(TypeError, match=r"Request can't be (copied|pickled): it may be pending"):
@@ -453,7 +426,6 @@ class Unprintable(Request):
 def test_failure_that_cannot_be_logged_harms_no_other_operation(
     purgatory: DelayedOperationPurgatory, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The others are tried, all is counted, and a line on stderr says what was lost."""
     failing, other = Unprintable(), Request()
     for request in (failing, other):
         purgatory.try_complete_else_watch(request, ["a"])
@@ -480,8 +452,6 @@ def refuse(record: logging.LogRecord) -> bool:
 def test_try_that_says_true_of_what_was_cancelled_completes_nothing(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """It has ended, so nobody waits for nothing: that is no error."""
-
     class Cancelling(Request):
         def try_complete(self) -> bool:
             return self.ready and self.cancel()
@@ -508,7 +478,6 @@ def ended_by(kind: type[DelayedOperation]) -> str:
 
 @pytest.mark.parametrize("slots", [(), ("called",)], ids=["with a dict", "with slots"])
 def test_method_that_is_replaced_is_not_called(slots: tuple[str, ...]) -> None:
-    """In the class or in its base; compiled code remembers what it called the last time."""
     fields = {"__slots__": slots} if slots else {}
 
     def named(name: str) -> Callable[[Any], None]:
@@ -528,8 +497,6 @@ def test_method_that_is_replaced_is_not_called(slots: tuple[str, ...]) -> None:
 
 
 def test_method_may_be_set_on_an_object() -> None:
-    """As tests do, where its class has no `__slots__`."""
-
     class Free(DelayedOperation):
         def on_complete(self) -> None:
             raise AssertionError("the object has its own")
@@ -542,8 +509,6 @@ def test_method_may_be_set_on_an_object() -> None:
 
 
 def test_constructor_may_be_given_to_a_class_later() -> None:
-    """Also after objects were made without it, and taken away again."""
-
     class Kind(DelayedOperation):
         pass
 

@@ -53,8 +53,6 @@ def test_each_key_is_checked_once_in_order() -> None:
 
 
 def test_check_that_comes_back_in_vain_is_given_up() -> None:
-    """So are the others: they come from the same loop."""
-
     def check(key: Hashable) -> int:
         purgatory.postpone("a", "b")
         return 0

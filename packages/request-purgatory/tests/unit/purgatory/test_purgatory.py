@@ -30,7 +30,6 @@ HOUR_MS = 3_600_000
 
 
 def test_satisfied_request_is_not_kept(purgatory: DelayedOperationPurgatory) -> None:
-    """One try, one callback, no entry anywhere."""
     request = Request(ready=True)
     assert purgatory.try_complete_else_watch(request, ["a", "b"]) is True
     assert (request.tries, request.calls) == (1, ["complete"])
@@ -55,7 +54,6 @@ def test_request_is_tried_once_when_it_is_watched(purgatory: DelayedOperationPur
 def test_event_between_two_watches_completes_the_request(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """A check on another thread finds it under its first key, before its own first try."""
     request = Request()
     completed: list[int] = []
 
@@ -79,7 +77,6 @@ def test_event_between_two_watches_completes_the_request(
 def test_event_that_fails_between_two_watches_is_the_checks(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """It is contained there, and the request goes on."""
     request = Request()
     request.during["try"] = lambda: fail() if request.tries == 1 else None
     checked: list[int] = []
@@ -100,7 +97,6 @@ def test_event_that_fails_between_two_watches_is_the_checks(
 
 
 def test_event_during_the_try_is_not_missed(purgatory: DelayedOperationPurgatory) -> None:
-    """Its check finds a try running; another one sees what it changed."""
     request = Request()
 
     def event() -> None:
@@ -117,7 +113,6 @@ def test_event_during_the_try_is_not_missed(purgatory: DelayedOperationPurgatory
 def test_check_completes_what_is_satisfied_and_leaves_the_rest(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """In the order in which they came."""
     order: list[int] = []
     requests = [watch(purgatory, "a") for _ in range(6)]
     for number, request in enumerate(requests):
@@ -133,7 +128,6 @@ def test_check_completes_what_is_satisfied_and_leaves_the_rest(
 
 
 def test_check_of_another_key_tries_nothing(purgatory: DelayedOperationPurgatory) -> None:
-    """A key that nobody watches is no error."""
     request = watch(purgatory, "a")
     request.ready = True
     assert purgatory.check_and_complete("b") == 0
@@ -141,7 +135,6 @@ def test_check_of_another_key_tries_nothing(purgatory: DelayedOperationPurgatory
 
 
 def test_any_watched_key_can_complete_a_request(purgatory: DelayedOperationPurgatory) -> None:
-    """The other keys' entries go when they are met."""
     request = watch(purgatory, "a", "b", "c")
     request.ready = True
     assert purgatory.check_and_complete("b") == 1
@@ -154,7 +147,6 @@ def test_any_watched_key_can_complete_a_request(purgatory: DelayedOperationPurga
 def test_key_given_twice_is_watched_twice_and_ends_once(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """It costs a try more, no more."""
     request = watch(purgatory, "a", "a")
     assert purgatory.num_delayed == 1
     assert purgatory.check_and_complete("a") == 0
@@ -166,14 +158,12 @@ def test_key_given_twice_is_watched_twice_and_ends_once(
 
 @pytest.mark.parametrize("key", [1, ("topic", 3), b"bytes", None, frozenset({1})], ids=repr)
 def test_anything_hashable_is_a_key(purgatory: DelayedOperationPurgatory, key: object) -> None:
-    """Equal keys are one key."""
     request = watch(purgatory, key)
     request.ready = True
     assert purgatory.check_and_complete(key) == 1  # type: ignore[arg-type]
 
 
 def test_keys_may_come_from_any_iterable(purgatory: DelayedOperationPurgatory) -> None:
-    """It is gone through once."""
     request = Request()
     purgatory.try_complete_else_watch(request, (letter for letter in "ab"))
     request.ready = True
@@ -183,7 +173,6 @@ def test_keys_may_come_from_any_iterable(purgatory: DelayedOperationPurgatory) -
 def test_watching_stops_once_something_ended_the_request(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """The rest of the keys gets no entry, and no entry stays."""
     request = Request()
     watched: list[int] = []
 
@@ -209,7 +198,6 @@ def test_watching_stops_once_something_ended_the_request(
 def test_request_that_ended_before_it_came_is_counted_and_not_kept(
     purgatory: DelayedOperationPurgatory, end: Callable[[Request], bool]
 ) -> None:
-    """Another thread may have had it already."""
     request = Request()
     end(request)
     assert purgatory.try_complete_else_watch(request, ["a"]) is False
@@ -220,8 +208,6 @@ def test_request_that_ended_before_it_came_is_counted_and_not_kept(
 
 
 def test_request_that_ends_while_it_goes_to_the_timer_comes_out_again(clock: ManualClock) -> None:
-    """Its end found nothing in the timer to remove, so the thread that adds it looks again."""
-
     class SlowTimer(SystemTimer):
         def add(self, task: object) -> None:
             assert isinstance(task, Request)
@@ -243,7 +229,6 @@ def test_request_that_ends_before_its_wait_begins_is_counted_and_not_kept(
     design: str,
     end: Callable[[Request], bool],
 ) -> None:
-    """Another thread ends it after its try, when the purgatory is not told of ends yet."""
     clock = InterleavedClock()
     purgatory = (
         LegacyPurgatory("test", clock=clock, reaper=False)
@@ -267,7 +252,6 @@ def test_request_that_ends_before_its_wait_begins_is_counted_and_not_kept(
 def test_request_without_a_delay_expires_after_its_tries(
     purgatory: DelayedOperationPurgatory, delay_ms: int
 ) -> None:
-    """At once, on the caller's thread."""
     request = Request(delay_ms)
     assert purgatory.try_complete_else_watch(request, ["a"]) is False
     assert (request.outcome, request.calls) == ("expired", ["complete", "expiration"])
@@ -278,7 +262,6 @@ def test_request_without_a_delay_expires_after_its_tries(
 def test_request_expires_when_its_time_is_over_and_not_before(
     purgatory: DelayedOperationPurgatory, clock: ManualClock
 ) -> None:
-    """To the millisecond."""
     request = watch(purgatory, "a", delay_ms=50)
     for _ in range(49):
         clock.advance(1)
@@ -293,7 +276,6 @@ def test_request_expires_when_its_time_is_over_and_not_before(
 def test_expired_operation_leaves_every_watcher_list(
     purgatory: DelayedOperationPurgatory, clock: ManualClock
 ) -> None:
-    """Each list drops it when it is met there; the purge finds the rest."""
     watch(purgatory, "a", "b", "c", delay_ms=50)
     clock.advance(50)
     purgatory.advance_clock(0)
@@ -307,7 +289,6 @@ def test_expired_operation_leaves_every_watcher_list(
 def test_completed_request_does_not_expire(
     purgatory: DelayedOperationPurgatory, clock: ManualClock
 ) -> None:
-    """Its time comes and goes."""
     request = watch(purgatory, "a", delay_ms=50)
     request.ready = True
     purgatory.check_and_complete("a")
@@ -319,7 +300,6 @@ def test_completed_request_does_not_expire(
 def test_event_at_the_deadline_completes_a_request_that_the_clock_has_not_reached(
     purgatory: DelayedOperationPurgatory, clock: ManualClock
 ) -> None:
-    """Whoever comes first: the check, or whoever advances the clock."""
     request = watch(purgatory, "a", delay_ms=50)
     clock.advance(50)
     request.ready = True
@@ -334,7 +314,6 @@ def test_event_at_the_deadline_completes_a_request_that_the_clock_has_not_reache
 def test_cancel_for_key_cancels_its_watchers_and_returns_them(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """Those of other keys stay; one that had ended is not returned."""
     gone = [watch(purgatory, "a"), watch(purgatory, "a", "b")]
     watch(purgatory, "a").force_complete()
     kept = watch(purgatory, "b")
@@ -346,7 +325,6 @@ def test_cancel_for_key_cancels_its_watchers_and_returns_them(
 
 
 def test_request_can_be_cancelled_by_itself(purgatory: DelayedOperationPurgatory) -> None:
-    """It leaves the counts at once."""
     request = watch(purgatory, "a")
     assert request.cancel() is True
     assert (purgatory.num_delayed, purgatory.metrics().cancellations) == (0, 1)
@@ -378,7 +356,6 @@ def test_request_that_is_discarded_leaves_every_list(purgatory: DelayedOperation
 def test_check_passes_over_what_an_earlier_try_took_out(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """The check walks the watches of its beginning; one of them is in no list any more."""
     first, second, third = Request(), Request(), Request()
     for request in (first, second, third):
         purgatory.try_complete_else_watch(request, ["a"])
@@ -394,8 +371,6 @@ def test_check_passes_over_what_an_earlier_try_took_out(
 def test_exit_raised_by_an_answer_reaches_the_thread_that_checks(
     purgatory: DelayedOperationPurgatory, error: type[BaseException]
 ) -> None:
-    """The request has ended all the same, and the purge finds its other entries."""
-
     def leave() -> None:
         raise error
 
@@ -411,7 +386,6 @@ def test_exit_raised_by_an_answer_reaches_the_thread_that_checks(
 
 
 def test_how_many_watch_a_key_can_be_asked(purgatory: DelayedOperationPurgatory) -> None:
-    """Without a look at who does."""
     request = watch(purgatory, "a")
     watch(purgatory, "a")
     assert (purgatory.num_watchers("a"), purgatory.num_watchers("b")) == (2, 0)
@@ -422,7 +396,6 @@ def test_how_many_watch_a_key_can_be_asked(purgatory: DelayedOperationPurgatory)
 def test_listener_is_told_of_every_end(
     clock: ManualClock,
 ) -> None:
-    """Once, after the callbacks, also of what never waited."""
     told: list[tuple[object, str | None, list[str]]] = []
 
     def note(operation: DelayedOperation) -> None:
@@ -455,7 +428,6 @@ def test_listener_is_told_of_every_end(
 
 
 def test_purgatory_makes_a_timer_of_its_own() -> None:
-    """On the machine's clock, and shuts it down with itself."""
     purgatory = DelayedOperationPurgatory("test", reaper=False)
     assert isinstance(purgatory.timer.clock, MonotonicClock)
     purgatory.try_complete_else_watch(Request(HOUR_MS), ["a"])
@@ -466,7 +438,6 @@ def test_purgatory_makes_a_timer_of_its_own() -> None:
 
 
 def test_two_purgatories_can_share_a_timer(clock: ManualClock, timer: SystemTimer) -> None:
-    """Each counts its own; one's shutdown leaves the other's requests alone."""
     first = DelayedOperationPurgatory("first", timer=timer, reaper=False)
     second = DelayedOperationPurgatory("second", timer=timer, reaper=False)
     cancelled, expired = watch(first, "a", delay_ms=10), watch(second, "a", delay_ms=10)
@@ -478,6 +449,5 @@ def test_two_purgatories_can_share_a_timer(clock: ManualClock, timer: SystemTime
 
 
 def test_0_8_design_has_the_machines_clock_too() -> None:
-    """Unless it is given another."""
     with LegacyPurgatory("test", reaper=False) as purgatory:
         assert isinstance(purgatory.timer.clock, MonotonicClock)

@@ -94,7 +94,6 @@ def no_tries_overlap() -> Iterator[None]:
 def test_every_operation_ends_once_whatever_threads_race_for_it(
     make_purgatory: MakePurgatory, clock: ManualClock, thread_group: ThreadGroup, switching: None
 ) -> None:
-    """Eight threads watch, notify, complete, cancel, cancel keys and move the clock at once."""
     purgatory = make_purgatory(purge_interval=50)
     level: Counter[int] = Counter()
     keys = 7
@@ -177,7 +176,6 @@ def test_every_operation_ends_once_whatever_threads_race_for_it(
 def test_event_that_races_with_the_watch_is_never_missed(
     make_purgatory: MakePurgatory, thread_group: ThreadGroup, switching: None
 ) -> None:
-    """The event comes before, between or after the tries: the operation always completes."""
     purgatory = make_purgatory()
     rounds = 2_000
     operations = [Counted(key=number, level=Counter()) for number in range(rounds)]
@@ -205,7 +203,6 @@ def test_event_that_races_with_the_watch_is_never_missed(
 def test_no_check_is_lost_on_a_try_that_is_running(
     make_purgatory: MakePurgatory, thread_group: ThreadGroup, switching: None
 ) -> None:
-    """Four threads bring one acknowledgement each, to one operation that needs all four."""
     purgatory = make_purgatory()
     rounds, threads = 600, 4
     lock = threading.Lock()
@@ -283,7 +280,6 @@ def test_shutdown_that_races_with_watches_leaves_nothing_pending(
 def test_threads_that_advance_the_clock_hear_of_the_shutdown(
     make_purgatory: MakePurgatory, thread_group: ThreadGroup, switching: None
 ) -> None:
-    """PurgatoryClosedError, wherever the shutdown meets them."""
     for _ in range(20):
         purgatory = make_purgatory()
         begun = threading.Semaphore(0)
@@ -307,7 +303,6 @@ def test_threads_that_advance_the_clock_hear_of_the_shutdown(
 def test_operation_that_two_threads_hand_in_is_taken_once(
     thread_group: ThreadGroup, switching: None
 ) -> None:
-    """The other thread gets an error, and nothing is counted twice."""
     purgatories = [DelayedOperationPurgatory(name, reaper=False) for name in ("one", "other")]
     requests: list[Request] = [Request(60_000) for _ in range(2_000)]
     taken: list[list[int]] = [[], []]
@@ -333,7 +328,6 @@ def test_operation_that_two_threads_hand_in_is_taken_once(
 
 
 def test_checks_of_a_key_that_comes_and_goes(thread_group: ThreadGroup, switching: None) -> None:
-    """One thread looks the list up while another one removes it with its last watcher."""
     purgatory = DelayedOperationPurgatory("test", reaper=False, shards=1)
     stopped = threading.Event()
 

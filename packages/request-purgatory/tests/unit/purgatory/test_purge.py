@@ -16,7 +16,6 @@ from request_purgatory import (
 def test_purge_is_due_once_more_have_ended_than_the_interval(
     make_wheel_purgatory: MakePurgatory,
 ) -> None:
-    """E - num_delayed > purge_interval; E is num_delayed afterwards. The new design's rule."""
     purgatory = make_wheel_purgatory(purge_interval=3)
     requests = [watch(purgatory, number, "shared") for number in range(6)]
     for request in requests[:3]:
@@ -41,7 +40,6 @@ def test_purge_is_due_once_more_have_ended_than_the_interval(
 def test_request_counts_once_in_the_estimate_however_many_its_keys(
     make_wheel_purgatory: MakePurgatory,
 ) -> None:
-    """The estimate is of operations, not of entries."""
     purgatory = make_wheel_purgatory(purge_interval=1)
     watch(purgatory, *range(50)).force_complete()
     assert purgatory.metrics().estimated_operations == 1
@@ -50,7 +48,6 @@ def test_request_counts_once_in_the_estimate_however_many_its_keys(
 
 
 def test_purge_that_is_due_is_said_to_be(purgatory: DelayedOperationPurgatory) -> None:
-    """For those who advance the clock themselves: in either design, until it has been done."""
     purgatory.purge_interval = 2
     said = []
     for _ in range(3):
@@ -64,7 +61,6 @@ def test_purge_that_is_due_is_said_to_be(purgatory: DelayedOperationPurgatory) -
 def test_purge_interval_of_zero_purges_at_the_next_chance(
     make_wheel_purgatory: MakePurgatory,
 ) -> None:
-    """One ended operation is enough."""
     purgatory = make_wheel_purgatory(purge_interval=0)
     watch(purgatory, "a").force_complete()
     purgatory.advance_clock(0)
@@ -76,7 +72,6 @@ def test_purge_interval_of_zero_purges_at_the_next_chance(
 def test_what_checks_have_met_is_not_kept_for_a_purge_that_never_comes(
     make_wheel_purgatory: MakePurgatory,
 ) -> None:
-    """Without a purge, an ended request goes with the last list that had it."""
     purgatory = make_wheel_purgatory(purge_interval=10**9)
     for number in range(5_000):
         request = Request(60_000)
@@ -106,7 +101,6 @@ class Finalized(Request):
 
 
 def test_finalizers_that_purge_take_part_in_the_purge(make_wheel_purgatory: MakePurgatory) -> None:
-    """A purge drops an operation's last reference; the finalizer's own purge finds the rest."""
     purgatory = make_wheel_purgatory()
     purged: list[int] = []
     for _ in range(4):
@@ -124,7 +118,6 @@ def test_finalizers_that_purge_take_part_in_the_purge(make_wheel_purgatory: Make
 def test_finalizer_that_purges_while_met_operations_are_forgotten_loses_none(
     make_wheel_purgatory: MakePurgatory,
 ) -> None:
-    """What had been looked at by then is kept for the next purge."""
     purgatory = make_wheel_purgatory(purge_interval=10**9)
     purged: list[int] = []
     for _ in range(999):

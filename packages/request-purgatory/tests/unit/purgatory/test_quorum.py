@@ -77,7 +77,6 @@ def gather(
 def test_all_futures_are_needed_unless_a_quorum_is_given(
     purgatory: DelayedOperationPurgatory, answers: Answers
 ) -> None:
-    """The last one completes; they bring their own events."""
     acks = futures(3)
     gathered = gather(purgatory, acks, answers)
     acks[0].set_result(0)
@@ -92,7 +91,6 @@ def test_all_futures_are_needed_unless_a_quorum_is_given(
 def test_futures_after_the_quorum_change_nothing(
     purgatory: DelayedOperationPurgatory, answers: Answers
 ) -> None:
-    """The result is the state at the end."""
     acks = futures(3)
     gathered = gather(purgatory, acks, answers, quorum=2)
     for ack in acks:
@@ -105,7 +103,6 @@ def test_futures_after_the_quorum_change_nothing(
 def test_futures_that_are_done_already_count(
     purgatory: DelayedOperationPurgatory, answers: Answers, done: int
 ) -> None:
-    """The returned future is done if that is enough."""
     acks = futures(2)
     for ack in acks[:done]:
         ack.set_result(0)
@@ -116,7 +113,6 @@ def test_futures_that_are_done_already_count(
 def test_future_that_is_done_while_a_listener_is_added_is_not_missed(
     purgatory: DelayedOperationPurgatory, answers: Answers
 ) -> None:
-    """Its callback finds no operation in a purgatory yet; the try comes after that."""
     ack: Future[Any] = Future()
 
     class Late:
@@ -145,7 +141,6 @@ def test_future_that_is_done_while_a_listener_is_added_is_not_missed(
 def test_timeout_reports_the_missing_futures(
     purgatory: DelayedOperationPurgatory, clock: ManualClock, answers: Answers
 ) -> None:
-    """It is a TimeoutError; futures that come later are ignored."""
     acks = futures(3)
     gathered = gather(purgatory, acks, answers)
     acks[0].set_result(0)
@@ -164,7 +159,6 @@ def test_timeout_reports_the_missing_futures(
 def test_nothing_to_wait_for_completes_at_once(
     purgatory: DelayedOperationPurgatory, answers: Answers
 ) -> None:
-    """Neither with no futures, nor with a quorum of none."""
     gather(purgatory, [], answers)
     gather(purgatory, futures(2), answers, quorum=0)
     assert answers.given == [("completed", 0), ("completed", 2)]
@@ -172,7 +166,6 @@ def test_nothing_to_wait_for_completes_at_once(
 
 @pytest.mark.parametrize("quorum", [-1, 3])
 def test_impossible_quorum_is_refused(purgatory: DelayedOperationPurgatory, quorum: int) -> None:
-    """The message has the number of futures."""
     with pytest.raises(
         InvalidArgumentError,
         match=f"quorum must be from 0 to 2, the number of futures, got {quorum}",
@@ -182,8 +175,6 @@ def test_impossible_quorum_is_refused(purgatory: DelayedOperationPurgatory, quor
 
 
 def test_what_is_no_future_is_refused(purgatory: DelayedOperationPurgatory) -> None:
-    """Such as a coroutine, which `asyncio.gather` takes; no other future has a callback then."""
-
     async def acknowledge() -> None: ...
 
     coroutine, (ack,) = acknowledge(), futures(1)
@@ -200,7 +191,6 @@ def test_what_is_no_future_is_refused(purgatory: DelayedOperationPurgatory) -> N
 def test_future_that_is_done_after_the_close_changes_nothing(
     purgatory: DelayedOperationPurgatory, answers: Answers, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The gathering future has the error already, and nothing is logged."""
     acks = futures(2)
     gather(purgatory, acks, answers)
     assert len(purgatory.close()) == 1
@@ -214,7 +204,6 @@ def test_future_that_is_done_after_the_close_changes_nothing(
 def test_future_that_is_done_during_the_close_changes_nothing(
     make_wheel_purgatory: MakePurgatory, answers: Answers, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The purgatory is closed, but has not cancelled the operation yet. Nothing is logged."""
     purgatory = make_wheel_purgatory(shards=1)
     ack: Future[Any] = Future()
     first = Request(cancellation=lambda: ack.set_result(0))
@@ -227,7 +216,6 @@ def test_future_that_is_done_during_the_close_changes_nothing(
 def test_futures_of_many_threads_complete_every_operation_once(
     purgatory: DelayedOperationPurgatory, thread_group: ThreadGroup, switching: None
 ) -> None:
-    """Each thread acknowledges every write, while the writes are being watched."""
     writes, replicas = 100, 3
     acks = [futures(replicas) for _ in range(writes)]
     answers = Answers()
@@ -272,7 +260,6 @@ def end(ack: Any, how: str) -> None:
 def test_quorum_counts_successes(
     purgatory: DelayedOperationPurgatory, answers: Answers, ends: str, how: str
 ) -> None:
-    """It ends with the second success, or with the second failure of three."""
     acks = futures(3)
     gathered = gather(purgatory, acks, answers, quorum=2)
     for ack, each in zip(acks, ends, strict=False):
@@ -291,7 +278,6 @@ def test_quorum_counts_successes(
 
 
 def test_error_of_a_failed_quorum_has_the_counts(purgatory: DelayedOperationPurgatory) -> None:
-    """And the quorum that was needed."""
     acks = futures(3)
     gathered = purgatory.gather(acks, quorum=2)
     for ack, how in zip(acks, "+-x", strict=True):
@@ -308,7 +294,6 @@ def test_error_of_a_failed_quorum_has_the_counts(purgatory: DelayedOperationPurg
 def test_quorum_is_decided_at_once_by_futures_that_are_done(
     purgatory: DelayedOperationPurgatory, answers: Answers, ends: str, how: str | None
 ) -> None:
-    """Either way the returned future is done."""
     acks = futures(3)
     for ack, each in zip(acks, ends, strict=False):
         end(ack, each)
@@ -323,7 +308,6 @@ def test_quorum_is_decided_at_once_by_futures_that_are_done(
 def test_every_cancellation_ends_the_future(
     purgatory: DelayedOperationPurgatory, answers: Answers, cancel: str
 ) -> None:
-    """Once, so that nothing built on it hangs."""
     acks = futures(2)
     gathered = gather(purgatory, acks, answers, quorum=1)
     (operation,) = purgatory.operations()
@@ -344,8 +328,6 @@ def test_every_cancellation_ends_the_future(
 def test_exit_out_of_a_callback_harms_no_other_operation_of_the_future(
     purgatory: DelayedOperationPurgatory, answers: Answers
 ) -> None:
-    """It reaches the thread of the future after the others were tried."""
-
     class Interrupting(QuorumOperation):
         def on_complete(self) -> None:
             raise KeyboardInterrupt
@@ -370,7 +352,6 @@ def callbacks_of(future: Future[Any]) -> int:
 def test_operations_that_ended_do_not_pile_up_on_a_long_lived_future(
     make_wheel_purgatory: MakePurgatory, clock: ManualClock
 ) -> None:
-    """20,000 of them leave one callback, and no operation."""
     purgatory = make_wheel_purgatory()
     closing: Future[Any] = Future()
     answers = Answers()
@@ -407,7 +388,6 @@ def test_operations_that_ended_do_not_pile_up_on_a_long_lived_future(
 def test_operation_that_never_waited_is_not_attached(
     make_wheel_purgatory: MakePurgatory, refusal: str
 ) -> None:
-    """The purgatory was closed, or the operation had ended before it was watched."""
     purgatory = make_wheel_purgatory()
     ack: Future[Any] = Future()
     answer: HoldFuture[Quorum] = HoldFuture()
@@ -431,7 +411,6 @@ def test_operation_that_never_waited_is_not_attached(
 def test_second_watch_leaves_the_first_intact(
     purgatory: DelayedOperationPurgatory, answers: Answers
 ) -> None:
-    """It is refused, and the operation still learns of its future."""
     ack: Future[Any] = Future()
     gather(purgatory, [ack], answers)
     (operation,) = purgatory.operations()
@@ -443,7 +422,6 @@ def test_second_watch_leaves_the_first_intact(
 
 
 def test_dropped_future_takes_its_listener_along(purgatory: DelayedOperationPurgatory) -> None:
-    """A future that never ends is no leak, and needs no collector once nothing waits for it."""
     gc.collect()
     gc.disable()
     try:
@@ -481,7 +459,6 @@ class Plain:
 def test_future_without_weak_references_has_a_callback_for_each_operation(
     purgatory: DelayedOperationPurgatory, answers: Answers
 ) -> None:
-    """It is a small one once its operation has ended."""
     ack = Plain()
     for _ in range(2):
         gather(purgatory, [ack], answers)
@@ -493,7 +470,6 @@ def test_future_without_weak_references_has_a_callback_for_each_operation(
 def test_future_that_ends_before_the_first_try_is_left_to_that_try(
     purgatory: DelayedOperationPurgatory, answers: Answers
 ) -> None:
-    """The operation has entered the first future's listener, but no purgatory."""
     first: Future[Any] = Future()
 
     class Second(Plain):
@@ -508,7 +484,6 @@ def test_future_that_ends_before_the_first_try_is_left_to_that_try(
 
 
 def test_futures_of_asyncio_have_one_callback_too(purgatory: DelayedOperationPurgatory) -> None:
-    """It keeps no caller's context, and is called by the loop."""
     setting: contextvars.ContextVar[object] = contextvars.ContextVar("setting")
 
     class Setting:
@@ -549,7 +524,6 @@ def test_futures_of_asyncio_have_one_callback_too(purgatory: DelayedOperationPur
 def test_operations_share_a_future_among_threads(
     make_wheel_purgatory: MakePurgatory, thread_group: ThreadGroup, switching: None
 ) -> None:
-    """Some wait, some end, and the shared future ends meanwhile; each is answered once."""
     purgatory = make_wheel_purgatory()
     for _ in range(20):
         shared: Future[Any] = Future()

@@ -49,7 +49,6 @@ class Told(Request):
 def test_reaper_expires_when_the_clock_moves(
     sleeper_clock: SleepRecordingClock, design: str
 ) -> None:
-    """On its own thread, in either design; nobody calls advance_clock."""
     purgatory = (
         LegacyPurgatory("test", clock=sleeper_clock)
         if design == "legacy"
@@ -83,7 +82,6 @@ def test_idle_reaper_sleeps_without_a_limit(
 def test_reaper_with_something_pending_sleeps_until_its_bucket(
     sleeper_clock: SleepRecordingClock, reaped: DelayedOperationPurgatory
 ) -> None:
-    """Later requests and completions leave it alone."""
     reaped.try_complete_else_watch(Request(15), ["a"])
     assert sleeper_clock.wait_for_sleep(2) == 15
     requests = [Request(delay_ms) for delay_ms in (15, 16, 19)]
@@ -98,7 +96,6 @@ def test_reaper_with_something_pending_sleeps_until_its_bucket(
 def test_sleeping_reaper_is_woken_by_an_earlier_request(
     sleeper_clock: SleepRecordingClock, reaped: DelayedOperationPurgatory
 ) -> None:
-    """It would oversleep otherwise."""
     reaped.try_complete_else_watch(Told(15), ["a"])
     assert sleeper_clock.wait_for_sleep(2) == 15
     early = Told(5)
@@ -111,7 +108,6 @@ def test_sleeping_reaper_is_woken_by_an_earlier_request(
 def test_reaper_is_woken_for_a_purge(
     sleeper_clock: SleepRecordingClock, reaped: DelayedOperationPurgatory
 ) -> None:
-    """By the operation that makes one due, not by those before it; the clock stands still."""
     requests = [Request() for _ in range(4)]
     for request in requests:
         reaped.try_complete_else_watch(request, ["a", "b"])
@@ -127,7 +123,6 @@ def test_reaper_is_woken_for_a_purge(
 def test_reaper_is_woken_for_every_purge(
     sleeper_clock: SleepRecordingClock, reaped: DelayedOperationPurgatory
 ) -> None:
-    """Again and again, although nothing ever expires."""
     for round_number in range(1, 20):
         requests = [Request() for _ in range(4)]
         for request in requests:
@@ -174,7 +169,6 @@ def test_purge_request_that_came_to_nothing_is_not_the_last(
 
 
 def test_reaper_of_the_0_8_design_looks_every_200_ms(sleeper_clock: SleepRecordingClock) -> None:
-    """It finds out by itself that a purge is due; nothing wakes it for one."""
     with LegacyPurgatory("test", clock=sleeper_clock, purge_interval=2) as purgatory:
         assert sleeper_clock.wait_for_sleep(1) == 200
         sleeper_clock.advance(200)
@@ -195,7 +189,6 @@ def test_reaper_of_the_0_8_design_looks_every_200_ms(sleeper_clock: SleepRecordi
 def test_shutdown_ends_the_reaper(
     reaped: DelayedOperationPurgatory, sleeper_clock: SleepRecordingClock
 ) -> None:
-    """However long it would have slept."""
     threads = [thread for thread in threading.enumerate() if thread.name == "test-reaper"]
     assert len(threads) == 1
     reaped.try_complete_else_watch(Request(3_600_000), ["a"])
@@ -206,7 +199,6 @@ def test_shutdown_ends_the_reaper(
 def test_callback_on_the_reaper_may_shut_the_purgatory_down(
     reaped: DelayedOperationPurgatory, sleeper_clock: SleepRecordingClock
 ) -> None:
-    """It does not wait for itself; the others are cancelled and reported."""
     cancelled: list[object] = []
     done = threading.Event()
 
@@ -232,8 +224,6 @@ def test_reaper_outlives_what_a_callback_raises(
     sleeper_clock: SleepRecordingClock,
     error: type[BaseException],
 ) -> None:
-    """Even an exit: the timeouts of all others depend on it."""
-
     class Leaving(Request):
         def on_expiration(self) -> None:
             raise error
@@ -249,7 +239,6 @@ def test_reaper_outlives_what_a_callback_raises(
 def test_shutdown_wakes_a_thread_that_advances_the_clock_itself(
     sleeper_clock: SleepRecordingClock, thread_group: ThreadGroup
 ) -> None:
-    """Without a reaper, on a timer that is not the purgatory's own, in either design."""
     for purgatory in (
         DelayedOperationPurgatory(
             "test", timer=SystemTimer("test", clock=sleeper_clock), reaper=False
@@ -264,7 +253,6 @@ def test_shutdown_wakes_a_thread_that_advances_the_clock_itself(
 
 
 def test_reaper_works_on_the_machines_clock() -> None:
-    """The one test in real time: 5 ms of it."""
     told = Told(5)
     with DelayedOperationPurgatory("real") as purgatory:
         purgatory.try_complete_else_watch(told, ["a"])

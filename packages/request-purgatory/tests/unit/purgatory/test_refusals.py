@@ -26,7 +26,6 @@ def make_purgatory(make_either_purgatory: MakePurgatory) -> MakePurgatory:
 def test_string_is_refused_as_a_list_of_keys(
     purgatory: DelayedOperationPurgatory, keys: str
 ) -> None:
-    """It would be watched letter by letter."""
     with pytest.raises(
         InvalidArgumentError,
         match=r"watch_keys must be a list of keys, not one string, got b?'topic-0'",
@@ -35,7 +34,6 @@ def test_string_is_refused_as_a_list_of_keys(
 
 
 def test_request_without_a_key_is_refused(purgatory: DelayedOperationPurgatory) -> None:
-    """No event could ever complete it. It has not been tried."""
     request = Request()
     with pytest.raises(
         InvalidArgumentError, match=r"watch_keys must be at least one key, got \[\]"
@@ -48,7 +46,6 @@ def test_request_without_a_key_is_refused(purgatory: DelayedOperationPurgatory) 
 def test_operation_that_a_purgatory_had_is_refused(
     purgatory: DelayedOperationPurgatory, make_purgatory: MakePurgatory, first: str
 ) -> None:
-    """However it went there: an operation is used once. The counts stay as they were."""
     during = {"try": lambda: 1 / 0} if first == "raised" else {}
     request = Request(0 if first == "expired" else 10, ready=first == "at once", **during)
     try:
@@ -75,7 +72,6 @@ def test_operation_that_a_purgatory_had_is_refused(
     ],
 )
 def test_arguments_are_validated(arguments: dict[str, int], message: str) -> None:
-    """The message names the argument and the value; no thread is left behind."""
     with pytest.raises(InvalidArgumentError, match=message):
         DelayedOperationPurgatory("test", **arguments)  # type: ignore[arg-type]
 
@@ -110,7 +106,6 @@ def test_purgatories_of_threads_and_of_loops_take_the_same_timer_settings() -> N
 
 
 def test_unhashable_key_leaves_nothing_behind(purgatory: DelayedOperationPurgatory) -> None:
-    """The keys before it had been watched already."""
     request = Request()
     with pytest.raises(TypeError, match="unhashable"):
         purgatory.try_complete_else_watch(request, ["a", [], "b"])
@@ -121,8 +116,6 @@ def test_unhashable_key_leaves_nothing_behind(purgatory: DelayedOperationPurgato
 def test_key_whose_hash_begins_to_fail_does_not_hide_what_the_request_raised(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """The caller gets the request's own error, and the other keys' entries go."""
-
     class Odd:
         failing = False
 

@@ -73,7 +73,6 @@ def test_operation_that_is_swept_on_its_way_to_the_timer_is_reported_by_its_call
 
 
 def test_operation_that_completes_while_the_timer_closes_is_no_error(clock: ManualClock) -> None:
-    """A check that had begun before the shutdown may still complete it: it has been answered."""
     timer = InterruptedTimer("test", clock=clock)
     purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)
     request = Request()
@@ -85,7 +84,6 @@ def test_operation_that_completes_while_the_timer_closes_is_no_error(clock: Manu
 
 @pytest.mark.parametrize("ended", [True, False], ids=["ended", "timer closed"])
 def test_renewal_that_comes_too_late_renews_nothing(clock: ManualClock, ended: bool) -> None:
-    """Another thread has ended the operation, or shut down the timer, since it was looked at."""
     timer = InterruptedTimer("test", clock=clock)
     purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)
     lease = watch(purgatory, "a")
@@ -99,7 +97,6 @@ def test_renewal_that_comes_too_late_renews_nothing(clock: ManualClock, ended: b
 def test_operation_that_is_watched_after_the_sweep_is_reported_by_an_error(
     clock: ManualClock, own_timer: bool
 ) -> None:
-    """Nobody will ever look at its list again; nothing of it is left there."""
     timer = None if own_timer else SystemTimer("test", clock=clock)
     purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)
     swept: list[object] = []
@@ -116,7 +113,6 @@ def test_operation_that_is_watched_after_the_sweep_is_reported_by_an_error(
 def test_operation_that_shuts_the_purgatory_down_in_its_try_is_swept(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """It is watched by then, and told of its end like the others."""
     swept: list[object] = []
     request = Request()
     request.during["try"] = lambda: swept.extend(purgatory.close())
@@ -177,7 +173,6 @@ def test_interrupted_shutdown_leaves_nobody_waiting() -> None:
 def test_clock_that_is_advanced_while_the_timer_closes_says_that_the_purgatory_is_closed(
     clock: ManualClock,
 ) -> None:
-    """Not the timer, which is an inner matter then."""
     timer = InterruptedTimer("test", clock=clock)
     purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)
     timer.interrupt = lambda: (purgatory.close(), timer.shutdown())
@@ -186,7 +181,6 @@ def test_clock_that_is_advanced_while_the_timer_closes_says_that_the_purgatory_i
 
 
 def test_timer_that_its_owner_closed_is_reported_as_such(clock: ManualClock) -> None:
-    """The purgatory is open, but can't keep anything; nothing leaks."""
     timer = SystemTimer("owned elsewhere", clock=clock)
     purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)
     timer.shutdown()
@@ -203,8 +197,6 @@ def test_timer_that_its_owner_closed_is_reported_as_such(clock: ManualClock) -> 
 def test_exit_raised_by_a_cancellation_waits_until_all_are_cancelled(
     purgatory: DelayedOperationPurgatory, error: type[BaseException]
 ) -> None:
-    """Nobody else would tell the others; the purgatory is closed and empty then."""
-
     def leave() -> None:
         raise error
 

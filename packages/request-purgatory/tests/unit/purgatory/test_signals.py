@@ -102,7 +102,6 @@ def interrupting(times: int) -> Iterator[Callable[[Callable[[], object]], None]]
 
 @compiled_only
 def test_timer_goes_on_after_interrupted_calls(thread_group: ThreadGroup) -> None:
-    """The thread that advances it is woken by the next earlier task, and ends with the timer."""
     timer = SystemTimer("test")
 
     def advance() -> None:
@@ -203,7 +202,6 @@ def test_handler_that_uses_the_purgatory_is_served_or_refused() -> None:
     primitives.COMPILED, reason="nothing interrupts the compiled core inside of a lock"
 )
 def test_interrupted_thread_is_told_what_it_may_not_do() -> None:
-    """Before anything has changed; a moment later it may."""
     purgatory = DelayedOperationPurgatory("test", reaper=False)
     request = Request()
     purgatory.try_complete_else_watch(request, ["a"])
@@ -312,7 +310,6 @@ def test_handler_that_raises_in_a_wait_for_a_lock_leaves_it_to_its_owner(
 
 @compiled_only
 def test_expired_future_is_answered_though_a_handler_raises() -> None:
-    """The handler raises only where no Python function of a future or of the core runs."""
     clock = ManualClock()
     timer = SystemTimer("test", clock=clock)
     purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)

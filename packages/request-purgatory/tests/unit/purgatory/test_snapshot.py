@@ -36,7 +36,6 @@ def never() -> bool:
 def test_waiting_operations_are_counted_by_type_and_key(
     purgatory: DelayedOperationPurgatory, clock: ManualClock
 ) -> None:
-    """Each once by type, however many keys it has; the most first."""
     purgatory.try_complete_else_watch(Request(5_000), ["a", "b", "b", "c", "d"])
     clock.advance(1_000)
     purgatory.try_complete_else_watch(Fetch(500), ["a"])
@@ -68,7 +67,6 @@ def test_waiting_operations_are_counted_by_type_and_key(
 
 
 def test_tries_are_counted_up_to_a_limit(purgatory: DelayedOperationPurgatory) -> None:
-    """Those that a try causes itself, too; more than two bytes can hold are not."""
     request = Request()
     events = iter([True, False])
     request.during["try"] = lambda: next(events, False) and purgatory.check_and_complete("a")
@@ -80,7 +78,6 @@ def test_tries_are_counted_up_to_a_limit(purgatory: DelayedOperationPurgatory) -
 
 
 def test_operation_that_has_ended_does_not_wait(purgatory: DelayedOperationPurgatory) -> None:
-    """It is watched until a purge, and its keys have nothing that waits."""
     ended = Request()
     purgatory.try_complete_else_watch(ended, ["a", "b"])
     ended.cancel()
@@ -92,7 +89,6 @@ def test_operation_that_has_ended_does_not_wait(purgatory: DelayedOperationPurga
 def test_operation_in_its_first_try_does_not_wait_yet(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """It is watched, but may end at once."""
     seen: list[PurgatorySnapshot] = []
     request = Request()
     request.during["try"] = lambda: seen.append(purgatory.snapshot())
@@ -104,7 +100,6 @@ def test_operation_in_its_first_try_does_not_wait_yet(
 def test_holds_are_named_by_their_conditions(
     make_wheel_purgatory: MakePurgatory, clock: ManualClock
 ) -> None:
-    """A function by its name, another callable by its type; a hold may have no timeout."""
     purgatory = make_wheel_purgatory()
     purgatory.hold(["a"], until=never)
     clock.advance(200)
@@ -122,7 +117,6 @@ def test_holds_are_named_by_their_conditions(
 def test_hold_that_has_ended_has_forgotten_its_condition(
     make_wheel_purgatory: MakePurgatory,
 ) -> None:
-    """A snapshot may look at it at this moment."""
     purgatory = make_wheel_purgatory()
     purgatory.hold(["a"], until=never)
     (operation,) = purgatory.operations()
@@ -135,7 +129,6 @@ def test_hold_that_has_ended_has_forgotten_its_condition(
 def test_renewed_operation_counts_from_its_renewal(
     make_wheel_purgatory: MakePurgatory, clock: ManualClock
 ) -> None:
-    """As a lease does."""
     purgatory = make_wheel_purgatory()
     lease = Request(1_000)
     purgatory.try_complete_else_watch(lease, ["a"])
@@ -147,7 +140,6 @@ def test_renewed_operation_counts_from_its_renewal(
 def test_snapshot_is_shown_in_lines(
     make_wheel_purgatory: MakePurgatory, clock: ManualClock
 ) -> None:
-    """With units that people read."""
     purgatory = make_wheel_purgatory()
     purgatory.try_complete_else_watch(Request(10_000_000), ["a"])
     clock.advance(90_000)
@@ -179,7 +171,6 @@ def test_snapshot_is_shown_in_lines(
 def test_durations_have_units(
     purgatory: DelayedOperationPurgatory, clock: ManualClock, waited_ms: int, shown: str
 ) -> None:
-    """Milliseconds up to a second, seconds up to two minutes."""
     purgatory.try_complete_else_watch(Request(10**9), ["a"])
     clock.advance(waited_ms)
     assert f"oldest {shown}," in str(purgatory.snapshot())
@@ -193,7 +184,6 @@ class BadKey:
 
 
 def test_keys_are_cut_and_may_fail_to_be_shown(purgatory: DelayedOperationPurgatory) -> None:
-    """A key may be anything, and a page has room for a line."""
     purgatory.try_complete_else_watch(Request(), ["x" * 1_000, BadKey()])
     names = {group.name for group in purgatory.snapshot().by_key}
     assert names == {"'" + "x" * 76 + "...", "<BadKey whose repr raises ValueError>"}
@@ -207,14 +197,12 @@ class Unprintable:
 
 
 def test_shown_keys_are_printable(purgatory: DelayedOperationPurgatory) -> None:
-    """A snapshot goes to terminals, logs and pages, line by line."""
     purgatory.try_complete_else_watch(Request(), [Unprintable()])
     (group,) = purgatory.snapshot().by_key
     assert group.name == r"two\nlines \x1b[31mred\ud800 \u202eкурица"
 
 
 def test_keys_are_not_compared(purgatory: DelayedOperationPurgatory) -> None:
-    """Keys need no order; that of equals is the tables'."""
     for key in (object(), object(), "a", 1, None):
         purgatory.try_complete_else_watch(Request(), [key])
     found = purgatory.snapshot()
@@ -222,8 +210,6 @@ def test_keys_are_not_compared(purgatory: DelayedOperationPurgatory) -> None:
 
 
 def test_snapshot_keeps_nothing_alive(purgatory: DelayedOperationPurgatory) -> None:
-    """It has names and numbers, and can't be changed."""
-
     class Key:
         pass
 
@@ -244,14 +230,11 @@ def test_snapshot_keeps_nothing_alive(purgatory: DelayedOperationPurgatory) -> N
 
 @pytest.mark.parametrize("top", [0, -1, 1.5, True])
 def test_number_of_rows_is_at_least_one(purgatory: DelayedOperationPurgatory, top: int) -> None:
-    """The error names the argument."""
     with pytest.raises(InvalidArgumentError, match=r"top must be"):
         purgatory.snapshot(top)
 
 
 def test_snapshot_of_an_event_loop_s_purgatory() -> None:
-    """The same, once the block was entered."""
-
     async def main() -> PurgatorySnapshot:
         purgatory = aio.Purgatory("loop")
         with pytest.raises(RuntimeError, match="has not been entered"):
@@ -268,7 +251,6 @@ def test_snapshot_of_an_event_loop_s_purgatory() -> None:
 def test_snapshot_is_taken_while_threads_go_on(
     purgatory: DelayedOperationPurgatory, thread_group: ThreadGroup, switching: None
 ) -> None:
-    """No number is larger than what can have been there."""
     done: list[bool] = []
 
     def work(keys: list[str]) -> None:
@@ -292,7 +274,6 @@ def test_snapshot_is_taken_while_threads_go_on(
 def test_first_list_is_that_of_the_first_key_that_is_watched(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """In the order of its keys, also where it has left some of them; none once it has left all."""
     request = Request()
     keys = ["a", "b", "c", "d", "e"]
     purgatory.try_complete_else_watch(request, keys)

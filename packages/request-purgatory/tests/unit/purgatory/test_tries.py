@@ -47,8 +47,6 @@ def test_answer_and_end_of_a_try_both_decide_what_a_check_counts(
     end: Callable[[DelayedOperation], bool],
     answer: bool,
 ) -> None:
-    """And an operation that has ended in a try is not tried for its own event."""
-
     def attempt(operation: Trying) -> bool:
         if operation.tries == 1:
             return False
@@ -165,7 +163,6 @@ def test_renewal_of_an_operation_that_has_ended_changes_nothing(
 
 
 def test_renewal_in_the_first_try_changes_nothing(purgatory: DelayedOperationPurgatory) -> None:
-    """The timeout has not begun."""
     renewed: list[bool] = []
     request = Request(1000, **{"try": lambda: renewed.append(purgatory.renew(request, 5))})
     purgatory.try_complete_else_watch(request, ["a"])
@@ -217,7 +214,6 @@ def test_new_task_is_due_at_no_time() -> None:
 def test_operation_that_a_key_ends_is_watched_under_no_further_key(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """A key's `__hash__` is the user's code, and may end it."""
     hashed: list[str] = []
 
     class Key:

@@ -47,7 +47,6 @@ def watched_by(table: WatchTable, key: object) -> list[object]:
 
 
 def test_list_keeps_the_order_of_the_watches(table: WatchTable) -> None:
-    """First come, first tried."""
     requests = [watching(table, "a") for _ in range(5)]
     assert watched_by(table, "a") == requests
     assert (table.size, table.num_keys, list_of(table, "a").size) == (5, 1, 5)
@@ -55,7 +54,6 @@ def test_list_keeps_the_order_of_the_watches(table: WatchTable) -> None:
 
 
 def test_key_that_nobody_watches_has_no_list(table: WatchTable, lists: WatchShard) -> None:
-    """Asking makes none."""
     assert lists.get("a") is None
     assert drop_key(lists, "a") == []
     assert (table.num_watchers("a"), table.size, table.num_keys) == (0, 0, 0)
@@ -65,7 +63,6 @@ def test_key_that_nobody_watches_has_no_list(table: WatchTable, lists: WatchShar
 def test_dropping_keeps_the_others_in_order(
     table: WatchTable, lists: WatchShard, dropped: list[int]
 ) -> None:
-    """From the front, the middle and the back; what is out is not dropped again."""
     requests = [watching(table, "a") for _ in range(5)]
     watchers = list_of(table, "a")
     for index in dropped:
@@ -79,7 +76,6 @@ def test_dropping_keeps_the_others_in_order(
 
 
 def test_operation_leaves_one_list_only(table: WatchTable, lists: WatchShard) -> None:
-    """It stays in the others; a list that it never was in has nothing to drop."""
     request, other = watching(table, "a", "b"), watching(table, "c")
     assert lists.drop(list_of(table, "a"), request)
     assert not lists.drop(list_of(table, "c"), request)
@@ -88,7 +84,6 @@ def test_operation_leaves_one_list_only(table: WatchTable, lists: WatchShard) ->
 
 
 def test_list_goes_with_its_last_watch(table: WatchTable, lists: WatchShard) -> None:
-    """Empty lists leave the map, and the next watch of the key makes a new one."""
     request = watching(table, "a")
     old = list_of(table, "a")
     lists.drop(old, request)
@@ -99,7 +94,6 @@ def test_list_goes_with_its_last_watch(table: WatchTable, lists: WatchShard) -> 
 
 
 def test_only_a_single_operation_is_the_first(table: WatchTable, lists: WatchShard) -> None:
-    """Two have to be walked."""
     first = watching(table, "a")
     watchers = list_of(table, "a")
     assert lists.only_operation(watchers) is first
@@ -113,7 +107,6 @@ def test_only_a_single_operation_is_the_first(table: WatchTable, lists: WatchSha
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 40])
 def test_operation_watches_any_number_of_keys(table: WatchTable, count: int) -> None:
-    """More than three take a further block of memory in the compiled build."""
     requests = [watching(table, *map(str, range(count))) for _ in range(3)]
     assert (table.size, table.num_keys) == (3 * count, count)
     table.check_invariants()
@@ -129,7 +122,6 @@ def test_operation_watches_any_number_of_keys(table: WatchTable, count: int) -> 
 
 
 def test_key_that_is_given_twice_is_watched_twice(table: WatchTable, lists: WatchShard) -> None:
-    """Each drop removes one of the two."""
     request = watching(table, "b", "a", "b", "b", "b")
     watchers = list_of(table, "b")
     assert (watchers.size, lists.operations_of(watchers)) == (4, [request] * 4)
@@ -141,7 +133,6 @@ def test_key_that_is_given_twice_is_watched_twice(table: WatchTable, lists: Watc
 
 
 def test_operation_has_no_reference_left_once_it_is_out(table: WatchTable) -> None:
-    """Each list has one reference for each entry."""
     request = Request()
     before = sys.getrefcount(request)
     for leave in (
@@ -156,8 +147,6 @@ def test_operation_has_no_reference_left_once_it_is_out(table: WatchTable) -> No
 
 
 def test_ended_operation_is_not_watched_any_further(table: WatchTable) -> None:
-    """An event for its first key may end it before it watches the others."""
-
     class Ending:
         def __init__(self, request: Request) -> None:
             self.request = request
@@ -174,7 +163,6 @@ def test_ended_operation_is_not_watched_any_further(table: WatchTable) -> None:
 
 
 def test_list_of_keys_that_a_key_changes_harms_nothing(table: WatchTable) -> None:
-    """The watched keys are those of the list that the look at it finds."""
     keys: list[object] = []
 
     class Growing:
@@ -203,7 +191,6 @@ def test_list_of_keys_that_a_key_changes_harms_nothing(table: WatchTable) -> Non
 def test_walk_is_not_disturbed_by_what_is_dropped_and_watched(
     table: WatchTable, lists: WatchShard
 ) -> None:
-    """A walk has the operations of its beginning."""
     requests = [watching(table, "a") for _ in range(3)]
     watchers = list_of(table, "a")
     walked = lists.operations_of(watchers)
@@ -213,7 +200,6 @@ def test_walk_is_not_disturbed_by_what_is_dropped_and_watched(
 
 
 def test_removed_key_is_gone_with_its_list(table: WatchTable, lists: WatchShard) -> None:
-    """The others stay."""
     first, second = watching(table, "a"), watching(table, "b")
     assert drop_key(lists, "a") == [first]
     assert lists.get("a") is None
@@ -224,8 +210,6 @@ def test_removed_key_is_gone_with_its_list(table: WatchTable, lists: WatchShard)
 def test_key_that_can_not_be_hashed_any_more_is_not_in_the_way(
     table: WatchTable, lists: WatchShard, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its empty list stays, is logged, and is replaced when the key is watched again."""
-
     class Odd:
         failing = False
 
@@ -250,7 +234,6 @@ def test_key_that_can_not_be_hashed_any_more_is_not_in_the_way(
 
 
 def test_shards_are_rounded_up_to_a_power_of_two() -> None:
-    """So the shard of a hash is a mask away."""
     sizes = {given: len(WatchTable(given).shards) for given in (1, 2, 3, 5, 512, 513)}
     assert sizes == {1: 1, 2: 2, 3: 4, 5: 8, 512: 512, 513: 1024}
 
@@ -259,7 +242,6 @@ def test_shards_are_rounded_up_to_a_power_of_two() -> None:
 def test_removed_key_leaves_out_what_another_thread_drops_meanwhile(
     table: WatchTable, lists: WatchShard
 ) -> None:
-    """One of the two threads gets the operation."""
     first, second = watching(table, "a"), watching(table, "a")
     watchers = list_of(table, "a")
     # The lock is taken for the walk, and to take out the first operation.
@@ -270,7 +252,6 @@ def test_removed_key_leaves_out_what_another_thread_drops_meanwhile(
 
 @interpreted_only
 def test_sweep_meets_a_thread_that_drops(table: WatchTable, lists: WatchShard) -> None:
-    """What another thread takes out is left out."""
     first, second = watching(table, "a"), watching(table, "a")
     watchers = list_of(table, "a")
     took_out: list[bool] = []
@@ -283,7 +264,6 @@ def test_sweep_meets_a_thread_that_drops(table: WatchTable, lists: WatchShard) -
 def test_two_threads_drop_the_watches_of_one_operation(
     table: WatchTable, lists: WatchShard
 ) -> None:
-    """Each entry is counted by one of them."""
     request = watching(table, "a", "b")
     counts: list[int] = []
     interleave_lists(lists).before(1, lambda: counts.append(table.drop_watches(request)))
@@ -295,7 +275,6 @@ def test_two_threads_drop_the_watches_of_one_operation(
 def test_watch_finds_a_new_list_where_the_old_one_has_just_gone(
     table: WatchTable, lists: WatchShard
 ) -> None:
-    """Another thread drops the last watch between the look-up and the lock."""
     last, request = watching(table, "a"), Request()
     old = list_of(table, "a")
     interleave_lists(lists).before(1, lambda: lists.drop(old, last))

@@ -28,7 +28,6 @@ def fill(bucket: Bucket, count: int) -> list[TimerTask]:
 
 
 def test_new_bucket_is_empty_and_has_no_expiration(bucket: Bucket) -> None:
-    """It has no tasks and is not in a delay queue."""
     assert bucket.tasks() == []
     assert bucket.expiration_ms == -1
     assert bucket.check() == 0
@@ -42,7 +41,6 @@ def test_tasks_keep_the_order_they_were_appended_in(bucket: Bucket) -> None:
 
 @pytest.mark.parametrize("place", [0, 1, 2, 3], ids=["first", "second", "third", "last"])
 def test_task_is_removed_from_any_place(bucket: Bucket, place: int) -> None:
-    """The other tasks keep their order, and the task can be appended again."""
     tasks = fill(bucket, 4)
     moved = tasks.pop(place)
     remove_from(bucket, moved)
@@ -54,7 +52,6 @@ def test_task_is_removed_from_any_place(bucket: Bucket, place: int) -> None:
 
 
 def test_removing_the_only_task_leaves_a_usable_bucket(bucket: Bucket) -> None:
-    """Head and tail are both reset."""
     (task,) = fill(bucket, 1)
     remove_from(bucket, task)
     assert bucket.tasks() == []
@@ -63,7 +60,6 @@ def test_removing_the_only_task_leaves_a_usable_bucket(bucket: Bucket) -> None:
 
 
 def test_removed_task_can_go_to_another_bucket(bucket: Bucket) -> None:
-    """It keeps no link to its old bucket."""
     tasks = fill(bucket, 3)
     other = Bucket(bucket.pending)
     remove_from(bucket, tasks[1])
@@ -101,7 +97,6 @@ class WeakTask(TimerTask):
     not request_purgatory.__compiled__, reason="interpreted, a task has a reference to its bucket"
 )
 def test_bucket_that_goes_first_lets_its_tasks_go() -> None:
-    """A task that the program has is in no bucket then; the others are freed."""
     bucket = Bucket(PendingTasks())
     kept, dropped = WeakTask(1), WeakTask(1)
     seen = weakref.ref(dropped)

@@ -39,7 +39,6 @@ class Advance:
 
 
 def test_thread_advances_repeatedly_until_stopped() -> None:
-    """The thread has the given name and is a daemon."""
     advance = Advance()
     thread = ClockThread("a-reaper", advance, advance.wake)
     thread.start()
@@ -57,7 +56,6 @@ def test_thread_advances_repeatedly_until_stopped() -> None:
 
 
 def test_stopping_twice_is_harmless() -> None:
-    """The second `stop` finds that the thread has ended."""
     advance = Advance()
     thread = ClockThread("a-reaper", advance, advance.wake)
     thread.start()
@@ -71,7 +69,6 @@ def test_stopping_twice_is_harmless() -> None:
 def test_error_does_not_end_the_thread(
     error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Not even SystemExit does: that would end all timeouts of the process."""
     advance = Advance(error)
     thread = ClockThread("a-reaper", advance, advance.wake)
     thread.start()
@@ -139,7 +136,6 @@ def test_exit_of_a_task_delays_no_other() -> None:
 def test_thread_ends_when_its_timer_is_closed(
     error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It ends without a log message."""
     advance = Advance(error)
     thread = ClockThread("a-reaper", advance, lambda: None)
     thread.start()
@@ -152,7 +148,6 @@ def test_thread_ends_when_its_timer_is_closed(
 
 
 def test_stop_from_the_thread_itself_does_not_wait() -> None:
-    """A callback may shut the purgatory down."""
     answers: list[bool] = []
     ready, asked = threading.Event(), threading.Event()
 
@@ -170,7 +165,6 @@ def test_stop_from_the_thread_itself_does_not_wait() -> None:
 
 
 def test_stop_gives_up_on_a_callback_that_does_not_end(caplog: pytest.LogCaptureFixture) -> None:
-    """It logs a warning and returns False."""
     started, release = threading.Event(), threading.Event()
 
     def advance() -> None:
@@ -187,7 +181,6 @@ def test_stop_gives_up_on_a_callback_that_does_not_end(caplog: pytest.LogCapture
 
 
 def test_stop_wakes_a_thread_that_sleeps_on_a_timer_with_others(thread_group: ThreadGroup) -> None:
-    """A wake-up may reach another sleeping thread first; `stop` repeats it."""
     clock = SleepRecordingClock()
     timer = SystemTimer("test", clock=clock)
     woken = threading.Semaphore(0)

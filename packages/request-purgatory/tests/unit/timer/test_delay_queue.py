@@ -28,14 +28,12 @@ def push(queue: DelayQueue, expiration_ms: int, tasks: int = 1) -> Bucket:
 
 
 def test_empty_queue_has_neither_a_head_nor_anything_due(queue: DelayQueue) -> None:
-    """`head` and `poll` both return None."""
     assert queue.head() is None
     assert queue.poll(10**15) is None
     assert len(queue) == 0
 
 
 def test_buckets_come_out_by_expiration_whatever_order_they_went_in(queue: DelayQueue) -> None:
-    """Pushed in random order, 100 buckets are polled by expiration."""
     times = list(range(100))
     random.Random(1).shuffle(times)
     for time_ms in times:
@@ -49,7 +47,6 @@ def test_buckets_come_out_by_expiration_whatever_order_they_went_in(queue: Delay
 
 
 def test_bucket_is_due_at_its_expiration_and_not_before(queue: DelayQueue) -> None:
-    """The bucket is due at exactly its expiration."""
     bucket = push(queue, 20)
     assert queue.poll(19) is None
     assert queue.head() is bucket
@@ -58,7 +55,6 @@ def test_bucket_is_due_at_its_expiration_and_not_before(queue: DelayQueue) -> No
 
 
 def test_polled_bucket_still_says_when_it_was_due(queue: DelayQueue) -> None:
-    """The timer advances the wheel to that time."""
     push(queue, 20)
     bucket = queue.poll(500)
     assert bucket is not None
@@ -66,7 +62,6 @@ def test_polled_bucket_still_says_when_it_was_due(queue: DelayQueue) -> None:
 
 
 def test_bucket_that_cancelling_emptied_is_dropped(queue: DelayQueue) -> None:
-    """No thread wakes for it, and it may be pushed again with another time."""
     emptied = push(queue, 10, tasks=0)
     kept = push(queue, 20)
     assert queue.head() is kept
@@ -78,7 +73,6 @@ def test_bucket_that_cancelling_emptied_is_dropped(queue: DelayQueue) -> None:
 
 
 def test_empty_bucket_never_comes_due(queue: DelayQueue) -> None:
-    """`poll` skips it."""
     push(queue, 10, tasks=0)
     kept = push(queue, 20)
     assert queue.poll(15) is None
@@ -86,7 +80,6 @@ def test_empty_bucket_never_comes_due(queue: DelayQueue) -> None:
 
 
 def test_check_finds_a_bucket_that_is_in_the_queue_twice(queue: DelayQueue) -> None:
-    """The invariant check detects it."""
     bucket = push(queue, 10)
     queue.push(bucket, 10)
     with pytest.raises(AssertionError, match="twice"):

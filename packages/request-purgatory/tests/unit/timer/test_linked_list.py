@@ -26,7 +26,6 @@ def filled(count: int) -> tuple[Bucket, list[TimerTask]]:
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_list_is_whole_after_each_step_of_a_move(count: int) -> None:
-    """Though the lock is held for the whole move, each step is one that could be the last."""
     bucket, tasks = filled(count)
     for number, task in enumerate(tasks):
         assert linked_list.detach_first(bucket) is task
@@ -55,7 +54,6 @@ def test_longest_wheel_ends_where_64_bits_do() -> None:
 
 
 def test_overflow_wheel_stands_where_the_finer_one_does() -> None:
-    """The clock may have advanced since it was made."""
     wheel = TimingWheel(1, 4, 0, PendingTasks(), DelayQueue())
     overflow = wheel.make_overflow()
     wheel.advance(10)

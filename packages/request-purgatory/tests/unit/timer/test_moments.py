@@ -78,7 +78,6 @@ def test_tick_of_two_is_never_early(clock: ManualClock, delay_ms: int) -> None:
 def test_wheels_are_created_without_the_lock(
     clock: ManualClock, monkeypatch: pytest.MonkeyPatch, delay_ms: int
 ) -> None:
-    """Creating objects may start the collector, whose finalizers are user code."""
     timer = SystemTimer("test", wheel_size=16, clock=clock)
     lock = interleave_tasks(timer)
     held: list[bool] = []
@@ -113,7 +112,6 @@ def test_handle_of_a_call_without_a_delay_is_complete(timer: SystemTimer) -> Non
 
 
 def test_coarse_bucket_that_is_due_is_an_answer() -> None:
-    """Its tasks move to a finer wheel, and the call returns without a sleep."""
     clock = ScriptedClock()
     timer = SystemTimer("test", wheel_size=4, clock=clock)
     timer.call_later_ms(6, int)
@@ -136,8 +134,6 @@ def test_counts_of_a_picture_may_stop_at_one(clock: ManualClock, timer: SystemTi
 
 
 def test_sleep_that_is_broken_off_goes_on_to_its_end() -> None:
-    """Half a millisecond before the end is not the end."""
-
     def nearly(parker: Parker) -> None:
         parker.unpark()
         clock.advance_to_ns(9_500_000)
@@ -252,8 +248,6 @@ def test_timer_that_is_dropped_frees_its_tasks(clock: ManualClock) -> None:
 
 @interpreted_only
 def test_task_that_is_added_while_its_timer_closes_is_returned(clock: ManualClock) -> None:
-    """Between the end of the timer and the emptying of its buckets."""
-
     def add() -> None:
         note.timer_delay_ms = 0
         with pytest.raises(TimerClosedError):

@@ -26,39 +26,33 @@ class Payload:
 
 @pytest.mark.parametrize("delay_ms", [1.5, 0.0, True, False, "5", None, 5j])
 def test_delay_that_is_not_a_whole_number_is_refused(delay_ms: object) -> None:
-    """Floats are refused, too, instead of dropping a fraction of a millisecond."""
     with pytest.raises(InvalidArgumentError, match="delay_ms must be whole milliseconds") as caught:
         TimerTask(delay_ms)  # type: ignore[arg-type]
     assert caught.value.value is delay_ms
 
 
 def test_delay_may_be_any_whole_number_type() -> None:
-    """An object with `__index__` is converted to an int."""
     task = TimerTask(Index(7))  # type: ignore[arg-type]
     assert task.delay_ms == 7
     assert type(task.delay_ms) is int
 
 
 def test_longest_delay_is_ten_thousand_years() -> None:
-    """One more millisecond is refused."""
     assert TimerTask(MAX_DELAY_MS).delay_ms == MAX_DELAY_MS
     with pytest.raises(InvalidArgumentError, match="10,000 years"):
         TimerTask(MAX_DELAY_MS + 1)
 
 
 def test_task_without_a_run_method_says_so() -> None:
-    """The base class raises NotImplementedError."""
     with pytest.raises(NotImplementedError):
         TimerTask(1).run()
 
 
 def test_cancelling_a_task_that_is_in_no_timer_is_harmless() -> None:
-    """`cancel` returns False."""
     assert TimerTask(1).cancel() is False
 
 
 def test_cancel_is_true_once(timer: SystemTimer) -> None:
-    """Only the call that removed the task returns True."""
     handle = timer.call_later_ms(10, Payload)
     assert handle.cancel() is True
     assert handle.cancel() is False
@@ -66,7 +60,6 @@ def test_cancel_is_true_once(timer: SystemTimer) -> None:
 
 
 def test_cancel_after_the_run_is_false(clock: ManualClock, timer: SystemTimer) -> None:
-    """The task is no longer pending."""
     handle = timer.call_later_ms(10, Payload)
     clock.advance(10)
     timer.advance_clock(0)
@@ -74,7 +67,6 @@ def test_cancel_after_the_run_is_false(clock: ManualClock, timer: SystemTimer) -
 
 
 def test_handle_passes_its_arguments(clock: ManualClock, timer: SystemTimer) -> None:
-    """The callback gets them in order."""
     seen: list[tuple[int, ...]] = []
     timer.call_later_ms(1, lambda *args: seen.append(args), 1, 2, 3)
     clock.advance(1)
@@ -86,7 +78,6 @@ def test_handle_passes_its_arguments(clock: ManualClock, timer: SystemTimer) -> 
 def test_handle_that_is_kept_does_not_keep_its_arguments(
     clock: ManualClock, timer: SystemTimer, end: str
 ) -> None:
-    """They are freed after the run and after a cancel."""
     payload = Payload()
     gone = weakref.ref(payload)
     handle = timer.call_later_ms(1, id, payload)
@@ -102,7 +93,6 @@ def test_handle_that_is_kept_does_not_keep_its_arguments(
 
 
 def test_handle_shows_its_delay_its_callback_and_whether_it_is_pending(timer: SystemTimer) -> None:
-    """Free-threaded compiled builds show no callback, which another thread may free."""
     handle = timer.call_later_ms(25, print)
     callback = "" if primitives.COMPILED and primitives.FORKS_HOLD_LOCKS else " callback="
     assert repr(handle).startswith(f"<TimerHandle delay_ms=25{callback}")
@@ -113,7 +103,6 @@ def test_handle_shows_its_delay_its_callback_and_whether_it_is_pending(timer: Sy
 
 
 def test_task_shows_its_class_its_delay_and_whether_it_is_pending(timer: SystemTimer) -> None:
-    """Its class is the subclass."""
     task = Note(25, ManualClock(), [])
     assert repr(task) == "<Note delay_ms=25 not pending>"
     timer.add(task)
@@ -121,7 +110,6 @@ def test_task_shows_its_class_its_delay_and_whether_it_is_pending(timer: SystemT
 
 
 def test_task_without_init_can_be_shown() -> None:
-    """A debugger may show it before its `__init__` has run."""
     assert repr(TimerTask.__new__(TimerTask)) in {
         "<TimerTask not initialized>",
         "<TimerTask delay_ms=0 not pending>",
@@ -129,7 +117,6 @@ def test_task_without_init_can_be_shown() -> None:
 
 
 def test_handle_can_be_created_and_run_directly(clock: ManualClock, timer: SystemTimer) -> None:
-    """Its callback is called once, by the first `run`."""
     seen: list[str] = []
     handle = TimerHandle(10, seen.append, ("called",))
     timer.add(handle)
@@ -143,7 +130,6 @@ def test_handle_that_fired_calls_nothing_when_it_is_added_again(
     clock: ManualClock,
     timer: SystemTimer,
 ) -> None:
-    """It has dropped its callback, and its run has no effect."""
     seen: list[str] = []
     handle = timer.call_later_ms(10, seen.append, "called")
     step(clock, timer)
@@ -155,7 +141,6 @@ def test_handle_that_fired_calls_nothing_when_it_is_added_again(
 
 @interpreted_only
 def test_cancel_follows_a_task_to_a_finer_wheel(clock: ManualClock) -> None:
-    """The clock moves the task after `cancel` read its bucket and before it has the lock."""
     timer = SystemTimer("test", wheel_size=20, clock=clock)
     seen: list[str] = []
     handle = timer.call_later_ms(25, seen.append, "called")
@@ -177,7 +162,6 @@ def test_cancel_follows_a_task_to_a_finer_wheel(clock: ManualClock) -> None:
 
 @interpreted_only
 def test_cancel_is_false_if_another_thread_cancelled_first(timer: SystemTimer) -> None:
-    """Another thread removes the task before this one has the lock."""
     handle = timer.call_later_ms(25, Payload)
     cancelled: list[bool] = []
     interleave_tasks(timer).before(1, lambda: cancelled.append(handle.cancel()))

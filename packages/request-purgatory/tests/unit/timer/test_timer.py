@@ -34,7 +34,6 @@ HOUR_MS = 3_600_000
     "delay_ms", [1, 2, 19, 20, 21, 399, 400, 401, 8_000, 159_999, HOUR_MS, 1_000_000 * HOUR_MS]
 )
 def test_task_runs_exactly_when_its_delay_has_passed(delay_ms: int) -> None:
-    """With ticks of 1 ms this holds for tasks of every level."""
     clock = ManualClock(5)
     timer = SystemTimer("test", clock=clock)
     runs_ms: list[int] = []
@@ -49,7 +48,6 @@ def test_task_runs_exactly_when_its_delay_has_passed(delay_ms: int) -> None:
 def test_coarse_tick_makes_late_by_less_than_a_tick_and_never_early(
     delay_ms: int, ran_at_ms: int
 ) -> None:
-    """The time is rounded up to the next multiple of 10, counted from 3 ms."""
     clock = ManualClock(3)
     timer = SystemTimer("test", tick_ms=10, wheel_size=4, clock=clock)
     runs_ms: list[int] = []
@@ -61,7 +59,6 @@ def test_coarse_tick_makes_late_by_less_than_a_tick_and_never_early(
 def test_delay_is_not_cut_short_by_a_fraction_of_a_millisecond(
     clock: ManualClock, timer: SystemTimer
 ) -> None:
-    """A delay of 1 ms from 0.000001 ms on ends at 2 ms, not at 1 ms."""
     runs_ms: list[int] = []
     clock.advance_to_ns(1)
     timer.add(Note(1, clock, runs_ms))
@@ -77,7 +74,6 @@ def test_delay_is_not_cut_short_by_a_fraction_of_a_millisecond(
 def test_task_without_a_delay_runs_at_once(
     clock: ManualClock, timer: SystemTimer, delay_ms: int
 ) -> None:
-    """It runs inside `add` and is never counted as pending."""
     runs_ms: list[int] = []
     timer.add(Note(delay_ms, clock, runs_ms))
     assert runs_ms == [0]
@@ -87,7 +83,6 @@ def test_task_without_a_delay_runs_at_once(
 def test_jump_of_an_hour_runs_all_that_came_due_in_order(
     clock: ManualClock, timer: SystemTimer
 ) -> None:
-    """Each due task runs once, ordered by tick; later tasks stay pending."""
     order: list[int] = []
     delays = [HOUR_MS, 1, 50_000, 400, 20, 399, HOUR_MS + 1, 7]
     for delay_ms in delays:
@@ -102,7 +97,6 @@ def test_jump_of_an_hour_runs_all_that_came_due_in_order(
 def test_short_delay_after_an_idle_hour_enters_the_finest_wheel(
     clock: ManualClock, timer: SystemTimer
 ) -> None:
-    """`add` advances an idle wheel, although no thread advanced the clock."""
     clock.advance(HOUR_MS + 13)
     timer.call_later_ms(7, fail)
     assert timer.next_expiration_ms == HOUR_MS + 20
@@ -111,7 +105,6 @@ def test_short_delay_after_an_idle_hour_enters_the_finest_wheel(
 
 
 def test_occupancy_counts_the_tasks_of_each_bucket(clock: ManualClock) -> None:
-    """Up to a limit; the position is that of the present time, also of an idle wheel."""
     timer = SystemTimer("test", tick_ms=10, wheel_size=4, clock=clock)
     (wheel,) = timer.occupancy()
     assert wheel == WheelOccupancy(tick_ms=10, position=0, counts=(0, 0, 0, 0))
@@ -138,7 +131,6 @@ def test_occupancy_counts_the_tasks_of_each_bucket(clock: ManualClock) -> None:
 def test_idle_timer_with_something_far_away_catches_up_too(
     clock: ManualClock, timer: SystemTimer
 ) -> None:
-    """A task that is due in a year does not keep the wheel from advancing."""
     timer.call_later_ms(365 * 24 * HOUR_MS, fail)
     clock.advance(HOUR_MS)
     timer.call_later_ms(5, fail)
@@ -149,7 +141,6 @@ def test_idle_timer_with_something_far_away_catches_up_too(
 def test_task_added_while_others_are_overdue_waits_its_own_delay(
     clock: ManualClock, timer: SystemTimer
 ) -> None:
-    """The wheel's clock is behind then; the delay counts from the clock's current time."""
     runs_ms: list[int] = []
     timer.add(Note(10, clock, runs_ms))
     clock.advance(1_000)
@@ -161,7 +152,6 @@ def test_task_added_while_others_are_overdue_waits_its_own_delay(
 
 
 def test_tasks_added_by_callbacks_run_on_time(clock: ManualClock, timer: SystemTimer) -> None:
-    """Each of 100 callbacks adds the next one."""
     runs_ms: list[int] = []
 
     def again() -> None:
@@ -175,7 +165,6 @@ def test_tasks_added_by_callbacks_run_on_time(clock: ManualClock, timer: SystemT
 
 
 def test_next_expiration_is_none_once_all_is_cancelled(timer: SystemTimer) -> None:
-    """No thread wakes for an empty bucket."""
     handles = [timer.call_later_ms(delay_ms, fail) for delay_ms in (5, 500, 50_000)]
     for handle in handles:
         handle.cancel()
@@ -186,12 +175,10 @@ def test_next_expiration_is_none_once_all_is_cancelled(timer: SystemTimer) -> No
 
 @pytest.mark.parametrize("tick_ms", [1, 10])
 def test_timer_has_the_resolution_that_it_was_given(tick_ms: int) -> None:
-    """`tick_ms` returns it."""
     assert SystemTimer("test", tick_ms=tick_ms, clock=ManualClock()).tick_ms == tick_ms
 
 
 def test_callback_may_be_due_after_any_whole_number(clock: ManualClock, timer: SystemTimer) -> None:
-    """An object with `__index__` is accepted, as for a task."""
     runs_ms: list[int] = []
     timer.call_later_ms(Index(7), lambda: runs_ms.append(clock.now_ms))  # type: ignore[arg-type]
     step(clock, timer)
@@ -203,14 +190,12 @@ def test_invalid_delay_of_a_callback_is_refused(
     timer: SystemTimer,
     delay_ms: object,
 ) -> None:
-    """The message has the value, and no task is pending."""
     with pytest.raises(InvalidArgumentError, match=f"delay_ms must be .* got {delay_ms!r}"):
         timer.call_later_ms(delay_ms, fail)  # type: ignore[arg-type]
     assert timer.size == 0
 
 
 def test_callback_on_the_machines_clock_is_due_after_its_delay() -> None:
-    """The delay counts from the call, rounded up to whole milliseconds."""
     timer = SystemTimer("test")
     before_ms = timer.clock.ceil_ms
     handle = timer.call_later_ms(HOUR_MS, fail)
@@ -221,7 +206,6 @@ def test_callback_on_the_machines_clock_is_due_after_its_delay() -> None:
 
 @interpreted_only
 def test_level_created_by_another_thread_is_used(clock: ManualClock) -> None:
-    """Two threads create the level above 20 ms; only one of the two wheels is attached."""
     timer = SystemTimer("test", wheel_size=20, clock=clock)
     runs_ms: list[int] = []
     lock = interleave_tasks(timer)
@@ -241,7 +225,6 @@ def test_level_created_by_another_thread_is_used(clock: ManualClock) -> None:
 def test_moved_task_is_not_lost_in_a_shutdown(
     clock: ManualClock, acquisition: int, delay_ms: int
 ) -> None:
-    """It runs, or the shutdown returns it, wherever between two steps of a move that comes."""
     timer = SystemTimer("test", clock=clock)
     runs_ms: list[int] = []
     task = Note(50, clock, runs_ms)
@@ -256,7 +239,6 @@ def test_moved_task_is_not_lost_in_a_shutdown(
 
 
 def test_timer_shows_its_name_its_size_and_whether_it_is_closed(timer: SystemTimer) -> None:
-    """For logs and debuggers."""
     timer.call_later_ms(5, fail)
     assert repr(timer) == "<SystemTimer 'test' size=1>"
     timer.shutdown()
@@ -267,7 +249,6 @@ def test_timer_shows_its_name_its_size_and_whether_it_is_closed(timer: SystemTim
 
 
 def test_cancelled_task_does_not_run(clock: ManualClock, timer: SystemTimer) -> None:
-    """Its neighbour in the bucket runs."""
     seen: list[str] = []
     timer.call_later_ms(5, seen.append, "kept")
     timer.call_later_ms(5, seen.append, "cancelled").cancel()
@@ -280,7 +261,6 @@ def test_cancelled_task_does_not_run(clock: ManualClock, timer: SystemTimer) -> 
 def test_due_task_that_an_earlier_one_cancels_does_not_run(
     clock: ManualClock, timer: SystemTimer
 ) -> None:
-    """A due task stays pending until it is executed."""
     seen: list[object] = []
     later = timer.call_later_ms(6, seen.append, "cancelled")
     timer.call_later_ms(5, lambda: seen.append((timer.size, later.cancel(), timer.size)))
@@ -291,7 +271,6 @@ def test_due_task_that_an_earlier_one_cancels_does_not_run(
 
 
 def test_due_task_can_be_moved_by_an_earlier_one(clock: ManualClock, timer: SystemTimer) -> None:
-    """It runs once, after its new delay."""
     runs_ms: list[int] = []
     moved = Note(6, clock, runs_ms)
     timer.add(moved)
@@ -304,7 +283,6 @@ def test_due_task_can_be_moved_by_an_earlier_one(clock: ManualClock, timer: Syst
 
 
 def test_adding_a_pending_task_moves_it(clock: ManualClock, timer: SystemTimer) -> None:
-    """It moves to an earlier or later time and is counted once."""
     runs_ms: list[int] = []
     task = Note(1_000, clock, runs_ms)
     for delay_ms in (1_000, 5, 40):
@@ -317,7 +295,6 @@ def test_adding_a_pending_task_moves_it(clock: ManualClock, timer: SystemTimer) 
 
 
 def test_task_that_another_thread_adds_meanwhile_is_moved() -> None:
-    """The delay counts from the clock's reading, before the other thread's addition."""
     clock = InterleavedClock()
     timer = SystemTimer("test", clock=clock)
     runs_ms: list[int] = []
@@ -336,7 +313,6 @@ def test_task_that_another_thread_adds_meanwhile_is_moved() -> None:
 
 
 def test_task_that_the_clock_passes_while_it_is_added_is_due_at_once() -> None:
-    """Another thread advances the timer after this one read the clock."""
     clock = InterleavedClock()
     timer = SystemTimer("test", clock=clock)
     runs_ms: list[int] = []
@@ -354,7 +330,6 @@ def test_task_that_the_clock_passes_while_it_is_added_is_due_at_once() -> None:
 
 
 def test_moving_a_pending_task_to_now_runs_it_once(clock: ManualClock, timer: SystemTimer) -> None:
-    """It is removed from its bucket first."""
     runs_ms: list[int] = []
     task = Note(1_000, clock, runs_ms)
     timer.add(task)
@@ -367,7 +342,6 @@ def test_moving_a_pending_task_to_now_runs_it_once(clock: ManualClock, timer: Sy
 
 
 def test_task_may_be_added_again_after_its_run(clock: ManualClock, timer: SystemTimer) -> None:
-    """It may be added again after a cancel, too."""
     runs_ms: list[int] = []
     task = Note(10, clock, runs_ms)
     for _ in range(3):
@@ -381,7 +355,6 @@ def test_task_may_be_added_again_after_its_run(clock: ManualClock, timer: System
 
 
 def test_task_of_another_timer_is_refused(clock: ManualClock, timer: SystemTimer) -> None:
-    """It stays in the other timer; after a cancel it may be added."""
     other = SystemTimer("other", clock=clock)
     task = Note(10, clock, [])
     other.add(task)
@@ -400,7 +373,6 @@ def test_task_of_another_timer_is_refused(clock: ManualClock, timer: SystemTimer
 def test_assigning_an_invalid_delay_is_refused(
     clock: ManualClock, timer: SystemTimer, delay_ms: object
 ) -> None:
-    """Assigning the attribute checks the value, and the pending task keeps its delay."""
     task = Note(10, clock, [])
     timer.add(task)
     with pytest.raises(InvalidArgumentError, match="delay_ms"):
@@ -420,7 +392,6 @@ def test_assigning_an_invalid_delay_is_refused(
 def test_tick_or_wheel_size_below_its_minimum_is_refused(
     arguments: dict[str, int], message: str
 ) -> None:
-    """The message names the argument and the value."""
     with pytest.raises(InvalidArgumentError, match=message):
         SystemTimer("test", **arguments)  # type: ignore[arg-type]
 
@@ -429,7 +400,6 @@ def test_tick_or_wheel_size_below_its_minimum_is_refused(
 
 
 def test_due_tasks_can_be_run_some_at_a_time(clock: ManualClock, timer: SystemTimer) -> None:
-    """The other due tasks stay pending, can be cancelled, and are due now."""
     ran: list[int] = []
     handles = [timer.call_later_ms(10, ran.append, number) for number in range(10)]
     timer.call_later_ms(500, ran.append, 99)
@@ -451,7 +421,6 @@ def test_due_tasks_can_be_run_some_at_a_time(clock: ManualClock, timer: SystemTi
 def test_handle_task_appends_its_handle_when_it_is_due(
     clock: ManualClock, timer: SystemTimer
 ) -> None:
-    """After that, or after a cancel, it drops its references."""
     due: list[object] = []
     soon = schedule_handle(timer, 0.0059, due, "soon")
     cancelled = schedule_handle(timer, 0.005, due, "cancelled")
@@ -465,7 +434,6 @@ def test_handle_task_appends_its_handle_when_it_is_due(
 
 
 def test_dropped_handle_tasks_keep_nothing(timer: SystemTimer) -> None:
-    """A loop that closes drops its timer's tasks, and the timer is closed."""
     due: list[object] = []
     tasks = [schedule_handle(timer, seconds, due, "handle") for seconds in (0.005, 50, 500_000)]
     shutdown_and_release(timer)
@@ -489,7 +457,6 @@ class DeferringExecutor(Executor):
 def test_handle_task_that_is_cancelled_on_its_way_to_a_thread_appends_nothing(
     clock: ManualClock,
 ) -> None:
-    """`cancel` returns False, but the task has dropped its handle."""
     executor = DeferringExecutor()
     timer = SystemTimer("test", clock=clock, executor=executor)
     due: list[object] = []

@@ -14,7 +14,6 @@ TIME_LIMIT = 20.0
 
 
 def test_tasks_run_while_the_block_is_open() -> None:
-    """The thread has the timer's name and ends with the block."""
     clock = SleepRecordingClock()
     names: list[str] = []
     ran = threading.Event()
@@ -37,7 +36,6 @@ def test_tasks_run_while_the_block_is_open() -> None:
 
 
 def test_start_may_be_repeated_and_shutdown_ends_the_thread() -> None:
-    """A second `start` does not create a second thread."""
     timer = SystemTimer("own")
     timer.start()
     timer.start()
@@ -50,7 +48,6 @@ def test_start_may_be_repeated_and_shutdown_ends_the_thread() -> None:
 
 
 def test_task_shuts_its_own_timer_down() -> None:
-    """The task runs on the timer's thread, which can't wait for its own end."""
     timer = SystemTimer("own")
     timer.start()
     thread = next(thread for thread in threading.enumerate() if thread.name == "own-timer")

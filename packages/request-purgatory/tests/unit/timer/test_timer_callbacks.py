@@ -29,7 +29,6 @@ HOUR_MS = 3_600_000
 def test_task_that_raises_is_counted_and_the_next_one_runs(
     clock: ManualClock, timer: SystemTimer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log message has the task and the exception."""
     seen: list[str] = []
     timer.call_later_ms(1, fail)
     timer.call_later_ms(1, seen.append, "next")
@@ -45,7 +44,6 @@ def test_task_that_raises_is_counted_and_the_next_one_runs(
 def test_tasks_that_all_raise_leave_one_traceback(
     clock: ManualClock, timer: SystemTimer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log has a line at each power of ten; the counter has them all."""
     for _ in range(100):
         timer.call_later_ms(1, fail)
     clock.advance(1)
@@ -57,14 +55,12 @@ def test_tasks_that_all_raise_leave_one_traceback(
 def test_exception_of_a_task_without_a_delay_is_logged(
     timer: SystemTimer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The caller of `add` does not get the exception."""
     timer.call_later_ms(0, fail)
     assert timer.callback_errors == 1
     assert Fault.__name__ in caplog.text
 
 
 def test_exit_raised_by_a_task_loses_no_other_task(clock: ManualClock, timer: SystemTimer) -> None:
-    """SystemExit propagates; the other due tasks stay pending and due."""
     seen: list[str] = []
 
     def leave() -> None:
@@ -82,7 +78,6 @@ def test_exit_raised_by_a_task_loses_no_other_task(clock: ManualClock, timer: Sy
 
 
 def test_executor_runs_the_tasks(clock: ManualClock) -> None:
-    """Tasks without a delay run on its thread, too."""
     with ThreadPoolExecutor(1, "executor") as executor:
         timer = SystemTimer("test", clock=clock, executor=executor)
         ran: list[str] = []
@@ -94,7 +89,6 @@ def test_executor_runs_the_tasks(clock: ManualClock) -> None:
 
 
 def test_executor_that_was_shut_down_first_loses_no_task(clock: ManualClock) -> None:
-    """The thread that advances the clock runs the task."""
     executor = ThreadPoolExecutor(1)
     timer = SystemTimer("test", clock=clock, executor=executor)
     runs_ms: list[int] = []
@@ -109,8 +103,6 @@ def test_executor_that_was_shut_down_first_loses_no_task(clock: ManualClock) -> 
 def test_executor_that_refuses_a_task_loses_none(
     clock: ManualClock, error: type[BaseException]
 ) -> None:
-    """All tasks run, whatever `submit` raises; an exit propagates afterwards."""
-
     class Refusing(ThreadPoolExecutor):
         def submit(self, *args: Any, **kwargs: Any) -> Any:
             raise error
@@ -131,7 +123,6 @@ def test_executor_that_refuses_a_task_loses_none(
 def test_operation_that_the_executor_drops_ends_as_cancelled(
     clock: ManualClock, thread_group: ThreadGroup
 ) -> None:
-    """The executor accepted it and was then shut down with it in its queue."""
     executor = ThreadPoolExecutor(1)
     purgatory = DelayedOperationPurgatory(
         "test", timer=SystemTimer("test", clock=clock, executor=executor), reaper=False
@@ -153,8 +144,6 @@ def test_operation_that_the_executor_drops_ends_as_cancelled(
 
 
 def test_user_defined_executor_may_return_anything(clock: ManualClock) -> None:
-    """Only a future that reports a cancellation counts as dropped."""
-
     class Direct(Executor):
         def submit(self, work: Any, /, *args: Any, **kwargs: Any) -> Any:
             work(*args, **kwargs)
@@ -170,7 +159,6 @@ def test_user_defined_executor_may_return_anything(clock: ManualClock) -> None:
 def test_finalizer_of_a_task_may_use_the_timer(
     clock: ManualClock, timer: SystemTimer, thread_group: ThreadGroup
 ) -> None:
-    """The clock's thread drops the last reference to a task without holding a lock."""
     revived: list[str] = []
 
     class Lease(TimerTask):
@@ -194,7 +182,6 @@ def test_finalizer_of_a_task_may_use_the_timer(
 
 
 def test_shutdown_returns_what_was_pending(clock: ManualClock, timer: SystemTimer) -> None:
-    """It returns the tasks of every level; they never run and may be added to another timer."""
     runs_ms: list[int] = []
     tasks = [Note(delay_ms, clock, runs_ms) for delay_ms in (1, 100, 10_000, HOUR_MS)]
     for task in tasks:
@@ -213,7 +200,6 @@ def test_shutdown_returns_what_was_pending(clock: ManualClock, timer: SystemTime
 def test_shutdown_by_a_task_returns_the_due_ones_that_have_not_started(
     clock: ManualClock, timer: SystemTimer
 ) -> None:
-    """These tasks do not run."""
     cancelled: list[TimerTask] = []
     timer.call_later_ms(1, lambda: cancelled.extend(timer.shutdown()))
     later = timer.call_later_ms(2, fail)
@@ -225,7 +211,6 @@ def test_shutdown_by_a_task_returns_the_due_ones_that_have_not_started(
 
 @pytest.mark.parametrize("delay_ms", [-1, 0, 10])
 def test_closed_timer_takes_nothing(timer: SystemTimer, delay_ms: int) -> None:
-    """The error has the timer's name."""
     timer.shutdown()
     with pytest.raises(TimerClosedError, match="timer 'test' has been shut down"):
         timer.call_later_ms(delay_ms, fail)

@@ -24,7 +24,6 @@ HOUR_MS = 3_600_000
 def test_advance_clock_without_a_timeout_returns_at_once(
     clock: ManualClock, timer: SystemTimer
 ) -> None:
-    """`advance_clock(0)` never sleeps, also between two milliseconds."""
     clock.advance_to_ns(1)
     assert timer.advance_clock(0) is False
     timer.call_later_ms(10, fail)
@@ -34,7 +33,6 @@ def test_advance_clock_without_a_timeout_returns_at_once(
 def test_sleeping_thread_is_woken_when_the_clock_reaches_its_bucket(
     thread_group: ThreadGroup,
 ) -> None:
-    """It sleeps until exactly that time."""
     clock = SleepRecordingClock()
     timer = SystemTimer("test", wheel_size=20, clock=clock)
     runs_ms: list[int] = []
@@ -53,7 +51,6 @@ def test_sleeping_thread_is_woken_when_the_clock_reaches_its_bucket(
 
 
 def test_sleeping_thread_is_woken_by_an_earlier_bucket(thread_group: ThreadGroup) -> None:
-    """It sleeps again, until the earlier time."""
     clock = SleepRecordingClock()
     timer = SystemTimer("test", clock=clock)
     timer.call_later_ms(15, fail)
@@ -70,8 +67,6 @@ def test_sleeping_thread_is_woken_by_an_earlier_bucket(thread_group: ThreadGroup
 def test_thread_does_not_sleep_through_a_bucket_that_comes_before_its_sleep(
     thread_group: ThreadGroup,
 ) -> None:
-    """A task is added after the thread read the next expiration and before it sleeps."""
-
     class AddingClock(SleepRecordingClock):
         def wait_until(self, parker: Parker, until_ms: int | None) -> None:
             if not self.sleeps:
@@ -90,7 +85,6 @@ def test_thread_does_not_sleep_through_a_bucket_that_comes_before_its_sleep(
 
 
 def test_sleeping_thread_is_not_woken_by_later_buckets(thread_group: ThreadGroup) -> None:
-    """Tasks in the next bucket and cancels do not wake it, either."""
     clock = SleepRecordingClock()
     timer = SystemTimer("test", clock=clock)
     timer.call_later_ms(5, lambda: None)
@@ -106,7 +100,6 @@ def test_sleeping_thread_is_not_woken_by_later_buckets(thread_group: ThreadGroup
 
 
 def test_sleep_ends_when_its_limit_is_over(thread_group: ThreadGroup) -> None:
-    """It returns False; a fraction of a millisecond does not shorten the limit."""
     clock = SleepRecordingClock()
     clock.advance_to_ns(1)
     timer = SystemTimer("test", clock=clock)
@@ -120,7 +113,6 @@ def test_sleep_ends_when_its_limit_is_over(thread_group: ThreadGroup) -> None:
 
 
 def test_wake_ends_the_sleep(thread_group: ThreadGroup) -> None:
-    """A `wake` before the sleep ends it, too."""
     clock = SleepRecordingClock()
     timer = SystemTimer("test", clock=clock)
     came_due: list[bool] = []
@@ -135,7 +127,6 @@ def test_wake_ends_the_sleep(thread_group: ThreadGroup) -> None:
 
 
 def test_shutdown_ends_the_sleep(thread_group: ThreadGroup) -> None:
-    """It ends the sleep of every thread."""
     clock = SleepRecordingClock()
     timer = SystemTimer("test", clock=clock)
     for _ in range(3):
@@ -164,7 +155,6 @@ class InterposingClock(Clock):
 
 
 def test_task_that_is_due_when_it_is_added_ends_the_wait() -> None:
-    """A task is added after the timer has advanced past the task's time."""
     clock = InterposingClock()
     timer = SystemTimer("test", clock=clock)
     ran: list[str] = []
@@ -185,7 +175,6 @@ def test_task_that_is_due_when_it_is_added_ends_the_wait() -> None:
 def test_each_of_several_sleepers_keeps_to_its_own_limit(
     thread_group: ThreadGroup, design: type[SystemTimer] | type[DelayQueueTimer]
 ) -> None:
-    """A thread that times out leaves a later task to the other threads."""
     clock = SleepRecordingClock()
     timer = design("test", clock=clock)
     came_due: list[bool] = []

@@ -30,7 +30,6 @@ class Run(TimerTask):
 
 
 def test_every_task_runs_or_is_cancelled_once(thread_group: ThreadGroup, switching: None) -> None:
-    """Eight threads add, cancel, move the clock and advance the timer."""
     clock = ManualClock()
     timer = SystemTimer("test", wheel_size=4, clock=clock)
     tasks: list[Run] = []
@@ -97,7 +96,6 @@ def test_every_task_runs_or_is_cancelled_once(thread_group: ThreadGroup, switchi
 def test_tasks_that_threads_add_again_and_again_are_never_counted_twice(
     thread_group: ThreadGroup, switching: None
 ) -> None:
-    """Moving a task is atomic."""
     clock = ManualClock()
     timer = SystemTimer("test", wheel_size=3, clock=clock)
     tasks = [Run(clock, 1 + number * number) for number in range(20)]
@@ -122,7 +120,6 @@ def test_tasks_that_threads_add_again_and_again_are_never_counted_twice(
 def test_cancel_is_not_lost_while_the_task_moves_to_a_finer_wheel(
     thread_group: ThreadGroup, switching: None
 ) -> None:
-    """At 380 ms the tasks of the bucket [380, 400) move to the finest wheel; none is due."""
     # The two threads spin instead of waiting on a lock, whose wake-up would take too long.
     turn = [0]
     handles: list[TimerHandle] = []

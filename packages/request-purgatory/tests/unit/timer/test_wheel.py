@@ -42,7 +42,6 @@ def way_of(wheel: TimingWheel, task: TimerTask) -> list[int]:
 
 @pytest.mark.parametrize("expiration_ms", [0, 99, 100])
 def test_task_that_is_due_is_not_linked(expiration_ms: int) -> None:
-    """The wheel's clock is at 100."""
     wheel = make_wheel(start_ms=100)
     assert enter(wheel, expiration_ms) is None
     assert wheel.check() == 0
@@ -53,7 +52,6 @@ def test_task_that_is_due_is_not_linked(expiration_ms: int) -> None:
     [(1, 1), (19, 1), (20, 2), (399, 2), (400, 3), (7_999, 3), (8_000, 4)],
 )
 def test_task_enters_at_the_finest_level_that_reaches_it(expiration_ms: int, level: int) -> None:
-    """A level holds what expires within its interval; the next one is made when first needed."""
     wheel = make_wheel()
     assert enter(wheel, expiration_ms) is not None
     assert wheel.levels == level
@@ -76,7 +74,6 @@ def test_task_enters_at_the_finest_level_that_reaches_it(expiration_ms: int, lev
 def test_task_goes_down_level_by_level_and_runs_on_its_tick(
     expiration_ms: int, way: list[int]
 ) -> None:
-    """This is the example of the class docstring: 1 ms, 3 buckets."""
     wheel = make_wheel(1, 3)
     task = enter(wheel, expiration_ms)
     assert task is not None
@@ -84,7 +81,6 @@ def test_task_goes_down_level_by_level_and_runs_on_its_tick(
 
 
 def test_smallest_wheel_reaches_years() -> None:
-    """With two buckets per level, each level doubles the range."""
     wheel = make_wheel(1, 2)
     ten_years_ms = 10 * 31_557_600_000
     task = enter(wheel, ten_years_ms)
@@ -98,7 +94,6 @@ def test_smallest_wheel_reaches_years() -> None:
     [(0, 0), (1, 10), (9, 10), (10, 10), (11, 20), (10**15 + 1, 10**15 + 10)],
 )
 def test_expirations_are_rounded_up_to_the_tick(expiration_ms: int, rounded_ms: int) -> None:
-    """Rounding down would make a task run early."""
     assert make_wheel(10).round_up(expiration_ms) == rounded_ms
 
 
@@ -111,7 +106,6 @@ def test_expirations_are_rounded_up_to_the_tick(expiration_ms: int, rounded_ms: 
 def test_any_task_runs_on_the_first_tick_not_before_its_time(
     tick_ms: int, wheel_size: int, start_ms: int, delay_ms: int
 ) -> None:
-    """The clock never passes the task on its way down."""
     wheel = make_wheel(tick_ms, wheel_size, start_ms)
     due_ms = start_ms + delay_ms
     task = enter(wheel, due_ms)
@@ -124,7 +118,6 @@ def test_any_task_runs_on_the_first_tick_not_before_its_time(
 
 
 def test_wheel_starts_on_the_tick_before_its_start() -> None:
-    """The clock of each level is a multiple of its tick."""
     wheel = make_wheel(10, 4, 1_234)
     enter(wheel, 10_000)
     assert [level.current_ms for level in wheel] == [1_230, 1_200, 1_120, 640, 0]
@@ -132,7 +125,6 @@ def test_wheel_starts_on_the_tick_before_its_start() -> None:
 
 
 def test_advance_moves_every_level() -> None:
-    """An overflow wheel moves once its tick has passed."""
     wheel = make_wheel(1, 10)
     enter(wheel, 5_000)
     wheel.advance(1_234)
@@ -140,7 +132,6 @@ def test_advance_moves_every_level() -> None:
 
 
 def test_bucket_is_used_again_in_the_next_round() -> None:
-    """Slot 3 holds the tasks of 3, then those of 13."""
     wheel = make_wheel(1, 10)
     first = enter(wheel, 3)
     assert first is not None
@@ -155,7 +146,6 @@ def test_bucket_is_used_again_in_the_next_round() -> None:
 
 
 def test_tasks_of_one_tick_share_a_bucket_and_one_queue_entry() -> None:
-    """The delay queue holds buckets, not tasks."""
     wheel = make_wheel(10)
     for expiration_ms in range(11, 21):
         enter(wheel, expiration_ms)
@@ -174,13 +164,11 @@ def test_tasks_of_one_tick_share_a_bucket_and_one_queue_entry() -> None:
 def test_tick_or_size_below_its_minimum_is_refused(
     tick_ms: int, wheel_size: int, message: str
 ) -> None:
-    """The message has the argument and its value."""
     with pytest.raises(InvalidArgumentError, match=message):
         make_wheel(tick_ms, wheel_size)
 
 
 def test_check_finds_a_task_in_a_bucket_of_another_time() -> None:
-    """The invariant check detects a wrong slot."""
     wheel = make_wheel()
     task = enter(wheel, 5)
     assert task is not None
