@@ -53,6 +53,9 @@ cdef class DelayedOperation(TimerTask):
     cdef bint _cancel(self) except -1
 
     @cython.final
+    cdef bint _has_on_try(self) noexcept
+
+    @cython.final
     @cython.locals(purgatory=OperationHost)
     cdef _notify_try(self)
 

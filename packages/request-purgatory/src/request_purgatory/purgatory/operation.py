@@ -303,6 +303,9 @@ class DelayedOperation(TimerTask):
                 self._notify_end()
         return True
 
+    def _has_on_try(self) -> bool:
+        return self._purgatory is not None and self._purgatory.on_try is not None
+
     def _notify_try(self) -> None:
         purgatory = self._purgatory
         if purgatory is not None and purgatory.on_try is not None and self._state == states.PENDING:
@@ -359,7 +362,7 @@ class DelayedOperation(TimerTask):
         event for its own operation.
         """
         # Before the try, so that a hook that raises leaves no try behind.
-        if self._purgatory is not None and self._purgatory.on_try is not None:
+        if self._try_state == states.IDLE and self._has_on_try():
             self._notify_try()
         mark = primitives.thread_tag()
         primitives.lock_object(self)

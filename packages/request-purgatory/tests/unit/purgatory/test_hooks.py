@@ -1,0 +1,137 @@
+"""The hooks `on_watch`, `on_try` and `on_end`, of threads and of an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import pytest
+from tests.conftest import MakePurgatory
+from tests.support.requests import Fault, Request, fail
+
+from request_purgatory import DelayedOperation, DelayedOperationPurgatory, aio
+
+Calls = list[tuple[str, object]]
+
+
+@pytest.fixture
+def calls() -> Calls:
+    return []
+
+
+@pytest.fixture
+def hooks(calls: Calls) -> dict[str, Any]:
+    """Return hooks that note their calls."""
+
+    def on_watch(_: DelayedOperation, keys: Sequence[Hashable]) -> None:
+        calls.append(("watch", list(keys)))
+
+    return {
+        "on_watch": on_watch,
+        "on_try": lambda operation: calls.append(("try", operation.outcome)),
+        "on_end": lambda operation: calls.append(("end", operation.outcome)),
+    }
+
+
+def test_hooks_are_called_in_order(
+    make_purgatory: MakePurgatory, hooks: dict[str, Any], calls: Calls
+) -> None:
+    purgatory = make_purgatory(**hooks)
+    request = Request(complete=lambda: calls.append(("complete", None)))
+    purgatory.try_complete_else_watch(request, ["a", "b"])
+    request.ready = True
+    purgatory.check_and_complete("b")
+    purgatory.check_and_complete("a")
+    assert calls == [
+        ("watch", ["a", "b"]),
+        ("try", None),
+        ("try", None),
+        ("complete", None),
+        ("end", "completed"),
+    ]
+
+
+def test_hooks_of_a_loop_are_called_in_order(hooks: dict[str, Any], calls: Calls) -> None:
+    async def main() -> None:
+        async with aio.Purgatory(**hooks) as purgatory:
+            assert await purgatory.hold(["a"], until=lambda: True)
+
+    asyncio.run(main())
+    assert calls == [("watch", ["a"]), ("try", None), ("end", "completed")]
+
+
+def test_hooks_are_added_inside_of_a_block(hooks: dict[str, Any], calls: Calls) -> None:
+    seen: list[DelayedOperation] = []
+
+    async def main() -> None:
+        async with aio.Purgatory(on_end=seen.append) as purgatory:
+            purgatory._add_hooks(**hooks)
+            await purgatory.hold(["a"], until=lambda: True)
+
+    asyncio.run(main())
+    assert calls == [("watch", ["a"]), ("try", None), ("end", "completed")]
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("during", [{"try": fail}, {"complete": fail}], ids=["try", "complete"])
+def test_every_watch_has_an_end_also_where_the_caller_gets_an_error(
+    make_purgatory: MakePurgatory, hooks: dict[str, Any], calls: Calls, during: dict[str, Any]
+) -> None:
+    purgatory = make_purgatory(**hooks)
+    with pytest.raises(Fault):
+        purgatory.try_complete_else_watch(Request(ready="try" not in during, **during), ["a"])
+    outcome = "cancelled" if "try" in during else "completed"
+    assert calls == [("watch", ["a"]), ("try", None), ("end", outcome)]
+
+
+def test_operation_of_a_freed_purgatory_ends_where_its_watch_was_told(
+    hooks: dict[str, Any], calls: Calls
+) -> None:
+    purgatory = DelayedOperationPurgatory(reaper=False, **hooks)
+    purgatory.try_complete_else_watch(Request(), ["a"])
+    del purgatory
+    gc.collect()
+    assert calls[-1] == ("end", "cancelled")
+    silent = DelayedOperationPurgatory(reaper=False, on_end=hooks["on_end"])
+    silent.try_complete_else_watch(Request(), ["a"])
+    calls.clear()
+    del silent
+    gc.collect()
+    assert calls == []
+
+
+def test_hook_that_raises_before_a_try_leaves_no_try_behind(
+    make_purgatory: MakePurgatory, hooks: dict[str, Any]
+) -> None:
+    purgatory = make_purgatory(on_try=lambda _: raising and fail())
+    raising = False
+    request = Request()
+    purgatory.try_complete_else_watch(request, ["a"])
+    raising = True
+    assert purgatory.check_and_complete("a") == 0
+    assert purgatory.metrics().callback_errors == 1
+    raising, request.ready = False, True
+    assert purgatory.check_and_complete("a") == 1
+
+
+def test_hook_that_raises_before_a_repeated_try_leaves_no_try_behind(
+    make_purgatory: MakePurgatory,
+) -> None:
+    tries: list[object] = []
+
+    def on_try(operation: DelayedOperation) -> None:
+        tries.append(operation)
+        if len(tries) == 3:
+            fail()
+
+    purgatory = make_purgatory(on_try=on_try)
+    request = Request()
+    purgatory.try_complete_else_watch(request, ["a"])
+    request.during["try"] = lambda: request.tries == 2 and purgatory.check_and_complete("a")
+    assert purgatory.check_and_complete("a") == 0
+    assert (request.tries, purgatory.metrics().callback_errors) == (3, 1)
+    request.ready = True
+    assert purgatory.check_and_complete("a") == 1
+    purgatory._check_invariants()
