@@ -617,8 +617,6 @@ class _WaitAnswers:
 
     Attributes:
         futures: The futures, by the ids of their operations.
-        is_closed: Whether the block was left.
-        on_end: The purgatory's hook; None calls nothing.
     """
 
     def __init__(self, name: str, on_end: Callable[[DelayedOperation], object] | None) -> None:

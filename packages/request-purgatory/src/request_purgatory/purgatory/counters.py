@@ -14,12 +14,8 @@ class PurgatoryCounters:
     """The counters of one purgatory. Thread-safe: each change is made under one lock.
 
     Attributes:
-        entered, completed, expired, cancelled: The operations that entered, and that ended in each
-            way.
         estimate: The estimated number of operations in the watcher lists, ended or not.
         since_purge: The operations that entered since the last purge.
-        total_wait_ms, purges, purged, callback_errors, max_late_ms, max_callback_ms: As in
-            `PurgatoryMetrics`.
     """
 
     __slots__ = (

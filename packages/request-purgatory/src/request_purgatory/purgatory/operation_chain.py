@@ -15,7 +15,6 @@ class OperationChain:
 
     Attributes:
         lock: Guards the links; held for a few loads and stores.
-        length: The number of operations.
     """
 
     __slots__ = ("_end", "_first", "_last", "length", "lock")

@@ -27,7 +27,6 @@ class Watch:
     Attributes:
         operation: The DelayedOperation that waits; None once the watch has left its list.
         sibling: The operation's watch of another key.
-        node_list, node_prev, node_next: The list, and the watch's neighbours there.
     """
 
     __slots__ = ("node_list", "node_next", "node_prev", "operation", "sibling")
@@ -53,9 +52,6 @@ class WatcherList:
 
     Attributes:
         key: The watch key; None once the list has left the shard's map.
-        head: The first watch.
-        tail: The last watch.
-        size: The number of watches.
         shard: The index of the shard that has the list.
         removed: True once the list was empty and left the shard's map. A thread that still has it
             looks up the new list.

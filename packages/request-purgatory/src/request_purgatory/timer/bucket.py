@@ -13,7 +13,6 @@ class PendingTasks:
     Attributes:
         lock: Guards every link of the timer. Held for a few list operations, never while a task
             runs.
-        count: The number of linked tasks.
     """
 
     __slots__ = ("count", "lock")
@@ -30,7 +29,6 @@ class Bucket:
     and `count_tasks` are thread-safe. Callers of the other methods hold `pending.lock`.
 
     Attributes:
-        pending: The state shared by all buckets of the timer.
         expiration_ms: When the bucket is due; -1 while it is not in the delay queue.
     """
 

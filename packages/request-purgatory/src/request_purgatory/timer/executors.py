@@ -39,11 +39,7 @@ def check_executor(executor: Executor | None) -> None:
 
 
 class Submission:
-    """A call of a timer's task, which the executor and the timer may both try: the first makes it.
-
-    Attributes:
-        task: The task.
-    """
+    """A call of a timer's task, which the executor and the timer may both try: the first makes it."""
 
     __slots__ = ("_claim", "_run", "task")
 
