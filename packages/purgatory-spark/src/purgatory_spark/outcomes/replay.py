@@ -40,7 +40,7 @@ from request_purgatory.clock import ManualClock
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.legacy import LegacyPurgatory
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
-from request_purgatory.timer import SystemTimer
+from request_purgatory.timer import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE, SystemTimer
 
 Objects = np.ndarray[Any, np.dtype[np.object_]]
 
@@ -110,8 +110,8 @@ class ReplaySettings:
     """
 
     design: str = WHEEL
-    tick_ms: int = 1
-    wheel_size: int = 256
+    tick_ms: int = DEFAULT_TICK_MS
+    wheel_size: int = DEFAULT_WHEEL_SIZE
     purge_interval: int = 1000
     shards: int = 512
 
