@@ -11,10 +11,7 @@ from request_purgatory.clock import Clock, MonotonicClock
 
 
 class LoopClock(Clock):
-    """`loop.time()` to the microsecond, for loops with their own time.
-
-    Such as uvloop, or a test's loop with virtual time.
-    """
+    """`loop.time()` to the microsecond, for loops with their own time, such as uvloop."""
 
     __slots__ = ("_loop",)
 

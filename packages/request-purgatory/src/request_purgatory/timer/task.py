@@ -38,8 +38,6 @@ class TimerTask:
     Adding a pending task moves it. Any thread may add or cancel a task.
 
     Attributes:
-        node_list, node_prev, node_next: The bucket that holds the task, and the task's neighbours
-            there; `_timer_list` is the same on both builds.
         timer_expiration_ms: When the task is due, on the timer's clock, rounded up to a tick.
         timer_delay_ms: The delay that the timer reads; `delay_ms` is its checked form.
 
