@@ -14,7 +14,7 @@ from purgatory_broker.api.served_api import R, ServedApi
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 from purgatory_broker.wire.errors import WireError
-from request_purgatory._native.failsafe import ErrorLog
+from request_purgatory.error_log import ErrorLog
 from request_purgatory.errors import InvalidArgumentError
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from purgatory_broker.server.request_log import LoggedRequest
-from request_purgatory._native.failsafe import ErrorLog
+from request_purgatory.error_log import ErrorLog
 
 logger = logging.getLogger(__name__)
 _errors = ErrorLog(logger)

@@ -23,7 +23,7 @@ from purgatory_broker.cluster.run_command import (
 )
 from purgatory_broker.replication.recorder import Recorder
 from purgatory_broker.settings import ClusterOptions, record_folder, settings_from
-from request_purgatory._native.failsafe import ErrorLog
+from request_purgatory.error_log import ErrorLog
 
 logger = logging.getLogger(__name__)
 _errors = ErrorLog(logger)

@@ -18,7 +18,7 @@ from purgatory_broker.cluster.unseen_errors import UnseenErrors, raise_first
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.server.faults import FaultDescription, Faults
 from purgatory_broker.wire.error_code import ErrorCode
-from request_purgatory._native.failsafe import ErrorLog
+from request_purgatory.error_log import ErrorLog
 from request_purgatory.errors import InvalidArgumentError
 
 logger = logging.getLogger(__name__)

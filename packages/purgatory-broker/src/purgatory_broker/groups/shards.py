@@ -25,7 +25,7 @@ from purgatory_broker.groups.records import (
     encode_value,
 )
 from purgatory_broker.wire.error_code import ErrorCode
-from request_purgatory._native.failsafe import ErrorLog
+from request_purgatory.error_log import ErrorLog
 
 logger = logging.getLogger(__name__)
 

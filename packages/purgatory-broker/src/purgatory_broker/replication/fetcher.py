@@ -25,7 +25,7 @@ from purgatory_broker.replication.leader_endpoint import (
 from purgatory_broker.replication.replica import Replica
 from purgatory_broker.settings import ClusterSettings
 from purgatory_broker.wire.error_code import ErrorCode
-from request_purgatory._native.failsafe import ErrorLog
+from request_purgatory.error_log import ErrorLog
 
 logger = logging.getLogger(__name__)
 

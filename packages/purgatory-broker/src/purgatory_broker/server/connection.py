@@ -26,7 +26,7 @@ from purgatory_broker.wire.messages import (
     read_header,
     read_request,
 )
-from request_purgatory._native.failsafe import ErrorLog
+from request_purgatory.error_log import ErrorLog
 
 logger = logging.getLogger(__name__)
 _errors = ErrorLog(logger)

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Hashable
 
 from request_purgatory._native import linked_list, primitives, states
-from request_purgatory._native.failsafe import ErrorLog
+from request_purgatory.error_log import ErrorLog
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.operation_chain import OperationChain
 from request_purgatory.purgatory.watch import Watch, WatcherList
