@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.broker.parity.raw import RawClient
 from tests.broker.raw_requests import fetch, fetch_fields, produce
-from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
+from tests.support.naive_trace import TraceEvent, TraceRequest, outcome
 
 from purgatory_broker import Cluster, Recorder, RecorderError
 from request_purgatory.errors import InvalidArgumentError
