@@ -17,9 +17,9 @@ import pytest
 from tests.support.ports import free_ports
 
 from purgatory_broker import ClusterSettings
-from purgatory_broker.cli.app import make_app
 from purgatory_broker.cluster.admin_server import ControlClient
 from purgatory_broker.listeners import SecurityProtocol
+from purgatory_broker_command import make_app
 
 FOLDER = Path(__file__).parents[2] / "examples" / "docker"
 DOCKERFILE = FOLDER / "Dockerfile"
@@ -41,7 +41,7 @@ def instruction(name: str) -> list[str]:
 
 
 def settings_of(arguments: list[str]) -> ClusterSettings:
-    """Return the settings of `broker serve` with these arguments, which must be valid."""
+    """Return the settings of `purgatory-broker serve` with these arguments, which must be valid."""
     command, bound, _ = make_app().parse_args(["serve", *arguments], exit_on_error=False)
     assert command.__name__ == "serve"
     given = dict(bound.arguments)
@@ -75,12 +75,12 @@ def test_dockerfile_copies_what_exists() -> None:
 
 def test_commands_of_the_dockerfile_are_valid() -> None:
     """The image's default command, and its check."""
-    assert instruction("ENTRYPOINT") == ["purgatory", "broker", "serve"]
+    assert instruction("ENTRYPOINT") == ["purgatory-broker", "serve"]
     ((listener,),) = settings_of(instruction("CMD")).node_listeners()
     assert (listener.host, listener.advertised) == ("0.0.0.0", ("localhost", 9092))
     assert re.findall(r"^EXPOSE (\d+)$", DOCKERFILE.read_text(), re.MULTILINE) == ["9092"]
-    purgatory, broker, *check = instruction(" +CMD")
-    assert (purgatory, broker) == ("purgatory", "broker")
+    program, *check = instruction(" +CMD")
+    assert program == "purgatory-broker"
     make_app().parse_args(check, exit_on_error=False, print_error=False)
 
 
@@ -116,7 +116,7 @@ def served_on_loopback() -> Iterator[tuple[str, str]]:
     command = compose_services()["kafka"]["command"]
     for old, new in replaced.items():
         command = [each.replace(old, new) for each in command]
-    executable = [sys.executable, "-m", "request_purgatory", "broker", "serve"]
+    executable = [sys.executable, "-m", "purgatory_broker", "serve"]
     process = subprocess.Popen(
         [*executable, *command, "--control-port", "0", "--json"],
         stdout=subprocess.PIPE,

@@ -33,11 +33,13 @@ from purgatory_broker.cluster.run_command import (
 )
 from purgatory_broker.cluster.slices import VALUES_PER_SLICE, slices
 from purgatory_broker.listeners import LOOPBACK
-from request_purgatory._native.failsafe import ErrorLog
+from request_purgatory.error_log import ErrorLog
 from request_purgatory.errors import InvalidArgumentError, PurgatoryError
 
 logger = logging.getLogger(__name__)
 _errors = ErrorLog(logger)
+#: The port for commands unless another is chosen; the one below Kafka's.
+CONTROL_PORT = 9091
 
 #: The longest command. A connection buffers at most two lines, so all connections together buffer
 #: at most 64 MiB.
@@ -241,7 +243,7 @@ class ControlClient:
         """
         host, colon, port = address.rpartition(":")
         if not colon or not port.isdigit():
-            raise InvalidArgumentError("address", "host:port", address)
+            raise InvalidArgumentError("control", "host:port", address)
         self.address = address
         self._timeout = timeout
         self._host, self._port = host, int(port)

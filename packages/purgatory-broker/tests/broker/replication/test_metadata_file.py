@@ -20,11 +20,11 @@ from tests.broker.replication.cluster_harness import (
 )
 
 from purgatory_broker import Cluster, ClusterError, ClusterProcess, ClusterSettings
-from purgatory_broker.cli.main import main
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.metadata.controller import ControllerError
 from purgatory_broker.metadata.topics import NO_LEADER
 from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker_command import main
 from request_purgatory.command_line.exit_codes import ExitCode
 from request_purgatory.errors import InvalidArgumentError
 
@@ -227,7 +227,7 @@ def test_commands_report_damaged_metadata(
     for start in (Cluster, ClusterProcess):
         with pytest.raises((InvalidArgumentError, ClusterError), match="is not damaged"):
             start(nodes=3, data_dir=tmp_path).start()
-    serve = ["broker", "serve", "--nodes", "3", "--port", "0", "--control-port", "0"]
+    serve = ["serve", "--nodes", "3", "--port", "0", "--control-port", "0"]
     assert main([*serve, "--data-dir", str(tmp_path)]) == ExitCode.BAD_INPUT
     assert "is not damaged" in capsys.readouterr().err
 
