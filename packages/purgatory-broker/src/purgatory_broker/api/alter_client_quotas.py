@@ -22,14 +22,11 @@ _Entry = AlterClientQuotasResponse.EntryData
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request to change quotas."""
-
     alterations: tuple[QuotaAlteration, ...]
     validate_only: bool
 
 
 def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
     alterations = tuple(
         QuotaAlteration(
             quota_entity({each.entity_type: each.entity_name for each in entry.entity}),
@@ -41,7 +38,6 @@ def decode(message: Any, context: RequestContext) -> Request:
 
 
 def alter_client_quotas(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle an AlterClientQuotas request."""
     if not broker.reaches_controller:
         context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
         return
@@ -75,7 +71,6 @@ def _result(entity: QuotaEntity, code: ErrorCode, message: str | None = None) ->
 
 
 def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every entity."""
     return AlterClientQuotasResponse(
         entries=[_result(each.entity, code) for each in request.alterations]
     )

@@ -90,7 +90,6 @@ def _result(reassignment: Reassignment, refusal: ControllerError | None) -> Any:
 
 
 def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every partition."""
     return AlterPartitionReassignmentsResponse(
         error_code=int(code),
         responses=[
@@ -107,7 +106,6 @@ def error_response(request: Request, code: ErrorCode) -> Any:
 
 
 def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
     return request_subjects(
         partitions=[
             (name, [each.key.partition for each in reassignments])

@@ -42,8 +42,6 @@ class Deletion:
 
 @dataclass(frozen=True, slots=True)
 class Upsertion:
-    """A credential to store."""
-
     user: str
     mechanism: int
     iterations: int
@@ -53,14 +51,11 @@ class Upsertion:
 
 @dataclass(frozen=True, slots=True)
 class AlterCredentials:
-    """A decoded request."""
-
     deletions: tuple[Deletion, ...]
     upsertions: tuple[Upsertion, ...]
 
     @property
     def changes(self) -> list[Deletion | Upsertion]:
-        """All of them, in their order."""
         return [*self.deletions, *self.upsertions]
 
 
@@ -75,7 +70,6 @@ _TWICE = _Refusal(
 
 
 def decode(message: Any, context: RequestContext) -> AlterCredentials:
-    """Return the request of a message."""
     return AlterCredentials(
         tuple(Deletion(each.name, each.mechanism) for each in message.deletions),
         tuple(
@@ -135,13 +129,7 @@ def alter_user_scram_credentials(
 def _check(
     credentials: ScramCredentials, change: Deletion | Upsertion, users: set[str]
 ) -> _Refusal | None:
-    """Return why a change is refused; None if it is allowed.
-
-    Args:
-        credentials: The present credentials.
-        change: The change.
-        users: The users with a credential, with those of the changes before.
-    """
+    """Return why a change is refused; None if it is allowed."""
     if not change.user:
         return _Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
     if change.mechanism not in list(ScramMechanism):
@@ -175,7 +163,6 @@ def _result(user: str, code: ErrorCode, message: str | None) -> Any:
 
 
 def error_response(request: AlterCredentials, code: ErrorCode) -> Any:
-    """Return the response with an error for every user."""
     return AlterUserScramCredentialsResponse(
         results=[
             _result(user, code, None)

@@ -26,7 +26,6 @@ class Request:
     """A request for the APIs.
 
     Attributes:
-        is_supported: Whether its version is.
         software: The name and the version of the client's software; None in old versions.
     """
 
@@ -73,7 +72,6 @@ def _is_software_name(name: str) -> bool:
 
 
 def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error."""
     return ApiVersionsResponse(error_code=int(code), api_keys=[])
 
 

@@ -47,8 +47,6 @@ class Request:
     """A request to change configs.
 
     Attributes:
-        resources: The resources to change.
-        validate_only: Check the changes only.
         is_incremental: Apply the operation of each change; False replaces all configs.
     """
 
@@ -58,7 +56,6 @@ class Request:
 
 
 def decode(message: Any, *, is_incremental: bool) -> Request:
-    """Return what the handler needs of a request."""
     return Request(
         resources=tuple(
             ConfigResource(
@@ -81,16 +78,7 @@ def decode(message: Any, *, is_incremental: bool) -> Request:
 
 
 def alter_resources(broker: BrokerApi, request: Request, response: Any) -> Any:
-    """Change the configs of all resources of a request.
-
-    Args:
-        broker: The broker.
-        request: The request.
-        response: The class of its response.
-
-    Returns:
-        The response.
-    """
+    """Change the configs of all resources of a request."""
     results = []
     counts = Counter((each.type, each.name) for each in request.resources)
     for resource in request.resources:
@@ -109,7 +97,6 @@ def alter_resources(broker: BrokerApi, request: Request, response: Any) -> Any:
 
 
 def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
     return request_subjects(
         topics=(each.name for each in request.resources if each.type == ResourceType.TOPIC)
     )
@@ -132,11 +119,6 @@ def _result(response: Any, resource: ConfigResource, code: ErrorCode, message: s
 
 
 def _alter(broker: BrokerApi, request: Request, resource: ConfigResource) -> None:
-    """Change the configs of one resource.
-
-    Raises:
-        ControllerError: the change is refused.
-    """
     error = _form_error(broker, resource)
     if error is not None:
         raise ControllerError(ErrorCode.INVALID_REQUEST, error)
@@ -204,15 +186,9 @@ def _alter_topic(broker: BrokerApi, request: Request, resource: ConfigResource) 
 def _apply(
     configs: dict[str, str], resource: ConfigResource, list_value: Callable[[str], str | None]
 ) -> None:
-    """Apply the changes of a resource to its configs.
+    """Apply the changes of a resource to `configs`.
 
-    Args:
-        configs: The configs, which are changed.
-        resource: The changes.
-        list_value: Returns the present value of a config that is a list; None for any other.
-
-    Raises:
-        ControllerError: An operation is unknown or not allowed, or a value is too long.
+    `list_value` returns the present value of a config; None if it is no list.
     """
     for change in resource.changes:
         if change.operation not in _OPERATIONS:

@@ -22,7 +22,6 @@ class Request:
     """A member's heartbeat, which is refused.
 
     Attributes:
-        group_id: The group's id.
         assigned: The ids of topics and the numbers of partitions that the member has.
     """
 
@@ -52,12 +51,10 @@ def consumer_group_heartbeat(broker: BrokerApi, context: RequestContext, request
 
 
 def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error."""
     return ConsumerGroupHeartbeatResponse(error_code=int(code))
 
 
 def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
     return request_subjects(
         partitions=(
             (broker.metadata.topic_name(topic_id), indexes)

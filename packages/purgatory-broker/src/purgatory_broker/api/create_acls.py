@@ -27,12 +27,10 @@ class CreateAcls:
 
 
 def decode(message: Any, context: RequestContext) -> CreateAcls:
-    """Return the request of a message."""
     return CreateAcls(len(message.creations))
 
 
 def create_acls(broker: BrokerApi, context: RequestContext, request: CreateAcls) -> None:
-    """Handle a CreateAcls request."""
     context.reply(_response(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER))
 
 
@@ -42,7 +40,6 @@ def _response(request: CreateAcls, code: ErrorCode, text: str | None) -> Any:
 
 
 def error_response(request: CreateAcls, code: ErrorCode) -> Any:
-    """Return the response with an error for every ACL."""
     return _response(request, code, None)
 
 

@@ -29,8 +29,6 @@ class TopicGrowth:
     """The partitions that a topic is to have.
 
     Attributes:
-        name: The topic's name.
-        count: The number of its partitions.
         assignments: The nodes of each added partition's replicas; None assigns them by default.
     """
 
@@ -48,7 +46,6 @@ class Request:
 
 
 def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
     return Request(
         tuple(
             TopicGrowth(
@@ -92,11 +89,7 @@ def create_partitions(broker: BrokerApi, context: RequestContext, request: Reque
 def _grow(
     broker: BrokerApi, requested: TopicGrowth, *, validate_only: bool
 ) -> tuple[ErrorCode, str | None]:
-    """Add partitions to a topic.
-
-    Returns:
-        The error code and the message.
-    """
+    """Add partitions to a topic."""
     topic = broker.metadata.topics.get(requested.name)
     added = 0 if topic is None else requested.count - len(topic.partitions)
     if added > MAX_PARTITIONS_PER_REQUEST:
@@ -117,7 +110,6 @@ def _grow(
 
 
 def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every topic."""
     return CreatePartitionsResponse(
         results=[
             _Grown(name=topic.name, error_code=int(code), error_message=None)
@@ -127,7 +119,6 @@ def error_response(request: Request, code: ErrorCode) -> Any:
 
 
 def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
     return request_subjects(topics=(topic.name for topic in request.topics))
 
 

@@ -38,11 +38,9 @@ class NewTopic:
     """A topic to create.
 
     Attributes:
-        name: The topic's name.
         num_partitions: The number of its partitions; -1 for the default.
         replication_factor: The number of their replicas; -1 for the default.
         assignments: Instead, the number of each partition and the nodes of its replicas.
-        configs: The topic's own configs.
     """
 
     name: str
@@ -61,7 +59,6 @@ class Request:
 
 
 def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
     return Request(
         tuple(
             NewTopic(
@@ -105,7 +102,6 @@ def create_topics(broker: BrokerApi, context: RequestContext, request: Request) 
 
 
 def _num_partitions(broker: BrokerApi, topic: NewTopic) -> int:
-    """Return the number of partitions that a topic is to have."""
     if topic.assignments:
         return len(topic.assignments)
     if topic.num_partitions == -1:
@@ -119,11 +115,6 @@ def _is_excessive(broker: BrokerApi, topics: Iterable[NewTopic]) -> bool:
 
 
 def _create(broker: BrokerApi, requested: NewTopic, *, validate_only: bool) -> Any:
-    """Create a topic.
-
-    Returns:
-        The topic's result for the response.
-    """
     assignment: dict[int, list[int]] = {}
     for index, nodes in requested.assignments:
         if index in assignment:
@@ -181,7 +172,6 @@ def _refused(name: str, code: ErrorCode, message: str | None) -> Any:
 
 
 def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every topic."""
     return CreateTopicsResponse(
         topics=[
             _Created(name=topic.name, error_code=int(code), error_message=None, configs=[])
@@ -191,7 +181,6 @@ def error_response(request: Request, code: ErrorCode) -> Any:
 
 
 def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
     return request_subjects(topics=(topic.name for topic in request.topics))
 
 

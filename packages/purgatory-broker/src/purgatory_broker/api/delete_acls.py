@@ -25,12 +25,10 @@ class DeleteAcls:
 
 
 def decode(message: Any, context: RequestContext) -> DeleteAcls:
-    """Return the request of a message."""
     return DeleteAcls(len(message.filters))
 
 
 def delete_acls(broker: BrokerApi, context: RequestContext, request: DeleteAcls) -> None:
-    """Handle a DeleteAcls request."""
     context.reply(_response(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER))
 
 
@@ -40,7 +38,6 @@ def _response(request: DeleteAcls, code: ErrorCode, text: str | None) -> Any:
 
 
 def error_response(request: DeleteAcls, code: ErrorCode) -> Any:
-    """Return the response with an error for every filter."""
     return _response(request, code, None)
 
 

@@ -18,19 +18,14 @@ _Result = DeleteGroupsResponse.DeletableGroupResult
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request to delete groups."""
-
     group_ids: tuple[str, ...]
 
 
 def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
     return Request(tuple(message.groups_names))
 
 
 def delete_groups(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a DeleteGroups request."""
-
     def reply(errors: dict[str, ErrorCode]) -> None:
         results = [
             _Result(group_id=group_id, error_code=int(error)) for group_id, error in errors.items()
@@ -41,14 +36,12 @@ def delete_groups(broker: BrokerApi, context: RequestContext, request: Request) 
 
 
 def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every group."""
     return DeleteGroupsResponse(
         results=[_Result(group_id=group_id, error_code=int(code)) for group_id in request.group_ids]
     )
 
 
 def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
     return request_subjects(groups=request.group_ids)
 
 

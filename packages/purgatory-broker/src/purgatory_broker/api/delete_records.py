@@ -38,7 +38,6 @@ class Request:
 
 
 def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
     return Request(
         tuple(
             TopicOffsets(
@@ -97,7 +96,6 @@ def _delete_error(broker: BrokerApi, key: TopicPartition) -> ErrorCode | None:
 
 
 def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every partition."""
     return DeleteRecordsResponse(
         topics=[
             _DeletedTopic(
@@ -113,7 +111,6 @@ def error_response(request: Request, code: ErrorCode) -> Any:
 
 
 def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
     return request_subjects(
         partitions=(
             (topic.name, (index for index, _ in topic.partitions)) for topic in request.topics

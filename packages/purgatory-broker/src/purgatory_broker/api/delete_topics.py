@@ -32,13 +32,10 @@ class DeletedTopic:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request to delete topics."""
-
     topics: tuple[DeletedTopic, ...]
 
 
 def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
     if context.version >= TOPIC_ID_SINCE:
         return Request(tuple(DeletedTopic(each.name, each.topic_id) for each in message.topics))
     return Request(tuple(DeletedTopic(name, None) for name in message.topic_names))
@@ -54,12 +51,6 @@ def delete_topics(broker: BrokerApi, context: RequestContext, request: Request) 
 
 
 def _delete(broker: BrokerApi, name: str | None, topic_id: UUID | None) -> Any:
-    """Delete a topic.
-
-    Returns:
-        The topic's result for the response.
-    """
-
     def result(code: ErrorCode, message: str | None) -> Any:
         return _Deleted(
             name=name,
@@ -89,7 +80,6 @@ def _delete(broker: BrokerApi, name: str | None, topic_id: UUID | None) -> Any:
 
 
 def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every topic."""
     return DeleteTopicsResponse(
         responses=[
             _Deleted(name=topic.name, topic_id=topic.topic_id, error_code=int(code))
@@ -99,7 +89,6 @@ def error_response(request: Request, code: ErrorCode) -> Any:
 
 
 def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
     return request_subjects(
         topics=(
             topic.name or broker.metadata.topic_name(topic.topic_id) for topic in request.topics

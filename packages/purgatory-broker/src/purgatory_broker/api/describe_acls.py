@@ -18,7 +18,6 @@ def decode(message: Any, context: RequestContext) -> None:
 
 
 def describe_acls(broker: BrokerApi, context: RequestContext, request: None) -> None:
-    """Handle a DescribeAcls request."""
     context.reply(
         DescribeAclsResponse(
             error_code=int(ErrorCode.SECURITY_DISABLED),
@@ -29,7 +28,6 @@ def describe_acls(broker: BrokerApi, context: RequestContext, request: None) -> 
 
 
 def error_response(request: None, code: ErrorCode) -> Any:
-    """Return the response with an error."""
     return DescribeAclsResponse(error_code=int(code), error_message=None, resources=[])
 
 

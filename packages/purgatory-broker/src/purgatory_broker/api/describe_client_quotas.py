@@ -33,14 +33,11 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request for the quotas of some entities."""
-
     components: tuple[Component, ...]
     is_strict: bool
 
 
 def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
     return Request(
         tuple(
             Component(each.entity_type, each.match_type, each.match) for each in message.components
@@ -50,11 +47,6 @@ def decode(message: Any, context: RequestContext) -> Request:
 
 
 def _filter(request: Request) -> QuotaFilter:
-    """Return the filter of a request.
-
-    Raises:
-        ControllerError: it is invalid.
-    """
     exact: dict[str, str | None] = {}
     types: set[str] = set()
     for component in request.components:
@@ -106,7 +98,6 @@ def describe_client_quotas(broker: BrokerApi, context: RequestContext, request: 
 
 
 def error_response(request: Request, code: ErrorCode, message: str | None = None) -> Any:
-    """Return the response with an error."""
     return DescribeClientQuotasResponse(
         error_code=int(code), error_message=truncate_message(message), entries=None
     )

@@ -37,7 +37,6 @@ class Request:
 
 
 def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
     has_type = context.version >= ENDPOINT_TYPE_SINCE
     return Request(
         message.endpoint_type if has_type else _BROKER_ENDPOINTS,
@@ -46,7 +45,6 @@ def decode(message: Any, context: RequestContext) -> Request:
 
 
 def describe_cluster(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a DescribeCluster request."""
     if request.endpoint_type != _BROKER_ENDPOINTS:
         # This listener is a broker's, not a controller's.
         is_known = request.endpoint_type == _CONTROLLER_ENDPOINTS
@@ -78,7 +76,6 @@ def describe_cluster(broker: BrokerApi, context: RequestContext, request: Reques
 
 
 def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error."""
     return DescribeClusterResponse(
         error_code=int(code), error_message=None, cluster_id="", brokers=[]
     )

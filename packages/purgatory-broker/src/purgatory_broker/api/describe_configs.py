@@ -48,7 +48,6 @@ class Request:
 
 
 def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
     return Request(
         tuple(
             DescribedResource(
@@ -73,7 +72,6 @@ def describe_configs(broker: BrokerApi, context: RequestContext, request: Reques
 
 
 def _describe(broker: BrokerApi, resource: DescribedResource, *, synonyms: bool) -> Any:
-    """Return the result of one resource."""
     name, keys = resource.name, resource.keys
 
     def wanted(config: str) -> bool:
@@ -213,7 +211,6 @@ def _broker_config(config: BrokerConfig) -> Any:
 
 
 def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every resource."""
     return DescribeConfigsResponse(
         results=[
             _Result(
@@ -229,7 +226,6 @@ def error_response(request: Request, code: ErrorCode) -> Any:
 
 
 def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
     return request_subjects(
         topics=(each.name for each in request.resources if each.type == ResourceType.TOPIC)
     )

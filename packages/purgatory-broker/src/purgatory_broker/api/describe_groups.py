@@ -32,7 +32,6 @@ class Request:
 
 
 def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
     return Request(tuple(message.groups), message.include_authorized_operations)
 
 
@@ -77,7 +76,6 @@ def encode(group: GroupDescription, operations: frozenset[int] | None, version: 
 
 
 def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every group."""
     return DescribeGroupsResponse(
         groups=[
             _Group(
@@ -94,7 +92,6 @@ def error_response(request: Request, code: ErrorCode) -> Any:
 
 
 def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
     return request_subjects(groups=request.group_ids)
 
 

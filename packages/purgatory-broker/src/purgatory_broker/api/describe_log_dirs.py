@@ -29,7 +29,6 @@ class Request:
 
 
 def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
     if message.topics is None:
         return Request(None)
     return Request(
@@ -70,7 +69,6 @@ def describe_log_dirs(broker: BrokerApi, context: RequestContext, request: Reque
 
 
 def _describe(replica: Replica) -> Any:
-    """Return a partition of the response."""
     return _Partition(
         partition_index=replica.key.partition,
         partition_size=replica.log.size_bytes,

@@ -26,13 +26,10 @@ _MAX_MESSAGE_CHARACTERS = 400
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request for the producers of partitions."""
-
     topics: tuple[RequestedTopic, ...]
 
 
 def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
     return Request(
         tuple(RequestedTopic(each.name, tuple(each.partition_indexes)) for each in message.topics)
     )
@@ -56,7 +53,6 @@ def describe_producers(broker: BrokerApi, context: RequestContext, request: Requ
 
 
 def _describe_topic(broker: BrokerApi, name: str, indexes: Iterable[int]) -> list[Any]:
-    """Return the partitions of a topic of the response."""
     error = topic_name_error(name)
     if error is not None:
         message = f"Topic name is invalid: {error}"[:_MAX_MESSAGE_CHARACTERS]
@@ -65,7 +61,6 @@ def _describe_topic(broker: BrokerApi, name: str, indexes: Iterable[int]) -> lis
 
 
 def _describe(broker: BrokerApi, key: TopicPartition) -> Any:
-    """Return a partition of the response."""
     replica = broker.replicas.find(key)
     if replica is None:
         if broker.metadata.partition_exists(key):
@@ -91,7 +86,6 @@ def _describe(broker: BrokerApi, key: TopicPartition) -> Any:
 
 
 def _refused(index: int, code: ErrorCode, message: str | None = None) -> Any:
-    """Return a partition of the response with an error."""
     return _Partition(
         partition_index=index,
         error_code=int(code),
@@ -101,7 +95,6 @@ def _refused(index: int, code: ErrorCode, message: str | None = None) -> Any:
 
 
 def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every partition."""
     return DescribeProducersResponse(
         topics=[
             _Topic(name=name, partitions=[_refused(index, code) for index in indexes])
@@ -111,7 +104,6 @@ def error_response(request: Request, code: ErrorCode) -> Any:
 
 
 def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
     return request_subjects(partitions=request.topics)
 
 

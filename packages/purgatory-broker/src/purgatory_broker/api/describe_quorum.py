@@ -28,13 +28,10 @@ _UNKNOWN = -1
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request for the state of partitions that are replicated by a quorum."""
-
     topics: tuple[RequestedTopic, ...]
 
 
 def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
     return Request(
         tuple(
             RequestedTopic(
@@ -99,7 +96,6 @@ def describe_quorum(broker: BrokerApi, context: RequestContext, request: Request
 
 
 def _refusal(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every partition."""
     return DescribeQuorumResponse(
         error_code=0,
         topics=[
@@ -115,12 +111,10 @@ def _refusal(request: Request, code: ErrorCode) -> Any:
 
 
 def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error."""
     return DescribeQuorumResponse(error_code=int(code), topics=[], nodes=[])
 
 
 def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
     return request_subjects(partitions=request.topics)
 
 

@@ -39,7 +39,6 @@ def decode(message: Any, context: RequestContext) -> DescribeCredentials:
 def describe_user_scram_credentials(
     broker: BrokerApi, context: RequestContext, request: DescribeCredentials
 ) -> None:
-    """Handle a DescribeUserScramCredentials request."""
     users = Counter(broker.scram_credentials.users) if request.users is None else request.users
     context.reply(
         DescribeUserScramCredentialsResponse(
@@ -51,7 +50,6 @@ def describe_user_scram_credentials(
 
 
 def _describe(broker: BrokerApi, user: str, times: int) -> Any:
-    """Return the result of one user."""
     found = broker.scram_credentials.iterations(user)
     if times > 1:
         return _failure(
@@ -87,7 +85,6 @@ def _failure(user: str, code: ErrorCode, message: str | None) -> Any:
 
 
 def error_response(request: DescribeCredentials, code: ErrorCode) -> Any:
-    """Return the response with an error, for the request and each user."""
     return DescribeUserScramCredentialsResponse(
         error_code=int(code),
         error_message=None,

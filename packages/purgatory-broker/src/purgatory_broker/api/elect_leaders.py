@@ -41,7 +41,6 @@ class Request:
 
 
 def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
     topics = None
     if message.topic_partitions is not None:
         topics = tuple(
@@ -105,14 +104,12 @@ def elect_leaders(broker: BrokerApi, context: RequestContext, request: Request) 
 
 
 def _result(index: int, error: ErrorCode, message: str | None = None) -> Any:
-    """Return a partition of the response."""
     return _Partition(
         partition_id=index, error_code=int(error), error_message=truncate_message(message)
     )
 
 
 def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every partition."""
     return ElectLeadersResponse(
         error_code=int(code),
         replica_election_results=[

@@ -61,7 +61,6 @@ class _UnknownTopic(NamedTuple):
 
 
 def decode(message: FetchRequest, context: RequestContext) -> FetchRequest:
-    """Return the message itself: `read_fetch_request` has read what the handler needs."""
     return message
 
 
@@ -137,14 +136,7 @@ def _topic_name(
 def _open_session(
     broker: BrokerApi, context: RequestContext, request: FetchRequest, targets: list[FetchTarget]
 ) -> FetchSession | None:
-    """Open or continue the request's fetch session, and update the session's partitions.
-
-    Returns:
-        The session, or None for a request without a session.
-
-    Raises:
-        FetchSessionError: The session does not exist, or has another epoch.
-    """
+    """Open or continue the request's fetch session, and update the session's partitions."""
     if context.version < SESSION_SINCE:
         return None
     by_id = context.version >= TOPIC_ID_SINCE
@@ -291,7 +283,6 @@ class _FetchReply:
 
 
 def error_response(request: FetchRequest, code: ErrorCode) -> Any:
-    """Return the response with an error for every partition."""
     return FetchResponse(
         error_code=int(code),
         responses=[

@@ -46,7 +46,6 @@ class Request:
 
 
 def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
     is_batched = context.version >= BATCHED_SINCE
     return Request(
         message.key_type if context.version >= KEY_TYPE_SINCE else GROUP,
@@ -113,7 +112,6 @@ def _find_coordinator(
 
 
 def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every key."""
     coordinators = [
         _Coordinator(
             key=key, node_id=-1, host="", port=-1, error_code=int(code), error_message=None
@@ -131,7 +129,6 @@ def error_response(request: Request, code: ErrorCode) -> Any:
 
 
 def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
     return request_subjects(groups=request.keys if request.key_type == GROUP else ())
 
 

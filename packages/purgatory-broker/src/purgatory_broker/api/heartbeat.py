@@ -15,7 +15,6 @@ from purgatory_broker.wire.error_code import ErrorCode
 
 
 def decode(message: Any, context: RequestContext) -> Heartbeat:
-    """Return what the handler needs of a request."""
     return Heartbeat(
         group_id=message.group_id,
         generation_id=message.generation_id,
@@ -25,18 +24,15 @@ def decode(message: Any, context: RequestContext) -> Heartbeat:
 
 
 def heartbeat(broker: BrokerApi, context: RequestContext, request: Heartbeat) -> None:
-    """Handle a Heartbeat request."""
     code = broker.groups.heartbeat(request)
     context.reply(HeartbeatResponse(throttle_time_ms=0, error_code=int(code)))
 
 
 def error_response(request: Heartbeat, code: ErrorCode) -> Any:
-    """Return the response with an error."""
     return HeartbeatResponse(error_code=int(code))
 
 
 def subjects(broker: BrokerApi, request: Heartbeat) -> RequestSubjects:
-    """Return what a request names."""
     return request_subjects(groups=[request.group_id])
 
 

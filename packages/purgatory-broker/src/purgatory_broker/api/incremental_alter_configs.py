@@ -20,7 +20,6 @@ from purgatory_broker.wire.error_code import ErrorCode
 
 
 def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
     return decode_changes(message, is_incremental=True)
 
 
@@ -30,7 +29,6 @@ def incremental_alter_configs(broker: BrokerApi, context: RequestContext, reques
 
 
 def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every resource."""
     return refuse_all(request, IncrementalAlterConfigsResponse, code)
 
 

@@ -31,7 +31,6 @@ class Request:
 
 
 def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
     return Request(
         transactional_id=message.transactional_id,
         producer_id=message.producer_id,
@@ -40,7 +39,6 @@ def decode(message: Any, context: RequestContext) -> Request:
 
 
 def init_producer_id(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle an InitProducerId request."""
     if request.transactional_id is not None:
         # Transactions are not supported: there is no transaction coordinator.
         code = (
@@ -64,7 +62,6 @@ def init_producer_id(broker: BrokerApi, context: RequestContext, request: Reques
 
 
 def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error."""
     return InitProducerIdResponse(error_code=int(code), producer_id=-1, producer_epoch=-1)
 
 

@@ -34,12 +34,6 @@ SKIP_ASSIGNMENT_SINCE = 9
 
 
 def decode(message: Any, context: RequestContext) -> JoinRequest:
-    """Return what the handler needs of a request.
-
-    Raises:
-        WireError: There are too many protocols, or the client id or instance id is too long for the
-            member id.
-    """
     if len(message.protocols) > MAX_PROTOCOLS:
         raise WireError(
             f"JoinGroup with {len(message.protocols):,} protocols exceeds the limit of "
@@ -71,12 +65,10 @@ def decode(message: Any, context: RequestContext) -> JoinRequest:
 
 
 def join_group(broker: BrokerApi, context: RequestContext, request: JoinRequest) -> None:
-    """Handle a JoinGroup request."""
     broker.groups.join_group(request, lambda result: context.reply(encode(result, context.version)))
 
 
 def encode(result: JoinResult, version: int) -> Any:
-    """Return the response of a version."""
     no_name = None if version >= NULLABLE_PROTOCOL_NAME_SINCE else ""
     return JoinGroupResponse(
         throttle_time_ms=0,
@@ -99,7 +91,6 @@ def encode(result: JoinResult, version: int) -> Any:
 
 
 def error_response(request: JoinRequest, code: ErrorCode) -> Any:
-    """Return the response with an error."""
     return JoinGroupResponse(
         error_code=int(code),
         generation_id=-1,
@@ -112,7 +103,6 @@ def error_response(request: JoinRequest, code: ErrorCode) -> Any:
 
 
 def subjects(broker: BrokerApi, request: JoinRequest) -> RequestSubjects:
-    """Return what a request names."""
     return request_subjects(groups=[request.group_id])
 
 

@@ -25,8 +25,6 @@ class Request:
     """A request to remove members from a group.
 
     Attributes:
-        group_id: The group's id.
-        members: The members.
         has_member_list: The response has the results of the members; otherwise there is one member.
     """
 
@@ -51,7 +49,6 @@ def decode(message: Any, context: RequestContext) -> Request:
 
 
 def leave_group(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a LeaveGroup request."""
     left = broker.groups.leave_group(request.group_id, request.members)
     if not request.has_member_list:
         code = left.members[0] if left.members else left.error
@@ -75,12 +72,10 @@ def leave_group(broker: BrokerApi, context: RequestContext, request: Request) ->
 
 
 def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error."""
     return LeaveGroupResponse(error_code=int(code), members=[])
 
 
 def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
     return request_subjects(groups=[request.group_id])
 
 

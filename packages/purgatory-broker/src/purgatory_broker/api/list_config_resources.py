@@ -64,7 +64,6 @@ def list_config_resources(broker: BrokerApi, context: RequestContext, request: R
 
 
 def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error."""
     return ListConfigResourcesResponse(error_code=int(code), config_resources=[])
 
 

@@ -25,12 +25,10 @@ class Request:
 
 
 def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
     return Request(tuple(message.states_filter or ()), tuple(message.types_filter or ()))
 
 
 def list_groups(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a ListGroups request."""
     listed = broker.groups.list_groups(request.states, request.types)
     context.reply(
         ListGroupsResponse(
@@ -50,7 +48,6 @@ def list_groups(broker: BrokerApi, context: RequestContext, request: Request) ->
 
 
 def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error."""
     return ListGroupsResponse(error_code=int(code), groups=[])
 
 

@@ -43,7 +43,6 @@ class PartitionQuestion:
     """A question for an offset of a partition.
 
     Attributes:
-        index: The partition's number.
         timestamp: A timestamp in milliseconds since 1970, or a special one.
         current_leader_epoch: The leader epoch that the client knows; -1 for none.
     """
@@ -55,8 +54,6 @@ class PartitionQuestion:
 
 @dataclass(frozen=True, slots=True)
 class TopicQuestions:
-    """The questions for a topic's partitions."""
-
     name: str
     partitions: tuple[PartitionQuestion, ...]
 
@@ -70,7 +67,6 @@ class Request:
 
 
 def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
     return Request(
         message.replica_id >= 0,
         tuple(
@@ -120,7 +116,6 @@ def _list_partition(
     *,
     is_named_once: bool,
 ) -> Any:
-    """Return the result of one partition."""
     result = _Listed(
         partition_index=key.partition, error_code=0, timestamp=-1, offset=-1, leader_epoch=-1
     )
@@ -172,7 +167,6 @@ def _find_offset(replica: Replica, timestamp: int, *, is_follower: bool) -> tupl
 
 
 def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every partition."""
     return ListOffsetsResponse(
         topics=[
             _ListedTopic(
@@ -188,7 +182,6 @@ def error_response(request: Request, code: ErrorCode) -> Any:
 
 
 def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
     return request_subjects(
         partitions=(
             (topic.name, (each.index for each in topic.partitions)) for topic in request.topics

@@ -30,7 +30,6 @@ class Request:
 
 
 def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
     if message.topics is None:
         return Request(None)
     return Request(
@@ -75,12 +74,10 @@ def list_partition_reassignments(
 
 
 def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error."""
     return ListPartitionReassignmentsResponse(error_code=int(code), topics=[])
 
 
 def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
     return request_subjects(partitions=request.topics or ())
 
 

@@ -54,9 +54,7 @@ class Request:
 
     Attributes:
         topics: The topics; None is all.
-        may_create: Missing topics may be created.
         include_topic_operations: Whether the response is to list what the client may do to topics.
-        include_cluster_operations: The same of the cluster.
     """
 
     topics: tuple[DescribedTopic, ...] | None
@@ -66,7 +64,6 @@ class Request:
 
 
 def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
     version = context.version
     topics = None
     if message.topics or (message.topics is not None and version >= EMPTY_TOPICS_IS_NONE_SINCE):
@@ -145,11 +142,6 @@ def _find_topic(
 
 
 def _create_topic(broker: BrokerApi, name: str) -> ErrorCode:
-    """Create a topic.
-
-    Returns:
-        The error, or NONE.
-    """
     if not broker.reaches_controller:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
@@ -190,7 +182,6 @@ def _describe_partition(partition: Partition, alive: AbstractSet[int]) -> Any:
 
 
 def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every topic."""
     topics = [
         _Topic(error_code=int(code), name=topic.name or "", topic_id=topic.topic_id, partitions=[])
         for topic in request.topics or ()

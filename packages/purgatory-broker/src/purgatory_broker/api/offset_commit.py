@@ -32,10 +32,6 @@ class Request:
 
     Attributes:
         group_id: As in `CommitRequest`, and so are the following ones.
-        generation_id: See there.
-        member_id: See there.
-        instance_id: See there.
-        retention_ms: See there.
         topics: The topics' names, and the offsets to commit.
     """
 
@@ -48,7 +44,6 @@ class Request:
 
 
 def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
     return Request(
         group_id=message.group_id,
         generation_id=message.generation_id_or_member_epoch,
@@ -98,7 +93,6 @@ def offset_commit(broker: BrokerApi, context: RequestContext, request: Request) 
 
 
 def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every partition."""
     return OffsetCommitResponse(
         topics=[
             _Topic(
@@ -114,7 +108,6 @@ def error_response(request: Request, code: ErrorCode) -> Any:
 
 
 def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
     return request_subjects(
         partitions=(
             (name, (each.partition for each in partitions)) for name, partitions in request.topics

@@ -32,7 +32,6 @@ class Request:
 
 
 def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
     return Request(
         message.group_id,
         tuple(
@@ -63,12 +62,10 @@ def offset_delete(broker: BrokerApi, context: RequestContext, request: Request) 
 
 
 def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error."""
     return OffsetDeleteResponse(error_code=int(code), topics=[])
 
 
 def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
     return request_subjects(
         partitions=(
             (name, (each.partition for each in partitions)) for name, partitions in request.topics

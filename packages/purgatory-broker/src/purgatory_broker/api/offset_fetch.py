@@ -43,7 +43,6 @@ class Request:
     """A request for the offsets of groups.
 
     Attributes:
-        groups: The groups.
         is_batched: The response has a list of groups; otherwise there is one group.
         has_error_code: The response has an error code beside those of the partitions.
     """
@@ -74,7 +73,6 @@ def _requested_topics(topics: Iterable[Any] | None) -> tuple[RequestedTopic, ...
 
 
 def offset_fetch(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle an OffsetFetch request."""
     if not request.is_batched:
         context.reply(_fetch_one(broker, request))
         return
@@ -109,7 +107,6 @@ def _fetch_group(broker: BrokerApi, group: RequestedGroup) -> Any:
 
 
 def _fetch_one(broker: BrokerApi, request: Request) -> Any:
-    """Return the response to a request for one group."""
     (group,) = request.groups
     fetched = broker.groups.fetch_offsets(group.group_id, group.topics)
     if fetched.error is not ErrorCode.NONE:
@@ -166,7 +163,6 @@ def error_response(request: Request, code: ErrorCode) -> Any:
 
 
 def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
     return request_subjects(
         partitions=(topic for group in request.groups for topic in group.topics or ()),
         groups=(group.group_id for group in request.groups),

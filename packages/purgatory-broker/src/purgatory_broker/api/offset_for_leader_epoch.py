@@ -25,7 +25,6 @@ class PartitionQuestion:
     """A question for the end of an epoch in a partition.
 
     Attributes:
-        index: The partition's number.
         current_leader_epoch: The leader epoch that the client knows; -1 for none.
         leader_epoch: The epoch whose end is asked for.
     """
@@ -37,21 +36,16 @@ class PartitionQuestion:
 
 @dataclass(frozen=True, slots=True)
 class TopicQuestions:
-    """The questions for a topic's partitions."""
-
     name: str
     partitions: tuple[PartitionQuestion, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request for the ends of epochs."""
-
     topics: tuple[TopicQuestions, ...]
 
 
 def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
     return Request(
         tuple(
             TopicQuestions(
@@ -88,7 +82,6 @@ def offset_for_leader_epoch(broker: BrokerApi, context: RequestContext, request:
 
 
 def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every partition."""
     return OffsetForLeaderEpochResponse(
         topics=[
             _EpochTopic(
@@ -104,7 +97,6 @@ def error_response(request: Request, code: ErrorCode) -> Any:
 
 
 def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
     return request_subjects(
         partitions=(
             (topic.name, (each.index for each in topic.partitions)) for topic in request.topics

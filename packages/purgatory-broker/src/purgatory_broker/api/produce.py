@@ -31,7 +31,6 @@ TOPIC_ID_SINCE = 13
 
 
 def decode(message: ProduceRequest, context: RequestContext) -> ProduceRequest:
-    """Return the message itself: `read_produce_request` has read what the handler needs."""
     return message
 
 
@@ -157,7 +156,6 @@ def error_response(request: ProduceRequest, code: ErrorCode) -> Any:
 
 
 def subjects(broker: BrokerApi, request: ProduceRequest) -> RequestSubjects:
-    """Return what a request names."""
     return request_subjects(
         partitions=(
             (

@@ -38,9 +38,6 @@ def find_api(name: str) -> ServedApi[Any]:
     """Return the API of a name, in any case, with or without underscores or dashes.
 
     `ListOffsets`, `list_offsets` and `list-offsets` are the same name.
-
-    Raises:
-        InvalidArgumentError: No API has this name. The message lists the names.
     """
     if isinstance(name, str):
         plain = name.replace("_", "").replace("-", "").lower()
@@ -52,16 +49,7 @@ def find_api(name: str) -> ServedApi[Any]:
 
 
 def decode(api: ServedApi[R], message: Any, context: RequestContext) -> R:
-    """Return what an API's handler gets of a message.
-
-    Args:
-        api: The API.
-        message: The message; None for an unsupported version of ApiVersions.
-        context: The request's context.
-
-    Raises:
-        WireError: The request exceeds a limit, or a function that intercepts it has broken it.
-    """
+    """Return what an API's handler gets of a message."""
     try:
         return api.decode(message, context)
     except WireError:
@@ -76,16 +64,6 @@ def handle(broker: BrokerApi, api: ServedApi[R], context: RequestContext, reques
     """Handle a request, now or later.
 
     If the handler fails, the error is logged, and the response is UNKNOWN_SERVER_ERROR.
-
-    Args:
-        broker: The broker.
-        api: The API.
-        context: The request's context, which takes the response.
-        request: What `decode` has returned.
-
-    Raises:
-        WireError: The request exceeds a limit, or no error response can be built.
-        Exception: The handler failed after it had sent the response.
     """
     try:
         api.handle(broker, context, request)

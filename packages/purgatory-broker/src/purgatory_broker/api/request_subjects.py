@@ -22,13 +22,7 @@ def request_subjects(
     partitions: Iterable[tuple[str | None, Iterable[int]]] = (),
     groups: Iterable[str] = (),
 ) -> RequestSubjects:
-    """Return what a request names.
-
-    Args:
-        topics: Names of topics; None is one that does not exist.
-        partitions: Further names of topics, each with numbers of partitions.
-        groups: Ids of groups.
-    """
+    """Return what a request names; a topic of None does not exist."""
     names = {name for name in topics if name is not None}
     keys: set[TopicPartition] = set()
     for name, indexes in partitions:

@@ -17,13 +17,10 @@ from purgatory_broker.wire.limits import truncate_message
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A decoded request."""
-
     token: bytes = field(repr=False)
 
 
 def decode(message: Any, context: RequestContext) -> Token:
-    """Return the request of a message."""
     return Token(bytes(message.auth_bytes))
 
 
@@ -58,7 +55,6 @@ def _failure(code: ErrorCode, message: str | None) -> Any:
 
 
 def error_response(request: Token, code: ErrorCode) -> Any:
-    """Return the response with an error."""
     return _failure(code, None)
 
 

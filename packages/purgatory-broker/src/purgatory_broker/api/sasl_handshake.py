@@ -19,13 +19,10 @@ AUTHENTICATE_REQUESTS_SINCE = 1
 
 @dataclass(frozen=True, slots=True)
 class Handshake:
-    """A decoded request."""
-
     mechanism: str
 
 
 def decode(message: Any, context: RequestContext) -> Handshake:
-    """Return the request of a message."""
     return Handshake(message.mechanism)
 
 
@@ -45,7 +42,6 @@ def sasl_handshake(broker: BrokerApi, context: RequestContext, request: Handshak
 
 
 def error_response(request: Handshake, code: ErrorCode) -> Any:
-    """Return the response with an error."""
     return SaslHandshakeResponse(error_code=int(code), mechanisms=[])
 
 

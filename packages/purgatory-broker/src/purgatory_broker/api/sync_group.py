@@ -20,7 +20,6 @@ PROTOCOL_SINCE = 5
 
 
 def decode(message: Any, context: RequestContext) -> SyncRequest:
-    """Return what the handler needs of a request."""
     return SyncRequest(
         group_id=message.group_id,
         generation_id=message.generation_id,
@@ -34,12 +33,10 @@ def decode(message: Any, context: RequestContext) -> SyncRequest:
 
 
 def sync_group(broker: BrokerApi, context: RequestContext, request: SyncRequest) -> None:
-    """Handle a SyncGroup request."""
     broker.groups.sync_group(request, lambda result: context.reply(encode(result)))
 
 
 def encode(result: SyncResult) -> Any:
-    """Return the response."""
     return SyncGroupResponse(
         throttle_time_ms=0,
         error_code=int(result.error),
@@ -50,14 +47,12 @@ def encode(result: SyncResult) -> Any:
 
 
 def error_response(request: SyncRequest, code: ErrorCode) -> Any:
-    """Return the response with an error."""
     return SyncGroupResponse(
         error_code=int(code), protocol_type=None, protocol_name=None, assignment=b""
     )
 
 
 def subjects(broker: BrokerApi, request: SyncRequest) -> RequestSubjects:
-    """Return what a request names."""
     return request_subjects(groups=[request.group_id])
 
 

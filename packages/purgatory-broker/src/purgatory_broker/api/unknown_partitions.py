@@ -11,11 +11,8 @@ from purgatory_broker.wire.error_code import ErrorCode
 
 
 class RequestElement(Protocol):
-    """An element of a request for a partition."""
-
     @property
-    def partition(self) -> int:
-        """The partition's number."""
+    def partition(self) -> int: ...
 
 
 E = TypeVar("E", bound=RequestElement)
@@ -33,12 +30,6 @@ class RequestedPartitions(NamedTuple, Generic[E]):
 def split_partitions(
     broker: BrokerApi, topics: Iterable[tuple[str, Iterable[E]]]
 ) -> RequestedPartitions[E]:
-    """Return the partitions of a request's topics.
-
-    Args:
-        broker: The broker.
-        topics: The topics' names, and the request's elements for their partitions.
-    """
     requested = RequestedPartitions[E]([], {})
     for name, partitions in topics:
         known = []
@@ -58,14 +49,7 @@ def topic_results(
     topic_class: Any,
     partition_class: Any,
 ) -> list[Any]:
-    """Return a response's topics: as requested, the partitions that do not exist last.
-
-    Args:
-        requested: The partitions.
-        errors: The errors of the partitions that exist, in the order of the request.
-        topic_class: The class of the topics.
-        partition_class: The class of their partitions.
-    """
+    """Return a response's topics: as requested, the partitions that do not exist last."""
     remaining = iter(errors)
     topics = [
         topic_class(

@@ -28,24 +28,16 @@ class _RemoteCluster(ClusterClient):
         self._control = ControlClient(address)
 
     def start(self) -> _RemoteCluster:
-        """Return the cluster, which is running."""
         return self
 
     def close(self) -> None:
-        """Close the connection."""
         self._control.close()
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all nodes."""
         return str(self._control.call("bootstrap_servers", {}))
 
     def call(self, command: str, /, **arguments: Any) -> Any:
-        """Run a command by its name.
-
-        Returns:
-            What the command returned.
-        """
         return self._control.call(command, arguments)
 
 

@@ -36,7 +36,6 @@ def print_metrics(console: Console, metrics: Metrics) -> None:
 
 
 def _print_topic(console: Console, partitions: list[dict[str, Any]]) -> None:
-    """Print a row for each live replica of a topic."""
     table = Table("partition", "node", "leader", "in sync", "start", "end", "high watermark")
     for each in partitions:
         for node, offsets in each["offsets"].items():
@@ -53,12 +52,10 @@ def _print_topic(console: Console, partitions: list[dict[str, Any]]) -> None:
 
 
 def _print_fault_id(console: Console, fault: int) -> None:
-    """Print the id of an injected fault."""
     console.print(f"fault {fault}")
 
 
 def _print_faults(console: Console, faults: list[dict[str, Any]]) -> None:
-    """Print a row for each injected fault."""
     limits = ("node", "topic", "partition", "group", "client_id")
     table = Table("fault", "API", "kind", "times left", "hits", "only")
     for each in faults:
@@ -75,7 +72,6 @@ def _print_faults(console: Console, faults: list[dict[str, Any]]) -> None:
 
 
 def _print_records(console: Console, records: list[TopicRecord]) -> None:
-    """Print a row for each record."""
     table = Table("partition", "offset", "timestamp", "producer id", "key", "value", "headers")
     for each in records:
         table.add_row(
@@ -91,7 +87,6 @@ def _print_records(console: Console, records: list[TopicRecord]) -> None:
 
 
 def _text(value: bytes | None) -> str:
-    """Return bytes as they are shown in a table."""
     return "" if value is None else escape(value.decode(errors="backslashreplace"))
 
 
@@ -112,7 +107,6 @@ def _print_requests(console: Console, requests: list[ClientRequest]) -> None:
 
 
 def _print_groups(console: Console, groups: dict[str, GroupSnapshot]) -> None:
-    """Print a row for each group."""
     table = Table("group", "state", "generation", "coordinator", "members", "committed offsets")
     for each in groups.values():
         members = [

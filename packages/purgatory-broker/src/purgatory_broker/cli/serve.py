@@ -43,11 +43,6 @@ NewTopic = tuple[str, int, int]
 
 
 def _topics(_type: Any, tokens: Sequence[Any]) -> list[NewTopic]:
-    """Return topics from tokens `NAME[:PARTITIONS[:REPLICAS]]`.
-
-    Raises:
-        ValueError: A token is something else.
-    """
     topics = []
     for token in tokens:
         name, *counts = token.value.split(":")
@@ -61,11 +56,6 @@ def _topics(_type: Any, tokens: Sequence[Any]) -> list[NewTopic]:
 
 
 def _users(_type: Any, tokens: Sequence[Any]) -> dict[str, str]:
-    """Return users and passwords from tokens `NAME:PASSWORD`.
-
-    Raises:
-        ValueError: A token is something else. The message does not repeat the password.
-    """
     users: dict[str, str] = {}
     for token in tokens:
         user, _, password = token.value.partition(":")
@@ -149,11 +139,6 @@ async def _serve(
     metrics_listen: str | None,
     dashboard: int | None,
 ) -> StopRequest:
-    """Run a cluster until a signal, and print its metrics.
-
-    Returns:
-        Which signal it was.
-    """
     stop, stopped = StopRequest(), asyncio.Event()
 
     def note(number: int) -> None:
@@ -191,22 +176,14 @@ async def _serve(
 
 @contextmanager
 def _serve_metrics(address: str) -> Iterator[str]:
-    """Serve the metrics of all purgatories while the context is open.
-
-    Yields:
-        The URL.
-    """
+    """Serve the metrics of all purgatories while the context is open."""
     host, port = parse_listen_address(address)
     with serve_metrics(PurgatoryCollector(), host, port) as bound:
         yield metrics_url(host, bound)
 
 
 def _create_topic(cluster: AsyncCluster, name: str, partitions: int, replicas: int) -> None:
-    """Create a topic of the command line, unless the data directory has it.
-
-    Raises:
-        InvalidArgumentError: The data directory has it with other partitions or replicas.
-    """
+    """Create a topic of the command line, unless the data directory has it."""
     existing = cluster.controller.topics.get(name)
     if existing is None:
         cluster.create_topic(name, partitions=partitions, replication_factor=replicas)

@@ -54,8 +54,6 @@ class _NoCommandError(Exception):
 
 
 class _Connection:
-    """A connection, and whether it runs a command."""
-
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self.writer = writer
         self.is_running = False
@@ -77,12 +75,7 @@ class ControlServer:
     """
 
     def __init__(self, cluster: ClusterCommands, port: int = 0) -> None:
-        """Create a server; entering the block starts it.
-
-        Args:
-            cluster: a running cluster on the same event loop.
-            port: the TCP port; 0 takes a free one.
-        """
+        """Create a server; entering the block starts it. Port 0 is a free one."""
         self.cluster = cluster
         self.port = port
         self._server: asyncio.Server | None = None
@@ -179,11 +172,7 @@ def _encode(answer: dict[str, Any]) -> bytes:
 
 
 async def _encoded_parts(answer: dict[str, Any]) -> AsyncIterator[bytes]:
-    """Iterate over the bytes of an answer, and give way between the parts of a list.
-
-    Yields:
-        A part, such as the start of the line.
-    """
+    """Iterate over the bytes of an answer, and give way between the parts of a list."""
     result = answer.get("result")
     if not isinstance(result, list):
         yield _encode(answer)
@@ -196,11 +185,6 @@ async def _encoded_parts(answer: dict[str, Any]) -> AsyncIterator[bytes]:
 
 
 def _parse(line: bytes) -> tuple[str, dict[str, Any]]:
-    """Return the command and the arguments of a line.
-
-    Raises:
-        _NoCommandError: the line is something else.
-    """
     try:
         # As UTF-8 only: `loads` would guess the encoding of bytes.
         request = json.loads(line.decode(), parse_constant=_refuse)
@@ -231,16 +215,7 @@ class ControlClient:
     """Runs commands on a cluster in another process, one at a time."""
 
     def __init__(self, address: str, *, timeout: float = 60.0) -> None:
-        """Connect to a control server.
-
-        Args:
-            address: the server's "host:port".
-            timeout: seconds for the connection, and for each command beside its own timeout.
-
-        Raises:
-            ClusterError: no server listens at the address.
-            InvalidArgumentError: the address is not "host:port".
-        """
+        """Connect to a control server; `timeout` is in seconds, and beside a command's own."""
         host, colon, port = address.rpartition(":")
         if not colon or not port.isdigit():
             raise InvalidArgumentError("control", "host:port", address)
@@ -262,21 +237,7 @@ class ControlClient:
         self._is_stale = False
 
     def call(self, command: str, arguments: dict[str, Any]) -> Any:
-        """Run a command.
-
-        Args:
-            command: its name, as in `COMMANDS`.
-            arguments: its keyword arguments.
-
-        Returns:
-            The command's result.
-
-        Raises:
-            ClusterError: the cluster refused the command, or has stopped, or has no room for
-                another connection.
-            ClusterTimeoutError: `wait_for` has waited in vain.
-            InvalidArgumentError: an argument's value is not allowed.
-        """
+        """Run a command."""
         checked = checked_arguments(command, arguments)
         if self._is_closed:
             raise ClusterError(f"{command}: the connection was closed")
@@ -327,13 +288,6 @@ class ControlClient:
 
 
 def _result(command: str, answer: dict[str, Any]) -> Any:
-    """Return the result of an answer.
-
-    Raises:
-        ClusterError: the cluster refused the command.
-        ClusterTimeoutError: `wait_for` has waited in vain.
-        InvalidArgumentError: an argument's value is not allowed.
-    """
     if "closed" in answer:
         raise ClusterError(f"{command}: {answer['error']}")
     if "invalid" in answer:

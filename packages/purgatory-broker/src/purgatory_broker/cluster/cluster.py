@@ -217,11 +217,7 @@ class Cluster(ClusterClient):
         return found
 
     def _cluster_of_function(self, command: str) -> AsyncCluster:
-        """Return the cluster, for a function given to `intercept`, on whose thread it runs.
-
-        Raises:
-            ClusterError: something else runs on this thread, such as a handler of logging.
-        """
+        """Return the cluster, for a function given to `intercept`, on whose thread it runs."""
         if self._is_running and self._cluster is not None and self._cluster.is_calling_function:
             return self._cluster
         raise ClusterError(
@@ -235,20 +231,7 @@ class Cluster(ClusterClient):
         start: Callable[[AsyncCluster], Coroutine[Any, Any, Any]],
         limit: float,
     ) -> Any:
-        """Run a coroutine on the cluster's loop.
-
-        Args:
-            command: its name, for errors.
-            start: returns the coroutine.
-            limit: seconds.
-
-        Returns:
-            Its result.
-
-        Raises:
-            ClusterError: the cluster is not running, or has not answered after `limit`.
-            TimeoutError: the coroutine has raised it.
-        """
+        """Run a coroutine on the cluster's loop."""
         # A forked child has no thread, and maybe a lock that nobody releases.
         if self._thread is None or not self._thread.is_alive():
             raise self._not_running(command)

@@ -24,11 +24,6 @@ def cluster_overview(cluster: ClusterCommands) -> Row:
     """Return nodes, partitions, groups and injected faults, bounded in size.
 
     Called on the cluster's event loop.
-
-    Returns:
-        `nodes`; `partitions`, as `describe_topic` returns them, with their `topic`; `groups`;
-        `faults`, as the command of this name returns them, the newest first; and the numbers of all
-        partitions, groups and faults, some of which may be left out.
     """
     topics = cluster.controller.topics
     partitions = (

@@ -34,9 +34,6 @@ def coordinated_groups(controller: Controller, nodes: list[Node]) -> Iterator[tu
 
     A node that is partitioned may still coordinate groups whose coordinator is another node for the
     controller; those are left out.
-
-    Yields:
-        The coordinator's node, and the group.
     """
     for node in nodes:
         if node.is_stopped:
@@ -59,11 +56,7 @@ class Conditions:
         self._interceptions = parts.interceptions
 
     def records(self, given: tuple[str, int]) -> Condition:
-        """Return the condition that consumers can read so many records of a topic, or more.
-
-        Args:
-            given: the topic, which need not exist yet, and the number of records.
-        """
+        """Return the condition that consumers can read so many records of a topic, or more."""
         topic, count = given
         _require_count("records", given)
 
@@ -105,14 +98,7 @@ class Conditions:
         return f" ({'; '.join(states)})"
 
     def isr(self, given: tuple[str, int, list[int]]) -> Condition:
-        """Return the condition that certain nodes, and no others, are in sync with a partition.
-
-        Args:
-            given: the topic, the partition's number, and the nodes in any order.
-
-        Raises:
-            InvalidArgumentError: the cluster has no such node, or the partition is negative.
-        """
+        """Return the condition that certain nodes, and no others, are in sync with a partition."""
         topic, partition, nodes = given
         if partition < 0 or not all(0 <= node < len(self._nodes) for node in nodes):
             requirement = f"of a partition from 0 on and nodes from 0 to {len(self._nodes) - 1}"
@@ -135,8 +121,6 @@ class Conditions:
         return Condition(topic_key(topic), holds, describe)
 
     def group_stable(self, group_id: str) -> Condition:
-        """Return the condition that a group is stable: its members have their assignments."""
-
         def find() -> Group | None:
             for _, group in coordinated_groups(self._controller, self._nodes):
                 if group.group_id == group_id:
@@ -160,12 +144,7 @@ class Conditions:
         return Condition(group_key(group_id), holds, describe)
 
     def request(self, given: tuple[str, int]) -> Condition:
-        """Return the condition that clients have sent so many requests of an API, or more.
-
-        Args:
-            given: the API's name, and the number of requests since the cluster's start, its last
-                reset, or `forget_requests`.
-        """
+        """Return the condition that clients have sent so many requests of an API, or more."""
         name, times = find_api(given[0]).name, given[1]
         _require_count("request", given)
         counts = self._request_log.counts
@@ -176,14 +155,7 @@ class Conditions:
         return Condition(request_key(name), lambda: counts[name] >= times, describe)
 
     def fault(self, given: tuple[int, int]) -> Condition:
-        """Return the condition that a fault or an interception has so many hits, or more.
-
-        Args:
-            given: the fault's id, and the number of hits.
-
-        Raises:
-            InvalidArgumentError: there is no such fault.
-        """
+        """Return the condition that a fault or an interception has so many hits, or more."""
         number, hits = given
         _require_count("fault", given)
 
@@ -213,10 +185,5 @@ class Conditions:
 
 
 def _require_count(name: str, given: tuple[Any, int]) -> None:
-    """Check the number that a condition waits for.
-
-    Raises:
-        InvalidArgumentError: it is negative, so that the condition would always hold.
-    """
     if given[1] < 0:
         raise InvalidArgumentError(name, "of a number from 0 on", given)

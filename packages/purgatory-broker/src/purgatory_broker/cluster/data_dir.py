@@ -15,11 +15,7 @@ class DataDir:
     """Locks a directory until `release` or the end of the process, however the process ends."""
 
     def __init__(self, folder: Path) -> None:
-        """Create the directory if necessary, and lock it.
-
-        Raises:
-            InvalidArgumentError: another cluster has locked it.
-        """
+        """Create the directory if necessary, and lock it."""
         folder.mkdir(parents=True, exist_ok=True)
         self._file: IO[str] = (folder / _LOCK_FILE).open("a")
         try:

@@ -57,12 +57,7 @@ class GroupSnapshot:
 
 
 def snapshot(coordinator: GroupCoordinator, group: Group) -> GroupSnapshot:
-    """Return a group with its members and committed offsets.
-
-    Args:
-        coordinator: the group's coordinator.
-        group: the group.
-    """
+    """Return a group with its members and committed offsets."""
     fetched = coordinator.fetch_offsets(group.group_id, None).topics
     return GroupSnapshot(
         group_id=group.group_id,

@@ -135,11 +135,6 @@ class InterceptedRequest:
             self._context.reply(answer)
 
     def _check_response(self, answer: Any) -> None:
-        """Raise for what can't be sent as a response.
-
-        Raises:
-            InvalidArgumentError: it can't be encoded.
-        """
         try:
             encode_response(self._context.header, answer)
         except Exception as error:  # It raises whatever the fields lead to.

@@ -182,11 +182,6 @@ class Interceptions:
     """The interceptions of a cluster, in the order in which they were added."""
 
     def __init__(self, faults: Faults) -> None:
-        """Create an empty collection.
-
-        Args:
-            faults: gives the ids, and is notified of each hit.
-        """
         self._faults = faults
         self._all: list[Interception] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -194,14 +189,7 @@ class Interceptions:
         self._unseen: deque[UnseenErrors] = deque()
 
     def add(self, api: ServedApi[Any] | None, function: InterceptFunction) -> Interception:
-        """Intercept the requests of an API; None is every API.
-
-        Returns:
-            The interception.
-
-        Raises:
-            InvalidArgumentError: the function is not callable.
-        """
+        """Intercept the requests of an API; None is every API."""
         made = Interception(next(self._faults.ids), api, function, self._unseen.append)
         self._all.append(made)
         return made
@@ -240,11 +228,9 @@ class Interceptions:
         return found
 
     def describe(self) -> list[FaultDescription]:
-        """Return all interceptions with their hits."""
         return [each.describe() for each in self._all]
 
     def matching(self, api: ServedApi[Any]) -> list[Interception]:
-        """Return the interceptions of an API's requests."""
         return [each for each in self._all if each.matches(api)] if self._all else []
 
     def run(
@@ -253,13 +239,7 @@ class Interceptions:
         context: RequestContext,
         request: InterceptedRequest,
     ) -> None:
-        """Let functions answer a request, one after the other until one of them does.
-
-        Args:
-            interceptions: the interceptions with the functions.
-            context: of the request.
-            request: the request.
-        """
+        """Let functions answer a request, one after the other until one of them does."""
         task = asyncio.get_running_loop().create_task(self._answer(interceptions, request))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

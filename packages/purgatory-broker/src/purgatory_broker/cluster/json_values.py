@@ -22,9 +22,7 @@ _hints_of = functools.cache(get_type_hints)
 def to_json(value: Any, *, is_untyped: bool = False) -> Any:
     """Return a command's result as `json` can write it.
 
-    Args:
-        value: the result.
-        is_untyped: no annotation tells bytes from text.
+    `is_untyped` says that no annotation tells bytes from text.
     """
     kind: type = type(value)
     if is_dataclass(kind):
@@ -68,10 +66,7 @@ def _bytes_to_json(value: bytes, *, is_untyped: bool) -> str | dict[str, str]:
 def from_json(value: Any, hint: Any) -> Any:
     """Return a result that was decoded from JSON as its type.
 
-    Args:
-        value: the result.
-        hint: its type; values of other types than dataclasses, bytes and their containers are
-            returned as they are. With Any, every `{"base64": "..."}` becomes bytes.
+    With Any, every `{"base64": "..."}` becomes bytes.
     """
     if hint is Any:
         return _untyped_from_json(value)

@@ -36,11 +36,6 @@ class Network:
 
         A link's latency is that of its slower end. The message is lost if either end is partitioned
         now or before the message is due.
-
-        Args:
-            source: the sending node, or CONTROLLER.
-            target: the receiving node, or CONTROLLER.
-            deliver: called without arguments.
         """
         if not self.is_connected(source, target):
             return
@@ -78,7 +73,6 @@ class Network:
             self._in_flight.pop(link).clear()
 
     def heal_node(self, node: int) -> None:
-        """Undo `partition_node`."""
         self._partitioned.discard(node)
 
     def reset(self) -> None:
@@ -91,7 +85,6 @@ class Network:
 
     @property
     def partitioned_nodes(self) -> frozenset[int]:
-        """The nodes that are partitioned."""
         return frozenset(self._partitioned)
 
     def latency_ms(self, node: int) -> int:
@@ -99,12 +92,7 @@ class Network:
         return self._latency_ms.get(node, 0)
 
     def set_latency(self, node: int, latency_ms: int) -> None:
-        """Delay every later message from and to a node.
-
-        Args:
-            node: the node's number.
-            latency_ms: milliseconds in each direction; 0 removes the delay.
-        """
+        """Delay every later message from and to a node."""
         if latency_ms:
             self._latency_ms[node] = latency_ms
         else:

@@ -72,8 +72,6 @@ _CHECKPOINT_INTERVAL_MS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class ClusterParts:
-    """What the nodes of a cluster share."""
-
     settings: ClusterSettings
     controller: Controller
     network: Network
@@ -107,15 +105,7 @@ class Node:
         *,
         is_replication_paused: bool = False,
     ) -> None:
-        """Create a node; `start` starts it.
-
-        Args:
-            cluster: what the node shares with the others.
-            node_id: its number.
-            log_directory: its logs.
-            listeners: where it listens.
-            is_replication_paused: do not fetch as a follower until replication is resumed.
-        """
+        """Create a node; `start` starts it."""
         self.node_id = node_id
         self.settings = cluster.settings
         self.controller = cluster.controller
@@ -295,7 +285,6 @@ class Node:
 
     @property
     def apis(self) -> ApiTable:
-        """The APIs that the broker serves, by key."""
         return APIS
 
     def now_ms(self) -> int:
@@ -303,27 +292,22 @@ class Node:
         return self._clock.now_ms
 
     def wall_ms(self) -> int:
-        """Return the time of day in milliseconds since 1970."""
         return self._cluster.wall_ms()
 
     @property
     def reaches_controller(self) -> bool:
-        """True unless the node is partitioned."""
         return self._cluster.network.is_connected(self.node_id, CONTROLLER)
 
     def create_offsets_topic(self) -> None:
-        """Create `__consumer_offsets`, the topic of groups and offsets; no-op if it exists."""
         create_offsets_topic(self.controller, self.settings)
 
     def produce_throttle_ms(self, client: Client, size_bytes: int) -> int:
-        """Return a client's throttle time in milliseconds, with some more produced bytes."""
         default = self.settings.producer_byte_rate
         return self._throttle_ms(
             self._producer_quota, "producer_byte_rate", default, client, size_bytes
         )
 
     def fetch_throttle_ms(self, client: Client, size_bytes: int) -> int:
-        """Return a consumer's throttle time in milliseconds, with some more fetched bytes."""
         default = self.settings.consumer_byte_rate
         return self._throttle_ms(
             self._consumer_quota, "consumer_byte_rate", default, client, size_bytes
@@ -342,24 +326,13 @@ class Node:
         return quota.throttle_ms(limit.shared_by, limit.value, size_bytes, self.now_ms())
 
     def has_room_for_records(self) -> bool:
-        """Return whether a response may have records: clients read those they have been sent."""
         return self.server.unread_responses.has_room(is_fetch=True)
 
     @property
     def scram_credentials(self) -> ScramCredentials:
-        """The cluster's SCRAM credentials."""
         return self.controller.scram_credentials
 
     def endpoints(self, nodes: Iterable[int], listener: str) -> list[dict[str, Any]]:
-        """Return the addresses of nodes, in the order of their numbers.
-
-        Args:
-            nodes: node numbers; negative ones (no leader) are skipped.
-            listener: the name of the listener whose addresses are returned.
-
-        Returns:
-            `node_id`, `host`, `port` and `rack` of each.
-        """
         found = []
         for node in (self._cluster.nodes[each] for each in sorted(nodes) if each >= 0):
             host, port = node.server.advertised(listener)

@@ -52,9 +52,6 @@ class NodePartitions:
         """Take over all partitions from a controller that was out of reach.
 
         Deletes the replicas of partitions that this node no longer has.
-
-        Args:
-            topics: the controller's topics.
         """
         partitions = [(topic, partition) for topic in topics for partition in topic.partitions]
         states = {(partition.key, topic.topic_id): partition for topic, partition in partitions}
@@ -73,11 +70,7 @@ class NodePartitions:
         self.apply([(topic.topic_id, partition) for topic, partition in partitions])
 
     def apply(self, partitions: list[tuple[uuid.UUID, Partition]]) -> None:
-        """Become leader or follower of changed partitions.
-
-        Args:
-            partitions: topic ids, and the partitions' states when the controller sent them.
-        """
+        """Become leader or follower of changed partitions."""
         if self._replicas.is_closed:
             return
         with self._replicas.actions:
@@ -177,11 +170,7 @@ class NodePartitions:
         })
 
     def delete_old_segments(self, now_ms: int) -> None:
-        """Delete the segments that the topics' retention does not keep.
-
-        Args:
-            now_ms: the time of day in milliseconds since 1970.
-        """
+        """Delete the segments that the topics' retention does not keep."""
         for replica in self._replicas.replicas.values():
             try:
                 deleted = replica.log.delete_old_segments(now_ms, replica.high_watermark)
@@ -199,7 +188,6 @@ class NodePartitions:
     # -- the end
 
     def close_logs(self) -> None:
-        """Flush and close the logs."""
         for replica in self._replicas.replicas.values():
             self._log_directory.close(replica.log)
 

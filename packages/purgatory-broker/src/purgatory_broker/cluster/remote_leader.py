@@ -45,12 +45,8 @@ class RemoteLeader:
     ) -> None:
         """Create the end point; it sends nothing by itself.
 
-        Args:
-            network: the cluster's network.
-            follower: the number of the follower's node.
-            leader: the number of the leader's node.
-            find_fetches: returns the fetches of the leader's node, which are others after a
-                restart of the node.
+        `find_fetches` returns those of the leader's node, which are others after a restart of the
+        node.
         """
         self.leader = leader
         self._network = network
@@ -63,12 +59,6 @@ class RemoteLeader:
         targets: list[FetchTarget],
         respond: Callable[[list[FetchedPartition]], None],
     ) -> RoundTrip:
-        """Read partitions when they have `min_bytes` together, or after `max_wait_ms`.
-
-        Returns:
-            The request in flight.
-        """
-
         def serve(
             leader: Fetches, answer: Callable[[list[FetchedPartition]], None]
         ) -> DelayedFetch | None:
@@ -79,12 +69,6 @@ class RemoteLeader:
     def log_bounds(
         self, targets: list[FetchTarget], respond: Callable[[list[LogBounds]], None]
     ) -> RoundTrip:
-        """Ask where the leader's logs begin and end.
-
-        Returns:
-            The request in flight.
-        """
-
         def serve(leader: Fetches, answer: Callable[[list[LogBounds]], None]) -> None:
             answer([leader.log_bounds(target) for target in targets])
 
@@ -97,12 +81,8 @@ class RemoteLeader:
     ) -> RoundTrip:
         """Send a request.
 
-        Args:
-            serve: runs on the leader; calls its argument with the response, now or later.
-            respond: runs on the follower with the response.
-
-        Returns:
-            The request in flight.
+        `serve` runs on the leader, and calls its argument with the response, now or later;
+        `respond` runs on the follower.
         """
         request = RoundTrip()
         leader = self._find_fetches()

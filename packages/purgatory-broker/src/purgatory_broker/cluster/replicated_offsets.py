@@ -24,14 +24,6 @@ class ReplicatedOffsets:
         timeout_ms: int,
         now_ms: Callable[[], int],
     ) -> None:
-        """Create a store on a node.
-
-        Args:
-            appends: the node's appends.
-            actions: the node's deferred notifications.
-            timeout_ms: milliseconds that an append may wait for the in-sync replicas.
-            now_ms: the time of day in milliseconds since 1970, for record timestamps.
-        """
         self._appends = appends
         self._actions = actions
         self._timeout_ms = timeout_ms
@@ -43,13 +35,7 @@ class ReplicatedOffsets:
         records: list[tuple[bytes, bytes | None]],
         done: Callable[[ErrorCode], None],
     ) -> None:
-        """Append records, and call `done` when they are replicated or have failed.
-
-        Args:
-            partition: the partition of `__consumer_offsets`.
-            records: keys and values; a value of None deletes the key.
-            done: called with NONE, or with the error.
-        """
+        """Append records, and call `done` when they are replicated or have failed."""
 
         def reply(produced: list[ProducedPartition]) -> None:
             done(produced[0].error)
@@ -62,14 +48,7 @@ class ReplicatedOffsets:
 
 
 def stored_records(log: PartitionLog) -> Iterator[tuple[bytes, bytes | None]]:
-    """Iterate over the keys and values in a partition of `__consumer_offsets`.
-
-    Args:
-        log: the partition's log.
-
-    Yields:
-        Key and value of each record, from the log's start to its end.
-    """
+    """Iterate over the keys and values in a partition of `__consumer_offsets`."""
     for record in log.records():
         if record.key is not None:
             yield record.key, record.value

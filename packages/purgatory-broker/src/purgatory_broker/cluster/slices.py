@@ -18,11 +18,7 @@ async def give_way() -> None:
 
 
 async def slices(values: Sequence[T], size: int) -> AsyncIterator[Sequence[T]]:
-    """Iterate over consecutive parts of a sequence, and give way between them.
-
-    Yields:
-        At most `size` values.
-    """
+    """Iterate over consecutive parts of a sequence, and give way between them."""
     for start in range(0, len(values), size):
         if start:
             await give_way()

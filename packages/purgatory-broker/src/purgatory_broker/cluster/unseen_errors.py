@@ -26,15 +26,10 @@ class UnseenErrors:
         self._errors: deque[BaseException] = deque()
 
     def add(self, error: BaseException) -> None:
-        """Keep an exception."""
         self._errors.append(error)
 
     def take(self) -> Iterator[BaseException]:
-        """Iterate over the exceptions that are kept, and forget each.
-
-        Yields:
-            An exception.
-        """
+        """Iterate over the exceptions that are kept, and forget each."""
         while self._errors:
             try:
                 yield self._errors.popleft()
@@ -45,14 +40,8 @@ class UnseenErrors:
 def raise_first(errors: Sequence[BaseException], during: BaseException | None = None) -> None:
     """Raise the first of some exceptions, with notes on the others; no-op if there are none.
 
-    Args:
-        errors: the exceptions.
-        during: the exception that is leaving the block; None if there is none. It becomes the
-            context of the one that is raised. One that ends the process or the task goes on
-            instead, with notes on the others.
-
-    Raises:
-        BaseException: the first.
+    `during`, the exception that is leaving the block, becomes the context of the one that is
+    raised. If it ends the process or the task, it goes on instead.
     """
     if isinstance(during, _ENDING):
         _add_notes(during, errors)

@@ -17,7 +17,6 @@ class Condition:
     Attributes:
         key: the watch key, which is notified when the state that the condition reads may have
             changed.
-        holds: returns whether it is true now.
         describe: returns what is expected, and the present state, for the error message.
     """
 
@@ -32,7 +31,6 @@ def topic_key(topic: str) -> Hashable:
 
 
 def group_key(group_id: str) -> Hashable:
-    """Return the watch key of a group."""
     return "group", group_id
 
 
@@ -69,7 +67,6 @@ class Waits:
             self.purgatory.notify(group_key(group_id))
 
     def request_received(self, api: str) -> None:
-        """Try the waits for requests of an API."""
         if self._num_waiting:
             self.purgatory.notify(request_key(api))
 
@@ -79,16 +76,9 @@ class Waits:
             self.purgatory.notify(fault_key(fault))
 
     async def until(self, conditions: Sequence[Condition], timeout: float) -> None:
-        """Wait until all conditions hold together.
+        """Wait until all conditions hold together, at most `timeout` seconds.
 
-        Args:
-            conditions: one or more conditions.
-            timeout: seconds.
-
-        Raises:
-            ClusterTimeoutError: they do not hold after `timeout`; the message has the state then.
-            InvalidArgumentError: the timeout is negative or not a finite number.
-            PurgatoryClosedError: the cluster has stopped.
+        The message of ClusterTimeoutError has the state then.
         """
         keys = {each.key for each in conditions}
         self._num_waiting += 1

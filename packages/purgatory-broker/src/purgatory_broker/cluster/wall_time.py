@@ -9,11 +9,6 @@ class WallTime:
     """Returns the time of day in milliseconds since 1970, and what it was advanced by."""
 
     def __init__(self, read: Callable[[], int]) -> None:
-        """Create a clock that is not advanced.
-
-        Args:
-            read: returns the time of day in milliseconds since 1970.
-        """
         self.advanced_ms = 0
         self._read = read
 

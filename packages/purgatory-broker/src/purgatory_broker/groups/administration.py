@@ -48,15 +48,7 @@ class AdministrationHandler:
     # -- ListGroups
 
     def list_groups(self, states: Collection[str], types: Collection[str]) -> ListedGroups:
-        """Handle a ListGroups request.
-
-        Args:
-            states: The states of the groups to list, in any case; empty for all.
-            types: The types of the groups to list, in any case; empty for all.
-
-        Returns:
-            This node's groups.
-        """
+        """Handle a ListGroups request."""
         states = {state.lower() for state in states}
         types = {kind.lower() for kind in types}
         if any(shard.is_loading for shard in self._shards):
@@ -75,14 +67,7 @@ class AdministrationHandler:
     # -- DescribeGroups
 
     def describe_group(self, group_id: str) -> GroupDescription:
-        """Handle a DescribeGroups request for one group.
-
-        Args:
-            group_id: The group's id.
-
-        Returns:
-            The group; a dead one with GROUP_ID_NOT_FOUND if there is no such group.
-        """
+        """Return a group; a dead one with GROUP_ID_NOT_FOUND if there is no such group."""
         try:
             group = self._shards.shard_of(group_id).groups.get(group_id)
         except GroupError as error:
@@ -101,12 +86,7 @@ class AdministrationHandler:
     # -- DeleteGroups
 
     def delete_groups(self, group_ids: Iterable[str], reply: DeleteGroupsReply) -> None:
-        """Handle a DeleteGroups request: delete groups without members, with their offsets.
-
-        Args:
-            group_ids: The groups' ids.
-            reply: Called when all tombstones are replicated or have failed.
-        """
+        """Handle a DeleteGroups request: delete groups without members, with their offsets."""
         results: dict[str, ErrorCode] = {}
         by_shard: dict[int, tuple[Shard, list[Group]]] = {}
         for group_id in dict.fromkeys(group_ids):
@@ -138,11 +118,7 @@ class AdministrationHandler:
             self._actions.add(partial(reply, results))
 
     def _find_deletable(self, group_id: str) -> tuple[Shard, Group]:
-        """Return a group without members, and its shard.
-
-        Raises:
-            GroupError: There is no such group, it has members, or another node coordinates it.
-        """
+        """Return a group without members, and its shard."""
         shard = self._shards.shard_of(group_id)
         group = shard.groups.get(group_id)
         if group is None:

@@ -10,15 +10,6 @@ def assigned_partitions(assignment: bytes) -> dict[str, list[int]]:
 
     Every version of Kafka's ConsumerProtocolAssignment schema begins with a version and the list of
     topics with their partitions; the fields after the list are not read.
-
-    Args:
-        assignment: the assignment of a member of a consumer group; it may be empty.
-
-    Returns:
-        The partitions' numbers in ascending order, by topic.
-
-    Raises:
-        ValueError: `assignment` is not a consumer's assignment.
     """
     if not assignment:
         return {}

@@ -12,7 +12,6 @@ class CommittedOffsets:
         self._by_group: dict[str, dict[str, dict[int, OffsetValue]]] = {}
 
     def put(self, key: OffsetKey, value: OffsetValue) -> None:
-        """Set a committed offset."""
         self._by_group.setdefault(key.group_id, {}).setdefault(key.topic, {})[key.partition] = value
 
     def get(self, group_id: str, topic: str, partition: int) -> OffsetValue | None:
@@ -34,7 +33,6 @@ class CommittedOffsets:
         return self._by_group.get(group_id, {})
 
     def keys_of_group(self, group_id: str) -> list[OffsetKey]:
-        """Return the keys of a group's committed offsets."""
         return [
             OffsetKey(group_id, topic, partition)
             for topic, partitions in self.of_group(group_id).items()
@@ -42,7 +40,6 @@ class CommittedOffsets:
         ]
 
     def keys_of_topic(self, topic: str) -> list[OffsetKey]:
-        """Return the keys of a topic's committed offsets, of all groups."""
         return [
             OffsetKey(group_id, topic, partition)
             for group_id, topics in self._by_group.items()

@@ -9,16 +9,7 @@ from purgatory_broker.wire.error_code import ErrorCode
 
 
 def generation_result(group: Group, member: Member, *, with_members: bool) -> JoinResult:
-    """Return the result of joining the group's generation.
-
-    Args:
-        group: The group.
-        member: The member that gets the result.
-        with_members: Include the list of members, which only the leader gets.
-
-    Returns:
-        The result.
-    """
+    """Return the result of joining the generation; only the leader gets the list of members."""
     return JoinResult(
         member_id=member.member_id,
         generation_id=group.generation,

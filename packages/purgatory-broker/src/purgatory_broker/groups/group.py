@@ -58,7 +58,6 @@ class Group:
     A group holds state only. `Rebalancer` sends responses, sets timeouts and stores records.
 
     Attributes:
-        members: Members by member id.
         static_members: Member ids of the static members, by instance id.
         pending_join_members: Member ids that were returned with MEMBER_ID_REQUIRED and whose
             clients have not sent JoinGroup again yet.
@@ -96,12 +95,7 @@ class Group:
     # -- states
 
     def transition_to(self, state: GroupState, now_ms: int) -> None:
-        """Enter a state that may follow the present one.
-
-        Args:
-            state: The next state.
-            now_ms: Milliseconds since the epoch.
-        """
+        """Enter a state that may follow the present one."""
         assert self.state in _VALID_PREVIOUS_STATES[state], (
             f"group {self.group_id!r} cannot change from {self.state.value} to {state.value}"
         )
@@ -109,11 +103,7 @@ class Group:
         self.state_timestamp_ms = now_ms
 
     def init_next_generation(self, now_ms: int) -> None:
-        """Start the next generation with the present members, or become empty without any.
-
-        Args:
-            now_ms: Milliseconds since the epoch.
-        """
+        """Start the next generation with the present members, or become empty without any."""
         self.generation += 1
         self.pending_sync_members.clear()
         self.protocol = self.select_protocol() if self.members else None
@@ -147,10 +137,6 @@ class Group:
         """Add a member.
 
         The first member of an empty group sets the protocol type and becomes the leader.
-
-        Args:
-            member: The member.
-            join_reply: Answers the member's JoinGroup request; None if none is pending.
         """
         if not self.members:
             self.protocol_type = member.protocol_type
@@ -164,11 +150,7 @@ class Group:
         self.set_join_reply(member, join_reply)
 
     def remove(self, member_id: str) -> None:
-        """Remove a member without pending requests, or a member id that is outstanding.
-
-        Args:
-            member_id: The member's id; no-op if it is unknown.
-        """
+        """Remove a member without pending requests, or a member id that is outstanding."""
         self.pending_join_members.discard(member_id)
         self.pending_sync_members.discard(member_id)
         member = self.members.pop(member_id, None)
@@ -183,12 +165,7 @@ class Group:
             self.leader_id = next(iter(self.members), None)
 
     def replace_static_member(self, former: Member, member: Member) -> None:
-        """Replace a static member by one with the same instance id.
-
-        Args:
-            former: The present member, without pending requests.
-            member: The new member, also without pending requests.
-        """
+        """Replace a static member by one with the same instance id."""
         assert former.join_reply is None, f"{former} has a pending JoinGroup request"
         assert former.sync_reply is None, f"{former} has a pending SyncGroup request"
         assert member.instance_id is not None, f"{member} is not static"
@@ -210,7 +187,6 @@ class Group:
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
     ) -> None:
-        """Update a member that has joined again."""
         self._num_supporters.subtract(name for name, _ in member.protocols)
         member.protocols = protocols
         self._num_supporters.update(name for name, _ in protocols)
@@ -225,16 +201,8 @@ class Group:
     def validate_member(self, member_id: str, instance_id: str | None) -> Member:
         """Return the member that a request names.
 
-        Args:
-            member_id: The member's id.
-            instance_id: The request's instance id; None for a dynamic member.
-
-        Returns:
-            The member.
-
-        Raises:
-            GroupError: UNKNOWN_MEMBER_ID for an unknown member, or FENCED_INSTANCE_ID if another
-                process has joined with the instance id since.
+        The error is UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another process has joined with the
+        instance id since.
         """
         if instance_id is not None:
             known = self.static_members.get(instance_id)
@@ -250,8 +218,7 @@ class Group:
     def elect_joined_leader(self) -> bool:
         """Make a member with a pending JoinGroup the leader, unless the leader has one.
 
-        Returns:
-            False if no member has joined.
+        Returns False if no member has joined.
         """
         if self.leader_id is None:
             return False
@@ -288,11 +255,9 @@ class Group:
         return votes.most_common(1)[0][0]
 
     def subscribed_topics(self) -> frozenset[str] | None:
-        """Return the topics that the group's consumers subscribe to.
+        """Return the topics that the group's consumers subscribe to; None if they are unknown.
 
-        Returns:
-            The topics' names; None if they are unknown: no protocol is selected yet, or a
-            member's metadata is not a consumer's subscription.
+        No protocol is selected yet, or a member's metadata is not a consumer's subscription.
         """
         if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
             return frozenset()
@@ -310,14 +275,7 @@ class Group:
     # -- records
 
     def to_record(self, assignment: Mapping[str, bytes]) -> GroupValue:
-        """Return the group's record.
-
-        Args:
-            assignment: The assignment of each member id; empty for members not in the mapping.
-
-        Returns:
-            The value of the record.
-        """
+        """Return the group's record; members without an assignment get an empty one."""
         return GroupValue(
             protocol_type=self.protocol_type or "",
             generation=self.generation,
@@ -332,16 +290,7 @@ class Group:
 
     @classmethod
     def from_record(cls, group_id: str, value: GroupValue, now_ms: int) -> Group:
-        """Build a group from its record, as a coordinator does when it loads a partition.
-
-        Args:
-            group_id: The group's id.
-            value: The value of the record.
-            now_ms: Milliseconds since the epoch; used if the record has no timestamp.
-
-        Returns:
-            A stable group, or an empty one if the record has no members.
-        """
+        """Build a group from its record, which may have no timestamp: then `now_ms` is its own."""
         group = cls(group_id, now_ms, GroupState.STABLE if value.members else GroupState.EMPTY)
         group.has_record = True
         group.generation = value.generation

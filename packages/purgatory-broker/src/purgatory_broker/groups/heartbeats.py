@@ -26,14 +26,6 @@ class Heartbeats:
         now_ms: Callable[[], int],
         on_expired: Callable[[Group, str], None],
     ) -> None:
-        """Expect no heartbeats so far.
-
-        Args:
-            purgatory: Where members are waited for.
-            actions: The node's deferred actions.
-            now_ms: Returns milliseconds since the epoch.
-            on_expired: Called with a group and a member id whose heartbeat has not come in time.
-        """
         self._purgatory = purgatory
         self._actions = actions
         self._now_ms = now_ms

@@ -61,15 +61,7 @@ class JoinGroupHandler:
         self._now_ms = now_ms
 
     def join(self, request: JoinRequest, reply: JoinReply) -> None:
-        """Handle a request.
-
-        Args:
-            request: The request.
-            reply: Called when the next generation starts.
-
-        Raises:
-            GroupError: The request is rejected, and `reply` has not been called.
-        """
+        """Handle a request; if it raises GroupError, `reply` has not been called."""
         group_id, member_id = request.group_id, request.member_id
         if not group_id:
             raise GroupError(ErrorCode.INVALID_GROUP_ID, group_id)

@@ -53,11 +53,6 @@ class Member:
         return self.is_new or (self.join_reply is None and self.sync_reply is None)
 
     def metadata(self, protocol: str) -> bytes:
-        """Return the member's metadata for a protocol.
-
-        Raises:
-            StopIteration: The member does not support the protocol.
-        """
         return next(metadata for name, metadata in self.protocols if name == protocol)
 
     def vote(self, candidates: Collection[str]) -> str:
@@ -79,16 +74,7 @@ class Member:
 
     @classmethod
     def from_record(cls, value: MemberValue, protocol_type: str, protocol: str) -> Member:
-        """Build a member from its part of a group record.
-
-        Args:
-            value: The member's part of the record.
-            protocol_type: The group's protocol type.
-            protocol: The group's protocol, the only one whose metadata is stored.
-
-        Returns:
-            The member, without pending requests.
-        """
+        """Build a member from its part of a group record."""
         return cls(
             member_id=value.member_id,
             instance_id=value.instance_id,

@@ -27,11 +27,7 @@ class MemberReplies:
             group.set_join_reply(member, None)
 
     def reply_to_sync(self, member: Member, result: SyncResult) -> bool:
-        """Answer a member's pending SyncGroup.
-
-        Returns:
-            False if none is pending.
-        """
+        """Answer a member's pending SyncGroup; return False if none is pending."""
         if member.sync_reply is None:
             return False
         self._actions.add(partial(member.sync_reply, result))

@@ -30,12 +30,6 @@ class MembershipHandler:
         self._actions = actions
 
     def _group(self, group_id: str) -> Group:
-        """Return a group.
-
-        Raises:
-            GroupError: The group id is empty, there is no such group, or another node coordinates
-                it.
-        """
         if not group_id:
             raise GroupError(ErrorCode.INVALID_GROUP_ID, group_id)
         group = self._shards.shard_of(group_id).groups.get(group_id)
@@ -46,15 +40,6 @@ class MembershipHandler:
     # -- SyncGroup
 
     def sync(self, request: SyncRequest, reply: SyncReply) -> None:
-        """Handle a SyncGroup request.
-
-        Args:
-            request: The request.
-            reply: Called once the leader's assignment is stored.
-
-        Raises:
-            GroupError: The request is rejected.
-        """
         if (
             request.group_id
             and request.requires_protocol
@@ -101,14 +86,6 @@ class MembershipHandler:
     # -- Heartbeat
 
     def heartbeat(self, request: Heartbeat) -> None:
-        """Handle a Heartbeat request.
-
-        Args:
-            request: The request.
-
-        Raises:
-            GroupError: The request is rejected, or the member has to join again.
-        """
         group = self._group(request.group_id)
         member = group.validate_member(request.member_id, request.instance_id)
         if request.generation_id != group.generation:
@@ -120,18 +97,7 @@ class MembershipHandler:
     # -- LeaveGroup
 
     def leave(self, group_id: str, leaving: Sequence[LeavingMember]) -> tuple[ErrorCode, ...]:
-        """Handle a LeaveGroup request.
-
-        Args:
-            group_id: The group's id.
-            leaving: The members to remove.
-
-        Returns:
-            For each member NONE, or the reason why it was not removed.
-
-        Raises:
-            GroupError: The whole request is rejected.
-        """
+        """Remove members; return NONE for each, or the reason why it was not removed."""
         try:
             group = self._group(group_id)
         except GroupError as error:
@@ -144,11 +110,7 @@ class MembershipHandler:
         return errors
 
     def _leave(self, group: Group, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Remove one member.
-
-        Returns:
-            NONE, or the reason why the member was not removed.
-        """
+        """Remove one member."""
         if not member_id and instance_id is not None:
             member_id = group.static_members.get(instance_id, "")
         if member_id in group.pending_join_members:

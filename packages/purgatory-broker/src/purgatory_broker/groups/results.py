@@ -26,11 +26,7 @@ class JoinResult:
 
     Attributes:
         error: NONE, or why the member has not joined.
-        member_id: The member's id.
         generation_id: The generation; -1 with an error.
-        protocol_type: The group's protocol type.
-        protocol_name: The group's protocol.
-        leader: The member id of the leader.
         skip_assignment: The leader is to make no assignment.
         members: All members, for the leader; empty for the others.
     """
@@ -60,7 +56,6 @@ class LeaveResult:
     """What became of the members that were to be removed, in the order of the request.
 
     Attributes:
-        error: The error of the whole request.
         members: The error of each member; empty if the whole request has one.
     """
 
@@ -73,7 +68,6 @@ class FetchedOffsets:
     """The committed offsets of a group.
 
     Attributes:
-        error: The error of the whole request.
         topics: By topic the partitions' numbers and committed offsets; None if there is none.
     """
 
@@ -86,7 +80,6 @@ class DeleteOffsetsResult:
     """What became of the offsets that were to be removed, in the order of the request.
 
     Attributes:
-        error: The error of the whole request.
         partitions: The error of each partition; empty if the whole request has one.
     """
 
@@ -96,8 +89,6 @@ class DeleteOffsetsResult:
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group of a list of groups."""
-
     group_id: str
     protocol_type: str
     state: str
@@ -114,8 +105,6 @@ class ListedGroups:
 
 @dataclass(frozen=True, slots=True)
 class MemberDescription:
-    """A member of a described group."""
-
     member_id: str
     instance_id: str | None
     client_id: str

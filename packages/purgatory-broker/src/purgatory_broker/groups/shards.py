@@ -42,15 +42,11 @@ class OffsetsStore(Protocol):
         records: list[tuple[bytes, bytes | None]],
         done: Callable[[ErrorCode], None],
     ) -> None:
-        """Append records with acks=all.
+        """Append records with acks=all; a value of None is a tombstone.
 
-        Appends to a partition are completed in the order of the calls.
-
-        Args:
-            partition: A partition of the offsets topic.
-            records: Keys and values; None for a tombstone.
-            done: Called once, unless this method raises: with NONE when all in-sync replicas have
-                the records, or with an error. It may be called before this method returns.
+        Appends to a partition are completed in the order of the calls. `done` is called once,
+        unless this method raises: with NONE when all in-sync replicas have the records, or with an
+        error. It may be called before this method returns.
         """
 
 
@@ -59,13 +55,6 @@ def partition_of(group_id: str, num_partitions: int) -> int:
 
     The partition is the absolute value of Java's `String.hashCode`, modulo the number of
     partitions, as in Kafka's `Utils.abs`.
-
-    Args:
-        group_id: The group's id.
-        num_partitions: The number of partitions of the offsets topic.
-
-    Returns:
-        The partition's index.
     """
     code = 0
     raw = group_id.encode("utf-16-be", "surrogatepass")
@@ -95,11 +84,6 @@ class Shard:
         """Set a committed offset; add the group if it does not exist.
 
         A consumer that manages its own assignment commits to a group without members.
-
-        Args:
-            key: The group and the partition.
-            value: The committed offset.
-            now_ms: Milliseconds since the epoch.
         """
         self.offsets.put(key, value)
         group = self.groups.get(key.group_id) or self.add_group(key.group_id, now_ms)
@@ -109,10 +93,6 @@ class Shard:
         """Build the groups and offsets from the partition's records.
 
         A record that cannot be decoded is logged and skipped.
-
-        Args:
-            records: Keys and values, oldest first; None for a tombstone.
-            now_ms: Milliseconds since the epoch.
         """
         for raw_key, raw_value in records:
             try:
@@ -159,11 +139,9 @@ class Shards:
         return partition_of(group_id, self._num_partitions)
 
     def get(self, partition: int) -> Shard | None:
-        """Return a partition's shard, loaded or loading; None if this node does not have it."""
         return self._shards.get(partition)
 
     def add(self, partition: int) -> Shard:
-        """Return a new shard for a partition, in the loading state."""
         shard = self._shards[partition] = Shard(partition)
         return shard
 
@@ -174,15 +152,7 @@ class Shards:
     def shard_of(self, group_id: str) -> Shard:
         """Return the shard that a group belongs to, whether the group exists or not.
 
-        Args:
-            group_id: The group's id.
-
-        Returns:
-            The shard.
-
-        Raises:
-            GroupError: NOT_COORDINATOR if another node has the shard, or
-                COORDINATOR_LOAD_IN_PROGRESS if it is loading.
+        The error is NOT_COORDINATOR if another node has the shard, or COORDINATOR_LOAD_IN_PROGRESS.
         """
         shard = self._shards.get(self.partition_for(group_id))
         if shard is None:
@@ -196,12 +166,9 @@ class Shards:
     ) -> None:
         """Append to the shard's partition, as a deferred action.
 
-        Args:
-            shard: The shard.
-            records: Keys and values; None for a tombstone.
-            done: Called inside a block of the action queue: with NONE when the records are
-                replicated, or with an error. The error is NOT_LEADER_OR_FOLLOWER if another node
-                has the shard by then, whether the records were replicated or not.
+        `done` is called inside a block of the action queue: with NONE when the records are
+        replicated, or with an error. The error is NOT_LEADER_OR_FOLLOWER if another node has the
+        shard by then, whether the records were replicated or not.
         """
         self._actions.add(partial(self._append, shard, records, done))
 

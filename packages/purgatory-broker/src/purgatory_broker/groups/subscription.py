@@ -10,15 +10,6 @@ def subscribed_topics(metadata: bytes) -> frozenset[str]:
 
     Every version of Kafka's ConsumerProtocolSubscription schema begins with a version and the list
     of topics; the fields after the list are not read.
-
-    Args:
-        metadata: The member's metadata for the group's assignor.
-
-    Returns:
-        The topics' names.
-
-    Raises:
-        ValueError: `metadata` is not a consumer's subscription.
     """
     try:
         _version, count = struct.unpack_from(">hi", metadata)

@@ -68,17 +68,14 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The size of the whole batch in bytes."""
         return self.length + _LENGTH_BYTES
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last record."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def next_offset(self) -> int:
-        """The offset after the last record."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
@@ -100,7 +97,6 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_transactional(self) -> bool:
-        """Whether the batch is part of a transaction."""
         return bool(self.attributes & TRANSACTIONAL)
 
     @property
@@ -117,9 +113,8 @@ class BatchHeader(NamedTuple):
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """Return the header of the batch at `position`.
 
-    Raises:
-        RecordError: CORRUPT_MESSAGE if no batch of any format can be there.
-        BatchFormatError: INVALID_RECORD for the formats before Kafka 0.11.
+    The error is CORRUPT_MESSAGE if no batch of any format can be there, and INVALID_RECORD for the
+    formats before Kafka 0.11.
     """
     remaining = len(buffer) - position
     if remaining >= HEADER_BYTES:
@@ -154,16 +149,7 @@ def split_batches(
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
     """Split `records` into batches, without checking their checksums.
 
-    Args:
-        records: Batches one after the other.
-        torn_tail: Skip a last batch that is incomplete, as in the response to a fetch. Otherwise an
-            incomplete batch is an error.
-
-    Yields:
-        The header and the bytes of each batch.
-
-    Raises:
-        RecordError: As `read_header`; also CORRUPT_MESSAGE for an incomplete batch.
+    `torn_tail` skips a last batch that is incomplete, as in the response to a fetch.
     """
     view = memoryview(records)
     position = 0
@@ -187,11 +173,7 @@ def split_batches(
 
 
 def verify_checksum(header: BatchHeader, batch: Buffer) -> None:
-    """Compare a batch's checksum with its bytes.
-
-    Raises:
-        RecordError: CORRUPT_MESSAGE if they do not match.
-    """
+    """Compare a batch's checksum with its bytes."""
     crc = crc32c(memoryview(batch)[_ATTRIBUTES_POSITION:])
     if crc != header.crc:
         raise RecordError(

@@ -20,11 +20,7 @@ class CleanShutdown(NamedTuple):
 
 
 def write_clean_shutdown(folder: Path, shutdown: CleanShutdown) -> None:
-    """Write the file. It is not flushed: without it, opening the log takes it for crashed.
-
-    Raises:
-        StorageError: The disk failed.
-    """
+    """Write the file. It is not flushed: without it, opening the log takes it for crashed."""
     path = folder / _FILE_NAME
     try:
         path.write_text(
@@ -35,11 +31,7 @@ def write_clean_shutdown(folder: Path, shutdown: CleanShutdown) -> None:
 
 
 def read_clean_shutdown(folder: Path) -> CleanShutdown | None:
-    """Return the content of the file; None if there is no such file, or not all of it.
-
-    Raises:
-        StorageError: The file can't be read.
-    """
+    """Return the content of the file; None if there is no such file, or not all of it."""
     path = folder / _FILE_NAME
     try:
         lines = path.read_text("ascii", "replace").split("\n")
@@ -55,11 +47,7 @@ def read_clean_shutdown(folder: Path) -> CleanShutdown | None:
 
 
 def delete_clean_shutdown(folder: Path) -> None:
-    """Delete the file, if there is one, before the log changes.
-
-    Raises:
-        StorageError: The disk failed.
-    """
+    """Delete the file, if there is one, before the log changes."""
     path = folder / _FILE_NAME
     try:
         path.unlink(missing_ok=True)

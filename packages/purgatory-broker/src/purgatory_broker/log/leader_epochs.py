@@ -36,7 +36,6 @@ class LeaderEpochs:
 
     @property
     def latest(self) -> int:
-        """The latest epoch, or UNDEFINED."""
         return self._epochs[-1] if self._epochs else UNDEFINED
 
     @property
@@ -78,9 +77,8 @@ class LeaderEpochs:
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """Return the largest epoch up to `epoch`, and the offset where that epoch ends.
 
-        Returns:
-            (epoch, end offset). For an epoch before the oldest: `epoch` and the start of the
-            oldest. For an epoch after the latest: (UNDEFINED, UNDEFINED).
+        For an epoch before the oldest: `epoch` and the start of the oldest. For an epoch after the
+        latest: (UNDEFINED, UNDEFINED).
         """
         epochs = self._epochs
         if epoch == UNDEFINED or not epochs or epoch > epochs[-1]:
@@ -106,7 +104,6 @@ class LeaderEpochs:
             self._starts[0] = start_offset
 
     def clear(self) -> None:
-        """Remove all epochs."""
         self._starts.clear()
         self._epochs.clear()
 

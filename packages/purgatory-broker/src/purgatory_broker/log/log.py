@@ -85,8 +85,6 @@ class PartitionLog(ReadableLog):
 
     @classmethod
     def in_memory(cls, name: str, settings: LogSettings) -> PartitionLog:
-        """Return an empty log in memory."""
-
         def new_segment(base_offset: int) -> Segment:
             return Segment(base_offset, MemoryStore())
 
@@ -101,18 +99,6 @@ class PartitionLog(ReadableLog):
 
         What a crash left incomplete is truncated, see `recover`. A log that was closed with `clean`
         is complete.
-
-        Args:
-            name: The partition's name in messages, as in "orders-0".
-            folder: The folder of the log's files.
-            settings: The settings of the log.
-            files: The open files that all logs of an event loop share, to limit their number.
-
-        Returns:
-            The log.
-
-        Raises:
-            StorageError: The folder or a file can't be opened or changed.
         """
         opened = LogFolder(folder, files if files is not None else OpenFiles(8))
         recovered = recover(name, folder, opened.segment, opened.read_start_offset())
@@ -129,20 +115,8 @@ class PartitionLog(ReadableLog):
     ) -> AppendInfo:
         """Validate a client's batch, assign its offsets and leader epoch, and append it.
 
-        A batch that an idempotent producer has sent before is not appended again.
-
-        Args:
-            records: One batch, with base offset 0.
-            leader_epoch: The epoch of this leader.
-            now_ms: The time in milliseconds since 1970.
-            internal: A batch of the broker's own, exempt from the checks of clients' batches.
-
-        Returns:
-            Where the batch is.
-
-        Raises:
-            RecordError: The batch is refused, see `validate_batch` and `ProducerStates.check`; or
-                KAFKA_STORAGE_ERROR.
+        A batch that an idempotent producer has sent before is not appended again. `internal` is a
+        batch of the broker's own, exempt from the checks of clients' batches.
         """
         self._require_open()
         header, batch, max_timestamp = validate_batch(
@@ -172,15 +146,9 @@ class PartitionLog(ReadableLog):
         log is empty at 7. The leader sends the batches 5-9 and 10-12. The empty segment at 7 is
         replaced by one at 5, both batches are appended, and the log start offset stays 7.
 
-        Args:
-            records: Batches that continue the log; an incomplete last one is ignored.
-            max_epoch: Ignore a batch of a later leader epoch, and all batches after it. An election
-                may take place between a fetch and its response.
-
-        Raises:
-            RecordError: CORRUPT_MESSAGE for a wrong checksum; OFFSET_OUT_OF_RANGE for batches that
-                do not begin at `end_offset`; KAFKA_STORAGE_ERROR, in which case the batches that
-                went into earlier segments stay.
+        A batch of a later epoch than `max_epoch` is ignored, with all after it: an election may
+        take place between a fetch and its response. After KAFKA_STORAGE_ERROR, batches in earlier
+        segments stay.
         """
         self._require_open()
         headers = validate_leader_batches(
@@ -284,9 +252,6 @@ class PartitionLog(ReadableLog):
         """Delete the records before `offset`, and the segments that end before it.
 
         No-op for an offset before the log start offset.
-
-        Raises:
-            RecordError: OFFSET_OUT_OF_RANGE for an offset after the end.
         """
         self._require_open()
         if offset > self.end_offset:
@@ -303,13 +268,6 @@ class PartitionLog(ReadableLog):
 
         The active segment may be deleted too; an empty one replaces it. Idempotent producers that
         have been inactive for a day are removed as well.
-
-        Args:
-            now_ms: The time in milliseconds since 1970.
-            high_watermark: The high watermark; segments that end after it are kept.
-
-        Returns:
-            The number of deleted segments.
         """
         self._require_open()
         self._producers.expire(now_ms)
@@ -340,11 +298,6 @@ class PartitionLog(ReadableLog):
     # -- files
 
     def flush(self) -> None:
-        """Flush all records to the disk.
-
-        Raises:
-            StorageError: The disk failed.
-        """
         self._require_open()
         self._segments.flush_from(self._flushed_offset)
         if self._folder is not None:
@@ -354,12 +307,8 @@ class PartitionLog(ReadableLog):
     def close(self, *, clean: bool = False) -> None:
         """Close the log's files, with `flush_messages` after a flush; no-op if closed.
 
-        Args:
-            clean: Flush in any case, and note in a file that the log is complete: `open` then keeps
-                all of it.
-
-        Raises:
-            StorageError: The disk failed. The files are closed nevertheless.
+        `clean` flushes in any case, and notes in a file that the log is complete: `open` then keeps
+        all of it. The files are closed even if the disk fails.
         """
         if self._closed:
             return
@@ -373,11 +322,6 @@ class PartitionLog(ReadableLog):
             self._segments.close()
 
     def delete(self) -> None:
-        """Close the log and delete its files.
-
-        Raises:
-            StorageError: A file could not be deleted.
-        """
         self._closed = True
         self._segments.delete()
         if self._folder is not None:

@@ -21,15 +21,6 @@ class LogFolder:
     __slots__ = ("_files", "_start_offset", "is_flushed", "path")
 
     def __init__(self, path: Path, files: OpenFiles) -> None:
-        """Create the folder if it does not exist.
-
-        Args:
-            path: The folder.
-            files: The open files that all logs of an event loop share, to limit their number.
-
-        Raises:
-            StorageError: The folder can't be created.
-        """
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -46,27 +37,14 @@ class LogFolder:
         return Segment(base_offset, FileStore(self.path / segment_name(base_offset), self._files))
 
     def read_start_offset(self) -> int | None:
-        """Return the log start offset; None if none has been saved.
-
-        Raises:
-            StorageError: The file can't be read.
-        """
+        """Return the log start offset; None if none has been saved."""
         return self._start_offset.read()
 
     def save_start_offset(self, offset: int) -> None:
-        """Save the log start offset on the disk.
-
-        Raises:
-            StorageError: The file holds the previous offset.
-        """
         self._start_offset.write(offset)
 
     def flush(self) -> None:
-        """Flush the names of the segments' files to the disk, unless `is_flushed`.
-
-        Raises:
-            StorageError: The disk failed.
-        """
+        """Flush the names of the segments' files to the disk, unless `is_flushed`."""
         if self.is_flushed:
             return
         try:
@@ -76,23 +54,10 @@ class LogFolder:
         self.is_flushed = True
 
     def note_clean_shutdown(self, end_offset: int, size_bytes: int) -> None:
-        """Note that the log is complete.
-
-        Args:
-            end_offset: The log's end offset.
-            size_bytes: The size of its segments in bytes.
-
-        Raises:
-            StorageError: The disk failed.
-        """
         write_clean_shutdown(self.path, CleanShutdown(end_offset, size_bytes))
 
     def delete(self) -> None:
-        """Delete the folder; no-op if it does not exist.
-
-        Raises:
-            StorageError: A file could not be deleted.
-        """
+        """Delete the folder; no-op if it does not exist."""
         try:
             shutil.rmtree(self.path)
         except FileNotFoundError:

@@ -22,8 +22,6 @@ _LAST_SEQUENCE = 2**31 - 1
 
 
 class ProducerBatch(NamedTuple):
-    """A batch that a producer has appended."""
-
     first_sequence: int
     last_sequence: int
     base_offset: int
@@ -64,7 +62,6 @@ class ProducerStates:
         return self._producers.get(producer_id)
 
     def items(self) -> ItemsView[int, ProducerState]:
-        """Return the producers' ids and states."""
         return self._producers.items()
 
     def find_duplicate(self, header: BatchHeader) -> ProducerBatch | None:
@@ -82,14 +79,8 @@ class ProducerStates:
         """Refuse a batch that does not follow its producer's last one.
 
         An unknown producer may start with any sequence: its earlier batches may have been deleted.
-
-        Args:
-            header: The header of the batch.
-            internal: A batch of the broker's own, which has an epoch but no sequences.
-
-        Raises:
-            RecordError: INVALID_PRODUCER_EPOCH for an epoch older than the last;
-                OUT_OF_ORDER_SEQUENCE_NUMBER for a gap, or a new epoch that does not start at 0.
+        OUT_OF_ORDER_SEQUENCE_NUMBER is also for a new epoch that does not start at 0. An internal
+        batch has an epoch, but no sequences.
         """
         producer = self._producers.get(header.producer_id)
         if producer is None:
@@ -140,11 +131,9 @@ class ProducerStates:
         )
 
     def truncate_to(self, end_offset: int) -> set[int]:
-        """Remove the producers that appended at `end_offset` or later.
+        """Remove the producers that appended at `end_offset` or later, and return their ids.
 
-        Returns:
-            The ids of these producers. Their earlier batches are to be read from the log again, by
-            `add_older`.
+        Their earlier batches are to be read from the log again, by `add_older`.
         """
         removed = {
             producer_id
@@ -156,10 +145,9 @@ class ProducerStates:
         return removed
 
     def add_older(self, header: BatchHeader) -> bool:
-        """Record a batch that precedes those that are known of its producer.
+        """Record a batch before those known of its producer.
 
-        Returns:
-            True if no earlier batch of the producer is needed.
+        Returns True if no earlier one is needed.
         """
         producer = self._producers.get(header.producer_id)
         if producer is None:
@@ -189,7 +177,6 @@ class ProducerStates:
             del self._producers[producer_id]
 
     def clear(self) -> None:
-        """Remove all producers."""
         self._producers.clear()
 
     def check_invariants(self, batches: Collection[BatchHeader]) -> None:

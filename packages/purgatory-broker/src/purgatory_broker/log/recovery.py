@@ -58,18 +58,6 @@ def recover(
     3. Delete later segments, unless they start at the offset where the truncated one ends: then an
        append failed on a full disk, and the next one started a new segment.
     4. If the log ends before `start_offset`, delete all of it, and start with an empty segment.
-
-    Args:
-        name: The partition's name for log messages.
-        folder: The folder of the log.
-        new_segment: Creates a segment for a base offset, with the bytes of its file.
-        start_offset: The log start offset of the checkpoint file, or None.
-
-    Returns:
-        The state of the log.
-
-    Raises:
-        StorageError: The system failed to read or change a file.
     """
     epochs, producers = LeaderEpochs(name), ProducerStates()
     segments: list[Segment] = []
@@ -180,14 +168,7 @@ def _index(segment: Segment, epochs: LeaderEpochs, producers: ProducerStates) ->
 def _index_chunk(
     segment: Segment, chunk: bytes, position: int, epochs: LeaderEpochs, producers: ProducerStates
 ) -> int:
-    """Index the valid batches that `chunk`, which is at `position`, begins with.
-
-    Returns:
-        The size of these batches in bytes.
-
-    Raises:
-        RecordError: A batch can't be read for another reason than its bytes.
-    """
+    """Index the valid batches that `chunk`, which is at `position`, begins with."""
     indexed = 0
     try:
         for header, batch in split_batches(chunk, torn_tail=True):

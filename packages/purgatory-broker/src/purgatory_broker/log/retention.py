@@ -16,15 +16,6 @@ def expired_segments(
 
     A segment is as old as its latest timestamp; one without timestamps never expires. A segment
     that ends after the high watermark is kept, with all later ones.
-
-    Args:
-        segments: The segments of the log, the oldest first.
-        settings: The settings of the log.
-        now_ms: The time in milliseconds since 1970.
-        high_watermark: The high watermark of the partition.
-
-    Returns:
-        The segments to delete, the oldest first.
     """
     segments = list(segments)
     surplus_bytes = -1

@@ -42,12 +42,10 @@ class Segments:
 
     @property
     def first_offset(self) -> int:
-        """The base offset of the first segment."""
         return self._segments[0].base_offset
 
     @property
     def size(self) -> int:
-        """The size of all segments in bytes."""
         return sum(segment.size for segment in self._segments)
 
     def at(self, offset: int) -> Segment:
@@ -58,7 +56,6 @@ class Segments:
         return self._segments[bisect_right(self._segments, offset, key=_base_offset) - 1]
 
     def bytes_between(self, offset: int, limit_offset: int) -> int:
-        """Return the size of the whole batches from `offset` to `limit_offset`, in bytes."""
         if offset >= self.active.base_offset:  # The usual case.
             return self.active.bytes_between(offset, limit_offset)
         first = max(bisect_right(self._segments, offset, key=_base_offset) - 1, 0)
@@ -69,7 +66,6 @@ class Segments:
     # -- by time
 
     def first_at_or_after(self, timestamp_ms: int, start_offset: int) -> tuple[int, int] | None:
-        """Return (timestamp, offset) of the first record at or after a time and an offset."""
         for segment in self._segments:
             if segment.max_timestamp < timestamp_ms:
                 continue
@@ -82,10 +78,6 @@ class Segments:
         return None
 
     def max_timestamp_offset(self) -> tuple[int, int] | None:
-        """Return (timestamp, offset) of the first record with the latest timestamp.
-
-        None if no record has a timestamp.
-        """
         segment = max(self._segments, key=_max_timestamp)
         latest = segment.max_timestamp
         if latest == UNSET:
@@ -102,11 +94,7 @@ class Segments:
         self.active = self._segments[-1]
 
     def delete_before(self, offset: int) -> int:
-        """Delete the segments that end at `offset` or earlier, except the active one.
-
-        Returns:
-            The number of deleted segments.
-        """
+        """Delete the segments that end at `offset` or earlier, except the active one."""
         # The oldest first: if the process dies, what is left is the end of the log.
         deleted = 0
         while len(self._segments) > 1 and self._segments[1].base_offset <= offset:
@@ -155,7 +143,6 @@ class Segments:
                 break
 
     def close(self) -> None:
-        """Close the files of all segments."""
         for segment in self._segments:
             segment.store.close()
 

@@ -49,7 +49,6 @@ class ValidatedBatch(NamedTuple):
     Attributes:
         header: The header as the client sent it.
         batch: The bytes to append.
-        max_timestamp: The max timestamp to store.
     """
 
     header: BatchHeader
@@ -60,20 +59,10 @@ class ValidatedBatch(NamedTuple):
 def validate_batch(
     records: Buffer, settings: LogSettings, now_ms: int, *, internal: bool = False
 ) -> ValidatedBatch:
-    """Validate the one batch of a client's records.
+    """Validate the one batch of a client's records, with the timestamps that settings require.
 
-    Args:
-        records: The batch. An incomplete second batch after it is ignored, as in Kafka.
-        settings: The settings of the log.
-        now_ms: The time in milliseconds since 1970, which timestamps are compared with, and which
-            LogAppendTime sets.
-        internal: Records of the broker's own, which may be control records.
-
-    Returns:
-        The batch to append, with the timestamps that the settings require.
-
-    Raises:
-        RecordError: The batch is invalid; `code` is the one that Kafka responds with.
+    An incomplete second batch after it is ignored, as in Kafka. `internal` records are the broker's
+    own, and may be control records.
     """
     header, batch = _only_batch(records)
     if header.is_transactional and not internal:
@@ -109,11 +98,7 @@ def validate_batch(
 
 
 def _only_batch(records: Buffer) -> tuple[BatchHeader, Buffer]:
-    """Return the one batch of `records`.
-
-    Raises:
-        BatchFormatError: There is no batch, or there are several.
-    """
+    """Return the one batch of `records`."""
     if len(records) >= HEADER_BYTES:
         header = read_header(records)
         if header.size == len(records):  # The normal case.
@@ -133,11 +118,6 @@ def _only_batch(records: Buffer) -> tuple[BatchHeader, Buffer]:
 
 
 def _check_header(header: BatchHeader) -> None:
-    """Check the header fields that only a client's batch can have wrong.
-
-    Raises:
-        RecordError: INVALID_RECORD.
-    """
     count = header.last_offset_delta + 1
     if count <= 0:
         raise RecordError(
@@ -165,13 +145,9 @@ def _check_header(header: BatchHeader) -> None:
 
 
 def _check_records(header: BatchHeader, batch: Buffer, settings: LogSettings, now_ms: int) -> int:
-    """Check each record of a batch.
+    """Check each record of a batch, and return the latest timestamp.
 
-    Returns:
-        The latest timestamp of the records; that of the header if they can't be decompressed.
-
-    Raises:
-        RecordError: A record is invalid.
+    That is the header's if they can't be decompressed.
     """
     if header.record_count > MAX_RECORDS:
         raise RecordError(
@@ -224,11 +200,7 @@ def _faults(
     lowest: int,
     highest: int,
 ) -> Iterator[tuple[ErrorCode, int, str]]:
-    """Find the invalid records of a batch; the fault of each is the first that Kafka finds.
-
-    Yields:
-        The error code, the record's position in the batch, and the message.
-    """
+    """Find the invalid records of a batch; the fault of each is the first that Kafka finds."""
     # Producers must not set the type. With CreateTime, Kafka checks a timestamp that is set.
     has_invalid_type = header.has_log_append_time and (
         settings.log_append_time or header.max_timestamp == UNSET
@@ -258,11 +230,7 @@ def _faults(
 
 
 def _reject(faults: list[tuple[ErrorCode, int, str]]) -> NoReturn:
-    """Raise the error for a batch with invalid records.
-
-    Raises:
-        RecordError: With all `faults`. As in Kafka, one invalid timestamp decides the code.
-    """
+    """Raise the error for a batch with invalid records."""
     codes = {code for code, _, _ in faults}
     raise RecordError(
         ErrorCode.INVALID_TIMESTAMP

@@ -40,13 +40,7 @@ class Controller:
     """
 
     def __init__(self, settings: ClusterSettings) -> None:
-        """Create a controller, and load the topics in `settings.data_dir`, if there are any.
-
-        Raises:
-            InvalidArgumentError: the directory has data of more nodes than `settings.nodes`, or its
-                metadata is damaged, or `settings.topic_defaults` are not settings of topics.
-            OSError: the metadata can't be read or written.
-        """
+        """Create a controller, and load the topics in `settings.data_dir`, if there are any."""
         error = topic_config_error(settings.topic_defaults)
         if error is not None:
             raise InvalidArgumentError(
@@ -69,12 +63,6 @@ class Controller:
         on_change: Callable[[list[Partition]], None],
         on_delete: Callable[[Topic], None],
     ) -> None:
-        """Notify the nodes of changes.
-
-        Args:
-            on_change: called after each change with the changed partitions.
-            on_delete: called with a deleted topic.
-        """
         self._store.on_change = on_change
         self._store.on_delete = on_delete
 
@@ -82,7 +70,6 @@ class Controller:
 
     @property
     def cluster_id(self) -> str:
-        """The cluster's id."""
         return self._store.cluster_id
 
     @property
@@ -107,12 +94,10 @@ class Controller:
 
     @property
     def client_quotas(self) -> ClientQuotaValues:
-        """The quotas of clients, by entity."""
         return self._store.client_quotas
 
     @property
     def resource_configs(self) -> Mapping[tuple[int, str], Mapping[str, str]]:
-        """The settings of groups and brokers, by type and name."""
         return self._store.resource_configs
 
     @property
@@ -121,20 +106,15 @@ class Controller:
         return self._store.change_count
 
     def partition(self, key: TopicPartition) -> Partition | None:
-        """Return a partition; None if there is no such topic or partition number."""
         return self._store.partition(key)
 
     def require_topic(self, name: str) -> Topic:
-        """Return a topic; raise `ControllerError` if there is none of this name."""
         return self._store.require_topic(name)
 
     def reset(self) -> None:
         """Delete all topics and fence all nodes, without notice to the nodes, which are to restart.
 
         The cluster id and the producer ids go on: clients may have been assigned some.
-
-        Raises:
-            ControllerError: the change can't be stored.
         """
         self._store.clear()
         self.topic_changes.reset()
@@ -147,9 +127,6 @@ class Controller:
 
         Nodes that start together must be registered in one call, so that each partition's first
         in-sync replica becomes its leader.
-
-        Args:
-            nodes: the nodes' numbers.
         """
         before = self.controller_id
         self.alive.update(nodes)
@@ -161,9 +138,6 @@ class Controller:
 
         The node leaves the in-sync replicas, except where it is the only one: its log has every
         committed record, so it stays eligible.
-
-        Args:
-            node: the node's number.
         """
         before = self.controller_id
         self.alive.discard(node)
@@ -173,9 +147,4 @@ class Controller:
     # -- producer ids
 
     def new_producer_id(self) -> int:
-        """Return a producer id that was never assigned before.
-
-        Raises:
-            ControllerError: no further ids can be reserved in the file.
-        """
         return self._store.new_producer_id()

@@ -33,11 +33,7 @@ class StoredMetadata:
     """The content of the file.
 
     Attributes:
-        cluster_id: the cluster's id.
-        nodes: the number of nodes.
         producer_ids_reserved: producer ids below this may have been assigned.
-        topics: the topics with their partitions.
-        client_quotas: the quotas of clients, by entity.
         resource_configs: the settings of groups and brokers, by type and name.
         scram_changes: the SCRAM credentials that clients have stored, by user and mechanism; None
             is one that they have deleted.
@@ -53,12 +49,7 @@ class StoredMetadata:
 
 
 def save_metadata(path: Path, metadata: StoredMetadata) -> None:
-    """Replace the file atomically, and flush it to the disk.
-
-    Args:
-        path: the file.
-        metadata: its new content.
-    """
+    """Replace the file atomically, and flush it to the disk."""
     data = {
         "cluster_id": metadata.cluster_id,
         "nodes": metadata.nodes,
@@ -91,12 +82,6 @@ def save_metadata(path: Path, metadata: StoredMetadata) -> None:
 
 
 def load_metadata(path: Path) -> StoredMetadata:
-    """Return the content of the file.
-
-    Raises:
-        InvalidArgumentError: the file is damaged.
-        OSError: the file can't be read.
-    """
     try:
         data = json.loads(path.read_text("utf-8"))
         metadata = StoredMetadata(
@@ -132,11 +117,6 @@ def load_metadata(path: Path) -> StoredMetadata:
 
 
 def _check(metadata: StoredMetadata) -> None:
-    """Check what the controller relies on.
-
-    Raises:
-        ValueError: the metadata can't be what a controller has stored.
-    """
     _require(isinstance(metadata.cluster_id, str), "the cluster id", metadata.cluster_id)
     _require(_is_count(metadata.nodes), "the number of nodes", metadata.nodes)
     reserved = metadata.producer_ids_reserved

@@ -14,15 +14,7 @@ _CONFIGS = {
 
 
 def create_offsets_topic(controller: Controller, settings: ClusterSettings) -> None:
-    """Create `__consumer_offsets`; no-op if it exists.
-
-    Args:
-        controller: The cluster's controller.
-        settings: The cluster's settings, with the numbers of partitions and replicas.
-
-    Raises:
-        ControllerError: No node is alive that could have a replica.
-    """
+    """Create `__consumer_offsets`; no-op if it exists."""
     if OFFSETS_TOPIC not in controller.topics:
         controller.topic_changes.create(
             OFFSETS_TOPIC,

@@ -81,13 +81,7 @@ class PartitionLeaders:
         Refuses a request for an earlier state of the partition: since then the leader may have
         stopped waiting for a replica that the request would add. Refuses a node that is not alive,
         which must not become the leader. A refused leader learns the current state, and requests
-        again if necessary.
-
-        Args:
-            request: the leader's request.
-
-        Returns:
-            True if the request was granted. False if it was refused, or can't be stored.
+        again if necessary. Returns False if the request was refused, or can't be stored.
         """
         partition = self._store.partition(request.key)
         if partition is None or self._store.topics[request.key.topic].topic_id != request.topic_id:
@@ -109,16 +103,7 @@ class PartitionLeaders:
         return True
 
     def move_leader(self, key: TopicPartition, node: int) -> None:
-        """Make another in-sync replica the leader of a partition.
-
-        Args:
-            key: the partition.
-            node: the new leader.
-
-        Raises:
-            ControllerError: there is no such partition, the node is not in sync or not alive, or
-                the change can't be stored.
-        """
+        """Make another in-sync replica the leader of a partition."""
         partition = self._store.partition(key)
         if partition is None:
             raise ControllerError(
@@ -140,16 +125,7 @@ class PartitionLeaders:
     ) -> dict[TopicPartition, ElectionResult]:
         """Make the preferred replicas leaders, as Kafka's ElectLeaders.
 
-        Args:
-            keys: the partitions.
-            is_unclean: instead, give partitions without a leader a live replica as the leader,
-                in sync or not.
-
-        Returns:
-            The results by partition.
-
-        Raises:
-            ControllerError: the change can't be stored.
+        `is_unclean` gives partitions without a leader a live replica instead, in sync or not.
         """
         results: dict[TopicPartition, ElectionResult] = {}
         changed = []
@@ -220,14 +196,9 @@ class PartitionLeaders:
                 self._store.on_change(orphans)
 
     def elect(self, partition: Partition, *, is_unclean: bool = False) -> bool:
-        """Elect a live in-sync replica, or any live replica if unclean elections are enabled.
+        """Elect a live in-sync replica, or any live one if unclean elections are enabled.
 
-        Args:
-            partition: the partition, which gets the leader.
-            is_unclean: allow an unclean election even if the topic does not.
-
-        Returns:
-            False if no replica is eligible.
+        Returns False if no replica is eligible.
         """
         for node in partition.replicas:
             if node in partition.isr and node in self._store.alive:
@@ -257,10 +228,6 @@ class PartitionLeaders:
 
         A leader that stays when replicas are removed begins another leader epoch: fetches of the
         removed replicas no longer count.
-
-        Args:
-            partition: a changed state of a partition, which is changed further.
-            before: the state before the change.
         """
         partition.complete_reassignment()
         leader = partition.leader

@@ -41,18 +41,7 @@ class Reassignments:
     def alter(
         self, wanted: Iterable[Reassignment], *, may_change_factor: bool = True
     ) -> list[ControllerError | None]:
-        """Begin or cancel reassignments, all in one change.
-
-        Args:
-            wanted: the reassignments.
-            may_change_factor: allow another number of replicas than a partition has.
-
-        Returns:
-            For each reassignment the error why it is refused, or None.
-
-        Raises:
-            ControllerError: the change can't be stored.
-        """
+        """Begin or cancel reassignments, all in one change; return why each is refused, or None."""
         changed: dict[TopicPartition, Partition] = {}
         results: list[ControllerError | None] = []
         for each in wanted:
@@ -82,14 +71,7 @@ class Reassignments:
         return results
 
     def ongoing(self, keys: Iterable[TopicPartition] | None = None) -> list[Partition]:
-        """Return the partitions that are being reassigned.
-
-        Args:
-            keys: limits the result to these partitions; None is all.
-
-        Returns:
-            The partitions.
-        """
+        """Return the partitions that are being reassigned; `keys` limits them, None is all."""
         if keys is None:
             return [each for each in self._store.partitions() if each.is_reassigned]
         found = map(self._store.partition, dict.fromkeys(keys))
@@ -128,11 +110,7 @@ class Reassignments:
         partition.replicas = [*replicas, *partition.removing]
 
     def _cancel(self, partition: Partition) -> None:
-        """Return to the replicas before the reassignment.
-
-        Raises:
-            ControllerError: there is no reassignment, or no replica before it is in sync.
-        """
+        """Return to the replicas before the reassignment."""
         if not partition.is_reassigned:
             raise ControllerError(
                 ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress."

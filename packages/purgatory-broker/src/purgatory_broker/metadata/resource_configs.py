@@ -90,15 +90,7 @@ class ResourceConfigs:
     ) -> None:
         """Replace the settings of a group, of a broker, or of all brokers.
 
-        Args:
-            kind: GROUP or BROKER.
-            name: the group, or the broker's id; empty for all brokers.
-            configs: settings by Kafka's names.
-            validate_only: check them only.
-
-        Raises:
-            ControllerError: a setting can't be changed, a value is not allowed, or the change can't
-                be stored.
+        The name of all brokers is empty.
         """
         if kind is ResourceType.GROUP:
             _check_group(configs)

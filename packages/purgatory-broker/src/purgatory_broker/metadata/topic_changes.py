@@ -52,23 +52,10 @@ class TopicChanges:
         validate_only: bool = False,
         internal: bool = False,
     ) -> Topic:
-        """Create a topic.
+        """Create a topic; -1 is the cluster's default.
 
-        Args:
-            name: the topic's name.
-            partitions: their number; -1 is the cluster's default.
-            replication_factor: replicas of each partition; -1 is the cluster's default.
-            assignment: nodes of each partition's replicas, by partition number, the first of them
-                the preferred leader; None or empty assigns them by default.
-            configs: topic settings by Kafka's names.
-            validate_only: check the arguments, and create nothing.
-            internal: allow the name of an internal topic.
-
-        Returns:
-            The topic.
-
-        Raises:
-            ControllerError: with the error code of Kafka's CreateTopics.
+        `assignment` has the nodes of each partition's replicas, the preferred leader first; None or
+        empty assigns them by default. `internal` allows the name of an internal topic.
         """
         self._check_new_name(name, internal=internal)
         if assignment:
@@ -190,17 +177,7 @@ class TopicChanges:
         *,
         validate_only: bool = False,
     ) -> None:
-        """Add partitions to a topic.
-
-        Args:
-            name: the topic's name.
-            count: the number of partitions after the call.
-            assignments: nodes of each new partition's replicas; None assigns them by default.
-            validate_only: check the arguments, and add nothing.
-
-        Raises:
-            ControllerError: with the error code of Kafka's CreatePartitions.
-        """
+        """Add partitions to a topic, up to `count`; assignments of None are made by default."""
         topic = self._store.require_topic(name)
         present = len(topic.partitions)
         if count == present:
@@ -247,11 +224,6 @@ class TopicChanges:
         self._store.on_change(new)
 
     def delete(self, name: str) -> None:
-        """Delete a topic and its records.
-
-        Raises:
-            ControllerError: there is no such topic, or the change can't be stored.
-        """
         topic = self._store.require_topic(name)
         del self._store.topics[name]
         del self._store.names[topic.topic_id]
@@ -264,16 +236,7 @@ class TopicChanges:
         self._store.on_delete(topic)
 
     def alter_configs(self, name: str, configs: dict[str, str]) -> None:
-        """Replace a topic's settings; a setting that is not given returns to its default.
-
-        Args:
-            name: the topic's name.
-            configs: settings by Kafka's names.
-
-        Raises:
-            ControllerError: there is no such topic or setting, a value is not allowed, or the
-                change can't be stored.
-        """
+        """Replace a topic's settings; a setting that is not given returns to its default."""
         topic = self._store.require_topic(name)
         _check_configs(configs)
         before = topic.configs
@@ -299,12 +262,7 @@ def _check_configs(configs: Mapping[str, str | None]) -> None:
 
 
 def warn_about_compaction(subject: str, configs: Mapping[str, str | None]) -> None:
-    """Warn if settings ask for compaction, which the broker does not do.
-
-    Args:
-        subject: what has the settings.
-        configs: the settings.
-    """
+    """Warn if settings ask for compaction, which the broker does not do."""
     if "compact" in (configs.get(_POLICY) or ""):
         logger.warning(
             "%s: %s=%s is accepted, but nothing is compacted: each record of a key is kept",

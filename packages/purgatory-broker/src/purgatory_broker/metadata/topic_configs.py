@@ -178,16 +178,7 @@ def topic_config_error(configs: Mapping[str, str | None]) -> str | None:
 
 
 def topic_value(name: str, configs: dict[str, str], settings: ClusterSettings) -> str:
-    """Return the value of a topic's setting.
-
-    Args:
-        name: the setting, by Kafka's name.
-        configs: the topic's own settings; they come first.
-        settings: the cluster's settings: `topic_defaults` come second, and the defaults last.
-
-    Returns:
-        The value as text.
-    """
+    """Return a topic's setting: its own, else that of `topic_defaults`, else the default."""
     if name in configs:
         return configs[name]
     return settings.topic_defaults.get(name) or TOPIC_CONFIGS[name].default(settings)

@@ -32,12 +32,6 @@ class Appends:
     """Appends records, and lets requests wait until the in-sync replicas have them."""
 
     def __init__(self, replicas: ReplicaManager, wall_ms: Callable[[], int]) -> None:
-        """Create the appends of a node.
-
-        Args:
-            replicas: the node's replicas.
-            wall_ms: the time of day in milliseconds since 1970, for record timestamps.
-        """
         self._replicas = replicas
         self._wall_ms = wall_ms
 
@@ -53,17 +47,7 @@ class Appends:
         """Append batches to partitions that this node leads.
 
         Calls `reply` at once if `acks` is 0 or 1; if it is -1 (all), when the in-sync replicas have
-        the records or the timeout has passed.
-
-        Args:
-            acks: 0, 1 or -1, of the Produce request.
-            timeout_ms: milliseconds that the request may wait.
-            records: partitions and their record batches.
-            reply: called once, with the results by partition.
-            internal: allow batches that only the broker itself may write.
-
-        Returns:
-            The delayed operation; None if the request did not have to wait.
+        the records or the timeout has passed. Returns None if the request did not have to wait.
         """
         produced = []
         remaining_faults = MAX_FAULTS

@@ -41,15 +41,6 @@ class DelayedDeleteRecords(DelayedPartitions[DeletedPartition]):
         low_watermark: Callable[[Replica], int],
         reply: Callable[[list[DeletedPartition]], None],
     ) -> None:
-        """Create the operation.
-
-        Args:
-            timeout_ms: milliseconds until pending partitions time out.
-            partitions: the request's partitions.
-            find: returns the node's replica of a partition, or None.
-            low_watermark: returns the low watermark of a partition that this node leads.
-            reply: answers the request.
-        """
         super().__init__(timeout_ms, partitions, find, reply)
         self.low_watermark = low_watermark
 

@@ -53,8 +53,6 @@ class CachedPartition:
 
 @dataclass(slots=True)
 class FetchSession:
-    """The fetch session of a client."""
-
     session_id: int
     #: The epoch of the client's next request.
     epoch: int
@@ -113,21 +111,8 @@ class FetchSessions:
     ) -> FetchSession | None:
         """Open, continue or end the session of a request.
 
-        Args:
-            session_id: the request's session id; NO_SESSION if it has none.
-            epoch: the request's session epoch.
-            targets: partitions to add or to change.
-            forgotten: partitions to remove.
-            uses_topic_ids: True if the request has topic ids instead of names (from version 13).
-            now_ms: the event loop's time in milliseconds.
-
-        Returns:
-            The session; None if the request ends or has none, would open one without partitions or
-            with too many, or finds no slot.
-
-        Raises:
-            FetchSessionError: the session is unknown, the epoch is not its next one, the request
-                switches between topic ids and names, or the session has become too large.
+        Returns None if the request ends or has none, would open one without partitions or with too
+        many, or finds no slot.
         """
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._drop(session_id)
@@ -232,13 +217,8 @@ def changed_partitions(
 ) -> list[FetchedPartition]:
     """Return the partitions to include in an incremental response, and mark them as sent.
 
-    Args:
-        session: the session.
-        fetched: the results for the session's partitions.
-
-    Returns:
-        The partitions with records, an error, a diverging epoch, or another high watermark or log
-        start offset than in the previous response.
+    They have records, an error, a diverging epoch, or another high watermark or log start offset
+    than in the previous response.
     """
     changed = []
     for each in fetched:

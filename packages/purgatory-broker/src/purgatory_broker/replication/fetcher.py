@@ -70,13 +70,6 @@ class Fetcher:
     def __init__(
         self, replicas: FollowerReplicas, leader: LeaderEndPoint, *, is_paused: bool = False
     ) -> None:
-        """Create a fetcher without partitions.
-
-        Args:
-            replicas: the follower's replicas.
-            leader: takes requests to the leader.
-            is_paused: fetch nothing until `resume`.
-        """
         self.is_paused = is_paused
         self._replicas = replicas
         self._leader = leader
@@ -96,7 +89,6 @@ class Fetcher:
     # -- partitions
 
     def add(self, key: TopicPartition) -> None:
-        """Start fetching a partition."""
         self._partitions[key] = 0
         self.restart()
 
@@ -107,12 +99,10 @@ class Fetcher:
             self.restart()
 
     def pause(self) -> None:
-        """Stop fetching until `resume`."""
         self.is_paused = True
         self._abandon_request()
 
     def resume(self) -> None:
-        """Undo `pause`."""
         self.is_paused = False
         self.restart()
 
@@ -214,11 +204,6 @@ class Fetcher:
         """Send a request to the leader, and process its response.
 
         If no response arrives within RESPONSE_TIMEOUT_MS after the wait, the fetcher begins anew.
-
-        Args:
-            wait_ms: milliseconds for which the leader may delay its response.
-            request: sends the request; calls its argument with the response.
-            process: runs with the response.
         """
 
         def respond(response: T) -> None:

@@ -19,20 +19,12 @@ class FetcherManager:
         *,
         is_paused: bool,
     ) -> None:
-        """Create a manager without partitions.
-
-        Args:
-            replicas: the node's replicas.
-            connect: returns what takes requests to a leader, by the number of its node.
-            is_paused: fetch nothing until `resume`.
-        """
         self.is_paused = is_paused
         self.by_leader: dict[int, Fetcher] = {}
         self._replicas = replicas
         self._connect = connect
 
     def add(self, key: TopicPartition, leader: int) -> None:
-        """Start fetching a partition from a leader."""
         fetcher = self.by_leader.get(leader)
         if fetcher is None:
             fetcher = Fetcher(self._replicas, self._connect(leader), is_paused=self.is_paused)
@@ -40,18 +32,15 @@ class FetcherManager:
         fetcher.add(key)
 
     def remove(self, key: TopicPartition) -> None:
-        """Stop fetching a partition; no-op if it is not fetched."""
         for fetcher in self.by_leader.values():
             fetcher.remove(key)
 
     def pause(self) -> None:
-        """Stop fetching until `resume`."""
         self.is_paused = True
         for fetcher in self.by_leader.values():
             fetcher.pause()
 
     def resume(self) -> None:
-        """Undo `pause`."""
         self.is_paused = False
         for fetcher in self.by_leader.values():
             fetcher.resume()
@@ -62,6 +51,5 @@ class FetcherManager:
             self.by_leader[leader].restart()
 
     def close(self) -> None:
-        """Stop fetching, and forget all partitions."""
         for fetcher in self.by_leader.values():
             fetcher.close()

@@ -47,7 +47,6 @@ class Fetches:
     """Reads records, and lets requests wait until there are enough."""
 
     def __init__(self, replicas: ReplicaManager) -> None:
-        """Create the fetches of a node with `replicas`."""
         self.expirations = FetchExpirations()
         self.replicas = replicas
         self._get_change_count = lambda: replicas.change_count
@@ -63,14 +62,7 @@ class Fetches:
         """Read partitions when they have `min_bytes` together, or after `max_wait_ms`.
 
         A follower's fetch also reports which records it has, which may advance the high watermark.
-
-        Args:
-            params: of the request.
-            targets: the partitions.
-            reply: called once, with the results by partition.
-
-        Returns:
-            The delayed operation; None if the request did not have to wait.
+        Returns None if the request did not have to wait.
         """
         if params.is_follower:
             self._update_follower(params, targets)
@@ -120,13 +112,8 @@ class Fetches:
     ) -> None:
         """Reply to a fetch that has waited.
 
-        Args:
-            params: of the request.
-            targets: the partitions.
-            reply: called with the results.
-            nothing: the results without records when the fetch began to wait, if that is what it
-                found; still the right ones if nothing has changed since.
-            change_count: `change_count` at that time.
+        `nothing` are the results without records when it began to wait, at `change_count`: still
+        the right ones if nothing has changed since.
         """
         if nothing is not None and change_count == self.replicas.change_count:
             reply(nothing)
@@ -163,13 +150,6 @@ class Fetches:
         """Read partitions now, at most `max_bytes` together.
 
         The first batch is read however large it is, so that a consumer always makes progress.
-
-        Args:
-            params: of the request.
-            targets: the partitions.
-
-        Returns:
-            The results by partition.
         """
         left = params.max_bytes
         at_least_one = True
@@ -207,18 +187,7 @@ class Fetches:
     def _check_target(
         self, params: FetchParams, target: FetchTarget
     ) -> tuple[Replica, tuple[int, int] | None]:
-        """Check that a fetch may read a partition from its offset.
-
-        Args:
-            params: of the request.
-            target: the partition.
-
-        Returns:
-            The replica to read, and where the fetcher's log diverges from it; None if it does not.
-
-        Raises:
-            ReplicaError: with the error code of Kafka's Fetch.
-        """
+        """Return the replica to read, and where the fetcher's log diverges from it, or None."""
         replica = self.replicas.require_leader(
             target.key, target.current_leader_epoch, or_follower=not params.leader_only
         )
@@ -239,12 +208,6 @@ class Fetches:
         """Return where a leader's log begins and ends.
 
         A follower whose offset is out of range asks for them, in Kafka by ListOffsets.
-
-        Args:
-            target: the partition, with the leader epoch and topic id that the follower knows.
-
-        Returns:
-            The bounds, or an error.
         """
         try:
             replica = self.replicas.require_leader(target.key, target.current_leader_epoch)

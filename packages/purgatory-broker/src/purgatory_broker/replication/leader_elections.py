@@ -27,25 +27,12 @@ class DelayedElectLeader(DelayedOperation):
         known_epochs: Mapping[TopicPartition, int],
         reply: Callable[[set[TopicPartition]], None],
     ) -> None:
-        """Create the operation.
-
-        Args:
-            timeout_ms: milliseconds until the partitions time out.
-            elected: the leader epochs of the elections, by partition.
-            known_epochs: the leader epochs that the node knows.
-            reply: answers the request.
-        """
         super().__init__(timeout_ms)
         self.waiting = dict(elected)
         self.known_epochs = known_epochs
         self.reply = reply
 
     def try_complete(self) -> bool:
-        """Complete the request if the node knows every leader, or a later one.
-
-        Returns:
-            True if this call completed the operation.
-        """
         self.waiting = {
             key: epoch
             for key, epoch in self.waiting.items()
@@ -54,7 +41,6 @@ class DelayedElectLeader(DelayedOperation):
         return not self.waiting and self.force_complete()
 
     def on_complete(self) -> None:
-        """Answer the request."""
         self.reply(set(self.waiting))
 
 
@@ -66,12 +52,7 @@ class LeaderElections:
     """
 
     def __init__(self, purgatory: Purgatory, actions: ActionQueue) -> None:
-        """Create a node's elections; the node knows no leader.
-
-        Args:
-            purgatory: for the requests that wait.
-            actions: the node's deferred notifications.
-        """
+        """Create a node's elections; the node knows no leader."""
         self._purgatory = purgatory
         self._actions = actions
         self._epochs: dict[TopicPartition, int] = {}
@@ -84,11 +65,9 @@ class LeaderElections:
             self._actions.add(partial(self._purgatory.notify, key))
 
     def forget(self, key: TopicPartition) -> None:
-        """Remove a deleted partition."""
         self._epochs.pop(key, None)
 
     def clear(self) -> None:
-        """Remove all partitions, before the node learns those that there are."""
         self._epochs.clear()
 
     def wait(
@@ -99,13 +78,7 @@ class LeaderElections:
     ) -> DelayedElectLeader | None:
         """Call `reply` when the node knows the elected leaders, or after the timeout.
 
-        Args:
-            timeout_ms: milliseconds that the request may wait.
-            elected: the leader epochs of the elections, by partition.
-            reply: called once, with the partitions whose leader the node does not know in time.
-
-        Returns:
-            The delayed operation; None if the request did not have to wait.
+        Returns None if the request did not have to wait.
         """
         if not elected:
             reply(set())

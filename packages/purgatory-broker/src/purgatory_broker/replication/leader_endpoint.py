@@ -36,8 +36,7 @@ class LeaderEndPoint(Protocol):
     """
 
     @property
-    def leader(self) -> int:
-        """The number of the leader's node."""
+    def leader(self) -> int: ...
 
     def fetch(
         self,

@@ -46,12 +46,7 @@ class LogDirectory:
     """
 
     def __init__(self, node_id: int, folder: Path | None) -> None:
-        """Open a log directory, and read its high watermarks.
-
-        Args:
-            node_id: the node's number.
-            folder: the directory; None keeps the logs in memory.
-        """
+        """Open a log directory, and read its high watermarks; None keeps the logs in memory."""
         self.node_id = node_id
         self.folder = folder
         self._files = OpenFiles()
@@ -71,19 +66,7 @@ class LogDirectory:
     # -- logs
 
     def open(self, key: TopicPartition, topic_id: uuid.UUID, settings: LogSettings) -> PartitionLog:
-        """Open a partition's log, as the node left it; create an empty log if there is none.
-
-        Args:
-            key: the partition.
-            topic_id: the id of its topic.
-            settings: of the log.
-
-        Returns:
-            The log.
-
-        Raises:
-            StorageError: the log's files can't be read or written.
-        """
+        """Open a partition's log, as the node left it; create an empty log if there is none."""
         if self.folder is None:
             stored = self._in_memory.get(key)
             if stored is None or stored[0] != topic_id:
@@ -129,7 +112,6 @@ class LogDirectory:
             log.close()
 
     def delete(self, log: PartitionLog, key: TopicPartition, topic_id: uuid.UUID) -> None:
-        """Delete a partition's log and high watermark."""
         is_large = log.size_bytes >= _LARGE_LOG_BYTES
         if self._in_memory.get(key, (None,))[0] == topic_id:
             del self._in_memory[key]
@@ -147,9 +129,6 @@ class LogDirectory:
         """Delete the logs of partitions that were deleted while the node was not running.
 
         None of these logs may be open.
-
-        Args:
-            known: the node's present partitions, with their topic ids.
         """
         ids = dict(known)
         for key in [
@@ -178,11 +157,6 @@ class LogDirectory:
         return self._high_watermarks.get((topic_id, key.partition), 0)
 
     def checkpoint_high_watermarks(self, offsets: dict[tuple[uuid.UUID, int], int]) -> None:
-        """Save high watermarks.
-
-        Args:
-            offsets: high watermarks by topic id and partition number.
-        """
         self._high_watermarks.update(offsets)
         if self.folder is None:
             return
@@ -216,8 +190,6 @@ class LogDirectory:
 
 
 def log_settings(topic: Topic, settings: ClusterSettings) -> LogSettings:
-    """Return the log settings of a topic, from its own settings and the cluster's."""
-
     def value(name: str) -> str:
         return topic_value(name, topic.configs, settings)
 
@@ -241,11 +213,7 @@ def log_settings(topic: Topic, settings: ClusterSettings) -> LogSettings:
 
 
 def _read_topic_id(folder: Path) -> uuid.UUID | None:
-    """Return the topic id of a log's folder.
-
-    Returns:
-        The id; None if the file is missing or incomplete, as after a power failure.
-    """
+    """Return the topic id of a log's folder; None if incomplete, as after a power failure."""
     try:
         return uuid.UUID(
             (folder / _METADATA_FILE).read_text("ascii").rpartition("topic_id: ")[2].strip()
@@ -255,7 +223,6 @@ def _read_topic_id(folder: Path) -> uuid.UUID | None:
 
 
 def _write_topic_id(folder: Path, topic_id: uuid.UUID) -> None:
-    """Create the folder of a log, and write its topic id."""
     folder.mkdir(parents=True, exist_ok=True)
     partial = folder / f"{_METADATA_FILE}.tmp"
     partial.write_text(f"version: 0\ntopic_id: {topic_id}\n", "ascii")

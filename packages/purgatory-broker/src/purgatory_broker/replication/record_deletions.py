@@ -22,7 +22,6 @@ class RecordDeletions:
     """Deletes records, and lets requests wait until every live replica has deleted them."""
 
     def __init__(self, replicas: ReplicaManager) -> None:
-        """Create the deletions of a node with `replicas`."""
         self._replicas = replicas
 
     def delete_records(
@@ -34,11 +33,7 @@ class RecordDeletions:
         """Delete the records before an offset in partitions that this node leads.
 
         Calls `reply` when every live replica has deleted them, or the timeout has passed.
-
-        Args:
-            timeout_ms: milliseconds that the request may wait.
-            offsets: partitions and offsets; TO_HIGH_WATERMARK is the high watermark.
-            reply: called once, with the results by partition.
+        TO_HIGH_WATERMARK is the high watermark.
         """
         deleted = []
         for key, offset in offsets:

@@ -17,7 +17,6 @@ class FetchExpirations:
     consumer: int = 0
 
     def count(self, *, follower: bool) -> None:
-        """Count one fetch."""
         if follower:
             self.follower += 1
         else:
@@ -37,27 +36,14 @@ class NodeMetrics:
         fetch_expirations: FetchExpirations,
         started_ms: int,
     ) -> None:
-        """Create the metrics of a node.
-
-        Args:
-            purgatories: the node's purgatories by name.
-            fetch_expirations: the timeouts of its fetches.
-            started_ms: the time of its start in milliseconds, on any monotonic clock.
-        """
         self._purgatories = purgatories
         self._fetch_expirations = fetch_expirations
         self._started_ms = started_ms
 
     def read(self, now_ms: int) -> dict[str, dict[str, float]]:
-        """Read the metrics of all purgatories.
+        """Read the metrics of all purgatories, by purgatory and metric.
 
-        Args:
-            now_ms: the current time in milliseconds, on the clock of the node's start.
-
-        Returns:
-            By purgatory and metric: PurgatorySize, NumDelayedOperations, Completions,
-            Cancellations, Expires, ExpiresPerSec, Purges and CallbackErrors. `Fetch` also has
-            `follower.` and `consumer.` variants of Expires and ExpiresPerSec.
+        `now_ms` is on the clock of the node's start.
         """
         found: dict[str, dict[str, float]] = {}
         counts: dict[str, int] = {}

@@ -48,8 +48,6 @@ REQUESTS_PER_TURN = 64
 
 
 class ConnectionServer(Protocol):
-    """What a connection needs of its server."""
-
     node_id: int
     settings: ClusterSettings
     apis: ApiTable
@@ -170,11 +168,7 @@ class Connection(asyncio.BufferedProtocol):
         self._process_requests()
 
     def eof_received(self) -> bool:
-        """Close the connection: as in Kafka, a half-closed connection gets no more responses.
-
-        Returns:
-            False: asyncio closes the transport.
-        """
+        """Close the connection: as in Kafka, a half-closed connection gets no more responses."""
         self.is_closed = True
         self.last_active_ms = self._now_ms()
         self._cancel_request()
@@ -275,8 +269,7 @@ class Connection(asyncio.BufferedProtocol):
     def _handle_frame(self, frame: bytes) -> bool:
         """Handle the request in a frame.
 
-        Returns:
-            False if the request is deferred until other clients have read their responses.
+        Returns False if it is deferred until other clients have read their responses.
         """
         login = self._login
         if login is not None and login.has_bare_tokens:
@@ -320,12 +313,7 @@ class Connection(asyncio.BufferedProtocol):
             self._login = None
 
     def _respond(self, context: RequestContext, response: Any) -> None:
-        """Encode and write a response, with an injected fault if any.
-
-        Args:
-            context: The request.
-            response: The response; None for a request without a response.
-        """
+        """Encode and write a response, with an injected fault if any; None if it has none."""
         if context is not self._context:
             return  # The connection has ended in the meantime.
         if context.on_response is not None:
@@ -364,12 +352,9 @@ class Connection(asyncio.BufferedProtocol):
             self._logged = None
 
     def _write(self, context: RequestContext, frame: bytes | bytearray | None) -> None:
-        """Write the response to the current request, and continue with the next request.
+        """Write the response to the current request, and continue; no-op if it is another's.
 
-        Args:
-            context: The request; no-op if it is not the current one.
-            frame: The frame of the response, which must not change afterwards; None for a request
-                without a response.
+        The frame must not change afterwards; None is for a request without a response.
         """
         if self.is_closed or context is not self._context or self._transport is None:
             return
@@ -428,11 +413,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._context is not None or self._deferred_frame is not None
 
     def close(self, reason: str) -> None:
-        """Close the connection; a client that reads still gets the responses already written.
-
-        Args:
-            reason: Why, for the log.
-        """
+        """Close the connection; a client that reads still gets the responses already written."""
         if not self.is_closed:
             logger.info(
                 "node %d closes the connection of %s: %s",

@@ -64,27 +64,14 @@ class FaultFilter:
     client_id: str | None = None
 
     def __post_init__(self) -> None:
-        """Check the filter.
-
-        Raises:
-            InvalidArgumentError: There is a partition without a topic.
-        """
         if self.partition is not None and self.topic is None:
             raise InvalidArgumentError("partition", "given with its topic", self.partition)
 
     @property
     def needs_subjects(self) -> bool:
-        """Whether it depends on what a request names."""
         return self.topic is not None or self.group is not None
 
     def matches(self, node: int, client_id: str, subjects: Subjects) -> bool:
-        """Return whether a request matches.
-
-        Args:
-            node: The node that received it.
-            client_id: Its client's id.
-            subjects: Returns what it names; None if that is unknown.
-        """
         if self.node not in (None, node) or self.client_id not in (None, client_id):
             return False
         if not self.needs_subjects:
@@ -111,16 +98,13 @@ class Fault:
 
     @property
     def kind(self) -> str:
-        """The kind of the fault, as in `FaultDescription`."""
         raise NotImplementedError
 
     @property
     def error(self) -> str | None:
-        """The name of the error with which requests are answered, if they are."""
         return None
 
     def describe(self) -> FaultDescription:
-        """Return the fault as the command `faults` reports it."""
         return {
             "id": self.id,
             "api": self.api.name,
@@ -144,12 +128,10 @@ class RequestFault(Fault):
 
     @property
     def kind(self) -> str:
-        """The kind."""
         return "error"
 
     @property
     def error(self) -> str:
-        """The error's name."""
         return self.code.name
 
 
@@ -170,7 +152,6 @@ class ResponseFault(Fault):
 
     @property
     def kind(self) -> str:
-        """The kind."""
         return self.response_kind
 
     def apply(
@@ -179,13 +160,6 @@ class ResponseFault(Fault):
         write: Callable[[bytes | bytearray], None],
         disconnect: Callable[[], None],
     ) -> None:
-        """Send a response with the fault.
-
-        Args:
-            frame: The frame of the response.
-            write: Writes a frame to the connection.
-            disconnect: Closes the connection.
-        """
         if self.kind == "delay":
             asyncio.get_running_loop().call_later(self.delay_ms / 1_000, write, frame)
         elif self.kind == "corrupt":
@@ -227,20 +201,7 @@ class Faults:
     def add_request_error(
         self, api: Api, error: str | int, *, times: int, only: FaultFilter
     ) -> int:
-        """Answer the next requests of an API with an error, without handling them.
-
-        Args:
-            api: The API.
-            error: The error's name or number in Kafka, as in `NOT_ENOUGH_REPLICAS`.
-            times: The number of requests; -1 for all.
-            only: The requests that the fault is limited to.
-
-        Returns:
-            The fault's id.
-
-        Raises:
-            InvalidArgumentError: The error is unknown, or `times` is 0 or below -1.
-        """
+        """Answer the next requests of an API with an error, unhandled; -1 times is all."""
         fault = RequestFault(
             code=error_code(error), times=_times(times), id=next(self.ids), api=api, filter=only
         )
@@ -258,22 +219,9 @@ class Faults:
         delay_ms: int,
         seed: int | None,
     ) -> int:
-        """Inject a fault into the next responses of an API.
+        """Inject a fault into the next responses of an API; -1 times is all.
 
-        Args:
-            api: The API.
-            kind: One of `RESPONSE_FAULTS`; see `ResponseFault`.
-            times: The number of responses; -1 for all.
-            only: The requests whose responses the fault is limited to.
-            delay_ms: The delay of `delay` in milliseconds.
-            seed: The seed of the random bytes of `corrupt`.
-
-        Returns:
-            The fault's id.
-
-        Raises:
-            InvalidArgumentError: The kind is unknown, `times` is 0 or below -1, the delay is below
-                1, or an argument is of another kind.
+        `delay_ms` is for the kind `delay`, `seed` for the random bytes of `corrupt`.
         """
         if kind not in RESPONSE_FAULTS:
             raise InvalidArgumentError("kind", f"one of {', '.join(RESPONSE_FAULTS)}", kind)
@@ -297,39 +245,28 @@ class Faults:
         return fault.id
 
     def clear(self) -> None:
-        """Remove all faults."""
         self._requests.clear()
         self._responses.clear()
         self._all.clear()
 
     def describe(self) -> list[FaultDescription]:
-        """Return all faults with their hits, also those that are over."""
         return [fault.describe() for fault in self._all]
 
     @property
     def has_request_errors(self) -> bool:
-        """Whether a request may have to be answered with an error."""
         return bool(self._requests)
 
     @property
     def has_response_faults(self) -> bool:
-        """Whether a response may have a fault."""
         return bool(self._responses)
 
     def needs_subjects(self, api: Api) -> bool:
-        """Return whether a fault of an API's responses depends on what requests name."""
         return any(each.api is api and each.filter.needs_subjects for each in self._responses)
 
     def take_request_error(
         self, node: int, context: RequestContext, subjects: Subjects
     ) -> ErrorCode | None:
-        """Return the error for a request, or None; counts as one of the fault's times.
-
-        Args:
-            node: The node that received the request.
-            context: Of the request.
-            subjects: Returns what the request names.
-        """
+        """Return the error for a request, or None; counts as one of the fault's times."""
         fault = self._take(self._requests, node, context, subjects)
         return None if fault is None else fault.code
 
@@ -356,11 +293,7 @@ class Faults:
 
 
 def error_code(error: str | int) -> ErrorCode:
-    """Return an error of Kafka's protocol by its name or number.
-
-    Raises:
-        InvalidArgumentError: There is no such error, or it is NONE.
-    """
+    """Return an error of Kafka's protocol by its name or number."""
     found: ErrorCode | None = None
     if isinstance(error, str):
         found = ErrorCode.__members__.get(error.upper())

@@ -29,12 +29,7 @@ class SaslLogin:
     """The login of one connection."""
 
     def __init__(self, mechanisms: tuple[str, ...], credentials: Credentials) -> None:
-        """Wait for the client's first request.
-
-        Args:
-            mechanisms: The mechanisms that the listener has.
-            credentials: What clients log in with.
-        """
+        """Wait for the client's first request."""
         self.mechanisms = mechanisms
         #: The client sends tokens without a header, as after SaslHandshake of version 0.
         self.has_bare_tokens = False
@@ -53,11 +48,7 @@ class SaslLogin:
         return self._exchange.user if self._exchange is not None and self.is_complete else ""
 
     def check(self, api: Api) -> bool:
-        """Return whether a request is allowed now; if not, it is answered with an error.
-
-        Raises:
-            WireError: The request gets no answer.
-        """
+        """Return whether a request is allowed now; if not, it is answered with an error."""
         if self._state is _State.TOKENS:
             return api.name == "SaslAuthenticate"
         allowed = api.name == "SaslHandshake" or (
@@ -68,19 +59,9 @@ class SaslLogin:
         return True
 
     def note_versions(self) -> None:
-        """Note that the client has asked for the versions of the APIs."""
         self._state = _State.HANDSHAKE
 
     def start(self, mechanism: str, *, has_requests: bool) -> bool:
-        """Begin the exchange of a mechanism.
-
-        Args:
-            mechanism: Its name.
-            has_requests: The client sends tokens in SaslAuthenticate requests, not as they are.
-
-        Returns:
-            False if the listener does not have the mechanism.
-        """
         if mechanism not in self.mechanisms:
             self._state = _State.FAILED
             return False
@@ -90,11 +71,6 @@ class SaslLogin:
         return True
 
     def evaluate(self, token: bytes) -> bytes:
-        """Return the server's next token.
-
-        Raises:
-            LoginFailedError: The client can't log in.
-        """
         if self._exchange is None:
             raise LoginFailedError("no mechanism has been named")
         try:

@@ -53,7 +53,6 @@ class RequestMemoryPool:
         return len(self._queue)
 
     def try_allocate(self, size_bytes: int) -> bool:
-        """Return whether memory was available, and is allocated to a request now."""
         if self.available_bytes <= 0:
             return False
         self.available_bytes -= size_bytes

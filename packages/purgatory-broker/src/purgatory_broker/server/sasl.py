@@ -37,22 +37,13 @@ _CLIENT_FINAL = re.compile(
 
 
 class SaslExchange(Protocol):
-    """The exchange of one mechanism on one connection.
-
-    Attributes:
-        is_complete: Whether the client has logged in.
-        user: Who has, or wants to.
-    """
+    """The exchange of one mechanism on one connection."""
 
     is_complete: bool
     user: str
 
     def evaluate(self, token: bytes) -> bytes:
-        """Return the server's next token.
-
-        Raises:
-            LoginFailedError: The client can't log in.
-        """
+        """Return the server's next token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +56,13 @@ class Credentials:
 
 
 def new_exchange(mechanism: str, credentials: Credentials) -> SaslExchange:
-    """Return a new exchange of a mechanism."""
     if mechanism == PLAIN:
         return PlainExchange(credentials.passwords)
     return ScramExchange(ScramMechanism[mechanism.replace("-", "_")], credentials.scram)
 
 
 def _same_identity(identity: str | None, user: str) -> None:
-    """Check that the client wants to act as the user that it logs in as.
-
-    Raises:
-        LoginFailedError: It does not.
-    """
+    """Check that the client wants to act as the user that it logs in as."""
     if identity and identity != user:
         raise LoginFailedError(
             "Authentication failed: Client requested an authorization id that is different from "
@@ -93,14 +79,6 @@ class PlainExchange:
         self._passwords = passwords
 
     def evaluate(self, token: bytes) -> bytes:
-        """Check a name and a password.
-
-        Returns:
-            An empty token.
-
-        Raises:
-            LoginFailedError: They are not those of a user.
-        """
         parts = token.decode(errors="replace").split("\0", 3)
         if len(parts) != 3:
             raise LoginFailedError(
@@ -138,12 +116,6 @@ class ScramExchange:
         self._nonce = ""
 
     def evaluate(self, token: bytes) -> bytes:
-        """Return the server's message in answer to the client's.
-
-        Raises:
-            LoginFailedError: The client is unknown, has another password, or sends no such message.
-            WireError: The client's proof has another length than the hash.
-        """
         text = token.decode(errors="replace")
         credential = self._credential
         return self._first(text) if credential is None else self._final(text, credential)
@@ -193,5 +165,4 @@ class ScramExchange:
 
 
 def _name(sasl_name: str) -> str:
-    """Return a user's name, in which "," and "=" are escaped."""
     return sasl_name.replace("=2C", ",").replace("=3D", "=")

@@ -35,11 +35,6 @@ class Security:
 
     @classmethod
     def of(cls, settings: ClusterSettings, scram: ScramCredentials) -> Security:
-        """Return the security that settings ask for, with the credentials of SCRAM.
-
-        Raises:
-            InvalidArgumentError: A file of a certificate can't be used.
-        """
         has_tls = any(
             each.protocol.has_tls for listeners in settings.node_listeners() for each in listeners
         )
@@ -47,11 +42,7 @@ class Security:
 
 
 def _tls(settings: ClusterSettings) -> ssl.SSLContext:
-    """Return the context of TLS connections, of TLS 1.2 and later.
-
-    Raises:
-        InvalidArgumentError: A file can't be used.
-    """
+    """Return the context of TLS connections, of TLS 1.2 and later."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     keys = settings.ssl_keystore_location
     assert keys is not None, "the settings require one"

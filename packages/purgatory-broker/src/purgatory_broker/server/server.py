@@ -56,22 +56,6 @@ class Server:
         now_ms: Callable[[], int],
         request_log: RequestLog,
     ) -> None:
-        """Create a server that does not listen yet.
-
-        Args:
-            node_id: The number of the node, for the log.
-            settings: The limits on requests and connections.
-            listeners: Where it listens.
-            apis: The APIs whose requests are passed on, by key.
-            handle: Handles a request, now or later.
-            refuse: Answers a request that is not allowed with an error.
-            security: The certificates and passwords of listeners that need some.
-            take_response_fault: Returns the fault of a request's response, or None.
-            throttle_purgatory: Where the connections of clients over their quota wait.
-            connection_limit: Shared by the servers of the process.
-            now_ms: Returns the event loop's time in milliseconds.
-            request_log: Remembers requests and responses; shared by the servers of a cluster.
-        """
         self.node_id = node_id
         self.settings = settings
         #: From `start` on with the ports in use.
@@ -95,11 +79,7 @@ class Server:
         self._sweep: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
-        """Listen, and note the ports in use.
-
-        Raises:
-            OSError: A port is in use, or a host is no address of this machine.
-        """
+        """Listen, and note the ports in use."""
         for number, listener in enumerate(self.listeners):
             port = await self._listen(listener)
             bound = replace(listener, port=port)
@@ -107,11 +87,7 @@ class Server:
         self._schedule_sweep()
 
     async def _listen(self, listener: Listener) -> int:
-        """Start a listener.
-
-        Returns:
-            Its port.
-        """
+        """Start a listener."""
         # One socket: with a host that has several addresses, asyncio would take several free ports.
         family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
         bound = socket.create_server((listener.host, listener.port), family=family, backlog=BACKLOG)
@@ -164,11 +140,7 @@ class Server:
     # -- connections
 
     def register_handshake(self, connection: Connection) -> bool:
-        """Register a connection that begins its TLS handshake.
-
-        Returns:
-            False if the server or the process has too many connections.
-        """
+        """Register a connection that begins its TLS handshake."""
         if not self._has_room:
             return False
         self._handshakes.add(connection)
@@ -187,11 +159,6 @@ class Server:
         return num_open < self.settings.max_connections and not self._connection_limit.is_reached
 
     def register(self, connection: Connection) -> bool:
-        """Register a new connection.
-
-        Returns:
-            False if the server or the process has too many.
-        """
         self.unregister_handshake(connection)
         if not self._has_room:
             return False

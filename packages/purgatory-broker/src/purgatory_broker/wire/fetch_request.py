@@ -64,8 +64,6 @@ class ReplicaState:
 
 @dataclass(slots=True)
 class FetchPartition:
-    """A partition to fetch."""
-
     partition: int
     current_leader_epoch: int
     fetch_offset: int
@@ -96,8 +94,6 @@ class ForgottenTopic:
 
 @dataclass(slots=True)
 class FetchRequest:
-    """A Fetch request."""
-
     replica_id: int
     max_wait_ms: int
     min_bytes: int
@@ -113,19 +109,10 @@ class FetchRequest:
 
 
 def read_fetch_request(frame: bytes, position: int, version: int) -> tuple[FetchRequest, int]:
-    """Read a request.
+    """Read a request; return it and the position after it.
 
-    Args:
-        frame: The frame.
-        position: The position after the header.
-        version: The version of the request.
-
-    Returns:
-        The request, and the position after it, which may be after the end of a frame that is cut.
-
-    Raises:
-        WireError: A field is null that must not be, or the request exceeds a limit. Other bytes
-            that are invalid raise struct.error, IndexError or ValueError.
+    That may be after the end of a frame that is cut. Invalid bytes raise WireError, struct.error,
+    IndexError or ValueError.
     """
     flexible = version >= _FLEXIBLE_SINCE
     replica_id = -1
@@ -152,11 +139,6 @@ def read_fetch_request(frame: bytes, position: int, version: int) -> tuple[Fetch
 
 
 def _read_topics(frame: bytes, position: int, version: int) -> tuple[list[FetchTopic], int, int]:
-    """Read the topics.
-
-    Returns:
-        The topics, the position after them, and the number of elements of all arrays so far.
-    """
     flexible = version >= _FLEXIBLE_SINCE
     read_length, read_string = readers(flexible=flexible)
     known = _PARTITION_TAGGED.get(version, {})
@@ -206,11 +188,7 @@ def _read_partition(frame: bytes, position: int, version: int) -> tuple[FetchPar
 def _read_forgotten(
     frame: bytes, position: int, version: int, elements: int
 ) -> tuple[list[ForgottenTopic], int, int]:
-    """Read the partitions that leave the session.
-
-    Returns:
-        The topics, the position after them, and the number of elements of all arrays so far.
-    """
+    """Read the partitions that leave the session."""
     flexible = version >= _FLEXIBLE_SINCE
     read_length, read_string = readers(flexible=flexible)
     count, position = read_length(frame, position)

@@ -88,8 +88,6 @@ class FetchableTopicResponse:
 
 @dataclass(slots=True)
 class FetchResponse:
-    """A Fetch response."""
-
     responses: list[FetchableTopicResponse]
     throttle_time_ms: int = 0
     error_code: int = 0
@@ -98,13 +96,7 @@ class FetchResponse:
 
 
 def write_fetch_response(out: bytearray, response: FetchResponse, version: int) -> None:
-    """Append a response.
-
-    Args:
-        out: The frame so far.
-        response: The response.
-        version: The version of the request.
-    """
+    """Append a response."""
     flexible = version >= _FLEXIBLE_SINCE
     write_length, write_string = writers(flexible=flexible)
     out += _INT32.pack(response.throttle_time_ms)

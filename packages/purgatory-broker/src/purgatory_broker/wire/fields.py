@@ -50,14 +50,7 @@ def read_compact_length(frame: bytes, position: int) -> tuple[int, int]:
 def add_elements(elements: int, length: int, field: str) -> int:
     """Return the number of elements of a request's arrays, including one more array.
 
-    Args:
-        elements: The number before.
-        length: The length of the array. An array with a length below -1 is empty, as kafka-python
-            has it.
-        field: The name of the array.
-
-    Raises:
-        WireError: The array is null, or there are more than MAX_ELEMENTS.
+    An array with a length below -1 is empty, as kafka-python has it.
     """
     if length == -1:
         raise WireError(f"{field} must not be null")
@@ -100,11 +93,7 @@ def read_string(frame: bytes, position: int) -> tuple[str | None, int]:
 
 
 def read_compact_string(frame: bytes, position: int) -> tuple[str | None, int]:
-    """Return a string of a flexible message, None for null, and the position after it.
-
-    Raises:
-        WireError: The string is longer than MAX_TEXT_BYTES.
-    """
+    """Return a string of a flexible message, None for null, and the position after it."""
     length, position = read_compact_length(frame, position)
     if length < 0:
         return None, position
@@ -115,18 +104,13 @@ def read_compact_string(frame: bytes, position: int) -> tuple[str | None, int]:
 
 
 def required(text: str | None, field: str) -> str:
-    """Return the string of a field that must not be null.
-
-    Raises:
-        WireError: The string is null.
-    """
+    """Return the string of a field that must not be null."""
     if text is None:
         raise WireError(f"{field} must not be null")
     return text
 
 
 def write_string(out: bytearray, text: str | None) -> None:
-    """Write a string, or null."""
     if text is None:
         out += _INT16.pack(-1)
         return
@@ -160,7 +144,6 @@ def _topic_id(raw: bytes) -> UUID | None:
 
 
 def topic_id_bytes(topic_id: UUID | None) -> bytes:
-    """Return a topic id as it is written."""
     return _NO_ID if topic_id is None else topic_id.bytes
 
 
@@ -188,12 +171,10 @@ _COMPACT_WRITERS = Writers(write_compact_length, write_compact_string)
 
 
 def readers(*, flexible: bool) -> Readers:
-    """Return the readers of flexible messages, or of all others."""
     return _COMPACT_READERS if flexible else _READERS
 
 
 def writers(*, flexible: bool) -> Writers:
-    """Return the writers of flexible messages, or of all others."""
     return _COMPACT_WRITERS if flexible else _WRITERS
 
 
@@ -208,18 +189,7 @@ def skip_tagged_fields(frame: bytes, position: int, elements: int) -> tuple[int,
 def read_tagged_fields(
     frame: bytes, position: int, elements: int, message: object, known: TaggedFields
 ) -> tuple[int, int]:
-    """Read the tagged fields of a struct; skip those that are unknown.
-
-    Args:
-        frame: The frame.
-        position: The position of the number of fields.
-        elements: The number of elements of the request's arrays before. Tagged fields count too.
-        message: The struct, whose attributes the known fields set.
-        known: The known fields.
-
-    Returns:
-        The position after the fields, and the number of elements.
-    """
+    """Read the tagged fields of a struct; skip those that are unknown."""
     if not frame[position]:  # The usual case: no fields.
         return position + 1, elements
     count, position = read_uvarint(frame, position)
@@ -239,11 +209,7 @@ def read_tagged_fields(
 
 
 def end_of_tagged_struct(frame: bytes, position: int) -> int:
-    """Return the position after the tagged fields of a struct that is a tagged field itself.
-
-    Raises:
-        WireError: There are any; none are defined.
-    """
+    """Return the position after the tagged fields of a struct that is a tagged field itself."""
     count, position = read_uvarint(frame, position)
     if count:
         raise WireError(f"a tagged struct has {count} tagged fields, and none are defined")

@@ -16,11 +16,7 @@ def with_size(content: bytes) -> bytes:
 
 
 def frame_size(buffer: bytes | bytearray, limit: int) -> int:
-    """Return the size of the frame that `buffer` begins with, in bytes, without the size field.
-
-    Raises:
-        WireError: The size is negative or above `limit`.
-    """
+    """Return the size of the frame that `buffer` begins with, in bytes, without the size field."""
     (size,) = _SIZE.unpack_from(buffer)
     if size < 0:
         raise WireError(f"a frame's size must not be negative, got {size}")

@@ -21,11 +21,7 @@ class _Field(NamedTuple):
 
 
 def check_nullability(api: Api, request: Any, version: int) -> None:
-    """Refuse a request with a null array, string or bytes where `version` allows none.
-
-    Raises:
-        WireError: A field is null; the message has its name. Kafka also closes the connection.
-    """
+    """Refuse a request with a null array, string or bytes where `version` allows none."""
     _check(request, _request_fields(api, version))
 
 

@@ -63,24 +63,13 @@ class TopicProduceResponse:
 
 @dataclass(slots=True)
 class ProduceResponse:
-    """A Produce response."""
-
     responses: list[TopicProduceResponse]
     throttle_time_ms: int = 0
     node_endpoints: list[NodeEndpoint] = field(default_factory=list)
 
 
 def write_produce_response(out: bytearray, response: ProduceResponse, version: int) -> None:
-    """Append a response.
-
-    Args:
-        out: The frame so far.
-        response: The response.
-        version: The version of the request.
-
-    Raises:
-        WireError: The frame exceeds MAX_PLAIN_RESPONSE_BYTES.
-    """
+    """Append a response."""
     flexible = version >= _FLEXIBLE_SINCE
     write_length, write_string = writers(flexible=flexible)
     write_length(out, len(response.responses))

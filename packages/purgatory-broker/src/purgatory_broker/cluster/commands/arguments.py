@@ -24,16 +24,11 @@ _signature_of = functools.cache(inspect.signature)
 
 
 class _UnfitError(Exception):
-    """A value does not have the type of its parameter."""
+    pass
 
 
 def checked_call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> inspect.BoundArguments:
-    """Return the arguments of a call, converted to the types of the parameters.
-
-    Raises:
-        InvalidArgumentError: an argument has another type, or is not a finite number.
-        TypeError: an argument is missing or unknown.
-    """
+    """Return the arguments of a call, converted to the types of the parameters."""
     try:
         bound = _signature_of(function).bind(*args, **kwargs)
     except TypeError as error:
@@ -47,9 +42,6 @@ def checked_types(function: Callable[..., Any], arguments: dict[str, Any]) -> di
 
     Whole numbers become an int, other numbers a float, and the lists of JSON tuples. Arguments that
     the command does not have are left out.
-
-    Raises:
-        InvalidArgumentError: an argument has another type, or is not a finite number.
     """
     hints = _hints_of(function)
     checked = {}
@@ -64,11 +56,7 @@ def checked_types(function: Callable[..., Any], arguments: dict[str, Any]) -> di
 
 
 def require_between(name: str, value: int, lowest: int, highest: int) -> int:
-    """Return a number that is in a range.
-
-    Raises:
-        InvalidArgumentError: it is not.
-    """
+    """Return a number that is in a range."""
     if not lowest <= value <= highest:
         raise InvalidArgumentError(name, f"between {lowest} and {highest}", value)
     return value
@@ -86,11 +74,7 @@ def quoted(value: object) -> object:
 
 
 def _converted(value: Any, hint: Any) -> Any:
-    """Return a value as the type of a parameter.
-
-    Raises:
-        _UnfitError: it has another type.
-    """
+    """Return a value as the type of a parameter."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return _converted_to_any(value, arguments)

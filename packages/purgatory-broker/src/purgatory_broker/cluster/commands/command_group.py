@@ -22,12 +22,7 @@ _MARK = "is_cluster_command"
 
 
 def command(function: F) -> F:
-    """Make a command of a method of a `CommandGroup`.
-
-    Returns:
-        The method, which checks the types of its arguments. It raises InvalidArgumentError for
-        another type, and for a number that is not finite.
-    """
+    """Make a command of a method of a `CommandGroup`."""
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)
@@ -76,22 +71,11 @@ class CommandGroup:
         return {name: found for name, found in functions.items() if hasattr(found, _MARK)}
 
     def _node(self, node: int) -> Node:
-        """Return a node.
-
-        Raises:
-            InvalidArgumentError: there is no such node.
-        """
         if not 0 <= node < len(self.nodes):
             raise InvalidArgumentError("node", f"between 0 and {len(self.nodes) - 1}", node)
         return self.nodes[node]
 
     def _topic(self, name: str) -> Topic:
-        """Return a topic.
-
-        Raises:
-            ControllerError: there is no such topic; Kafka's message for it, which clients get,
-                does not name the topic.
-        """
         found = self.controller.topics.get(name)
         if found is None:
             raise ControllerError(

@@ -15,8 +15,6 @@ from request_purgatory.errors import InvalidArgumentError
 
 
 class FaultCommands(CommandGroup):
-    """The commands that make requests and responses fail."""
-
     @command
     def inject_request_error(
         self,
@@ -117,11 +115,6 @@ class FaultCommands(CommandGroup):
         group: str | None,
         client_id: str | None,
     ) -> FaultFilter:
-        """Return the filter of a fault.
-
-        Raises:
-            InvalidArgumentError: no request can match it.
-        """
         if node is not None:
             self._node(node)
         limits = {Subject.TOPIC: topic, Subject.PARTITION: partition, Subject.GROUP: group}

@@ -29,8 +29,6 @@ from request_purgatory.errors import InvalidArgumentError
 
 
 class InspectionCommands(CommandGroup):
-    """The commands by which a test looks at a cluster, and waits for its state."""
-
     @command
     async def records(
         self,
@@ -85,11 +83,6 @@ class InspectionCommands(CommandGroup):
         return self._require_leader(self._require_partition(topic, partition)).high_watermark
 
     def _require_partition(self, topic: str, partition: int) -> Partition:
-        """Return a partition of a topic.
-
-        Raises:
-            InvalidArgumentError: there is no such partition.
-        """
         partitions = self._topic(topic).partitions
         if not 0 <= partition < len(partitions):
             raise InvalidArgumentError(
@@ -98,11 +91,6 @@ class InspectionCommands(CommandGroup):
         return partitions[partition]
 
     def _require_leader(self, partition: Partition) -> Replica:
-        """Return the replica of a partition's leader.
-
-        Raises:
-            ControllerError: it has no leader that runs.
-        """
         replica = leader_replica(self.nodes, partition)
         if replica is None:
             raise ControllerError(

@@ -17,8 +17,6 @@ _MAX_ADVANCED_MS = 10**13
 
 
 class NodeCommands(CommandGroup):
-    """The commands on nodes, on the network between them, and on all nodes together."""
-
     @property
     @command
     def bootstrap_servers(self) -> str:

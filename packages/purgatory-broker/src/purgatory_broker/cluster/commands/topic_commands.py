@@ -19,8 +19,6 @@ _TRUNCATE_TIMEOUT_MS = 30_000
 
 
 class ReplicaOffsets(TypedDict):
-    """The offsets of a live replica."""
-
     log_start_offset: int
     end_offset: int
     high_watermark: int
@@ -39,8 +37,6 @@ class PartitionDescription(TypedDict):
 
 
 class TopicCommands(CommandGroup):
-    """The commands on topics and their records."""
-
     @command
     def create_topic(
         self,
@@ -138,11 +134,7 @@ class TopicCommands(CommandGroup):
     def _partitions_by_leader(
         self, topic: str, partition: int | None, offset: int | None
     ) -> dict[int, list[TopicPartition]]:
-        """Return the partitions to truncate by the number of their leaders' node.
-
-        Raises:
-            ControllerError: records of a partition can't be deleted.
-        """
+        """Return the partitions to truncate by the number of their leaders' node."""
         found = self._topic(topic)
         if found.is_internal:
             raise ControllerError(
@@ -174,11 +166,6 @@ class TopicCommands(CommandGroup):
     async def _delete_records(
         self, leader: Node, keys: list[TopicPartition], offset: int | None
     ) -> None:
-        """Delete records of partitions that a node leads.
-
-        Raises:
-            ControllerError: with the error of the first partition that has one.
-        """
         replied: asyncio.Future[list[DeletedPartition]] = asyncio.Future()
 
         def reply(deleted: list[DeletedPartition]) -> None:
