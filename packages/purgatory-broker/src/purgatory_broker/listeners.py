@@ -108,7 +108,9 @@ def listeners_from(
         )
         for node in range(nodes)
     ]
-    ports = [each.port for node_listeners in made for each in node_listeners if each.port]
+    ports = [
+        listener.port for node_listeners in made for listener in node_listeners if listener.port
+    ]
     if len(set(ports)) != len(ports):
         raise InvalidArgumentError(
             "listeners",
@@ -141,20 +143,20 @@ def _shifted(setting: str, port: int, node: int) -> int:
 
 
 def _endpoints(setting: str, text: str) -> dict[str, tuple[str, int]]:
-    found: dict[str, tuple[str, int]] = {}
+    endpoints: dict[str, tuple[str, int]] = {}
     for part in text.split(","):
         match = _ENDPOINT.fullmatch(part.strip())
         if match is None:
             raise InvalidArgumentError(setting, "NAME://host:port, with commas between", text)
         name = match["name"].upper()
-        if name in found:
+        if name in endpoints:
             raise InvalidArgumentError(setting, f"without {name} twice", text)
-        found[name] = (match["host"], int(match["port"]))
-    return found
+        endpoints[name] = (match["host"], int(match["port"]))
+    return endpoints
 
 
 def _protocols(text: str) -> dict[str, SecurityProtocol]:
-    found = {}
+    by_name = {}
     for part in text.split(","):
         name, _, protocol = part.strip().partition(":")
         if not name or protocol.upper() not in SecurityProtocol.__members__:
@@ -164,5 +166,5 @@ def _protocols(text: str) -> dict[str, SecurityProtocol]:
                 "are the protocols",
                 text,
             )
-        found[name.upper()] = SecurityProtocol[protocol.upper()]
-    return found
+        by_name[name.upper()] = SecurityProtocol[protocol.upper()]
+    return by_name

@@ -75,7 +75,7 @@ def checked_setting(name: str, value: Any, hint: Any) -> Any:
 def _check_dict(name: str, value: Any, shown: Any) -> None:
     if not isinstance(value, dict):
         raise InvalidArgumentError(name, "a dict", shown)
-    if not all(isinstance(each, str) for pair in value.items() for each in pair):
+    if not all(isinstance(text, str) for pair in value.items() for text in pair):
         raise InvalidArgumentError(name, "a dict of str to str", shown)
 
 

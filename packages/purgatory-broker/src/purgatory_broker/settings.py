@@ -164,7 +164,7 @@ class ClusterSettings:
     topic_defaults: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in (each.name for each in fields(self)):
+        for name in (setting.name for setting in fields(self)):
             value = checked_setting(name, getattr(self, name), _HINTS[name])
             object.__setattr__(self, name, value)
         if self.port + self.nodes > 65_536:
@@ -200,8 +200,8 @@ class ClusterSettings:
             # Without the value, which has passwords.
             raise InvalidArgumentError("sasl_users", "names and passwords", "an empty one")
         first, *_ = self.node_listeners()
-        protocols = [each.protocol for each in first]
-        if any(each.has_tls for each in protocols):
+        protocols = [listener.protocol for listener in first]
+        if any(protocol.has_tls for protocol in protocols):
             if self.ssl_keystore_location is None:
                 raise InvalidArgumentError(
                     "ssl_keystore_location", "given with SSL listeners", None
@@ -212,7 +212,7 @@ class ClusterSettings:
                     f"given with ssl_client_auth={self.ssl_client_auth}",
                     None,
                 )
-        if all(each.has_sasl for each in protocols) and not self.sasl_users:
+        if all(protocol.has_sasl for protocol in protocols) and not self.sasl_users:
             raise InvalidArgumentError("sasl_users", "given if all listeners have SASL", {})
 
     @property

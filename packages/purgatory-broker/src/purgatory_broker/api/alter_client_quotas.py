@@ -8,8 +8,7 @@ from typing import Any
 from kafka.protocol.admin import AlterClientQuotasRequest, AlterClientQuotasResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import no_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, no_subjects
 from purgatory_broker.metadata.client_quotas import QuotaAlteration, quota_entity
 from purgatory_broker.metadata.controller import ControllerError
 from purgatory_broker.metadata.metadata_file import QuotaEntity
@@ -29,8 +28,10 @@ class Request:
 def decode(message: Any, context: RequestContext) -> Request:
     alterations = tuple(
         QuotaAlteration(
-            quota_entity({each.entity_type: each.entity_name for each in entry.entity}),
-            tuple((each.key, None if each.remove else each.value) for each in entry.ops),
+            quota_entity({
+                component.entity_type: component.entity_name for component in entry.entity
+            }),
+            tuple((op.key, None if op.remove else op.value) for op in entry.ops),
         )
         for entry in message.entries
     )
@@ -72,7 +73,7 @@ def _result(entity: QuotaEntity, code: ErrorCode, message: str | None = None) ->
 
 def error_response(request: Request, code: ErrorCode) -> Any:
     return AlterClientQuotasResponse(
-        entries=[_result(each.entity, code) for each in request.alterations]
+        entries=[_result(alteration.entity, code) for alteration in request.alterations]
     )
 
 

@@ -11,8 +11,7 @@ from kafka.protocol.admin import (
 )
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, request_subjects
 from purgatory_broker.metadata.controller import ControllerError
 from purgatory_broker.metadata.reassignment import Reassignment
 from purgatory_broker.metadata.topics import TopicPartition
@@ -39,10 +38,10 @@ def decode(message: Any, context: RequestContext) -> Request:
             topic.name,
             tuple(
                 Reassignment(
-                    TopicPartition(topic.name, each.partition_index),
-                    None if each.replicas is None else tuple(each.replicas),
+                    TopicPartition(topic.name, assigned.partition_index),
+                    None if assigned.replicas is None else tuple(assigned.replicas),
                 )
-                for each in topic.partitions
+                for assigned in topic.partitions
             ),
         )
         for topic in message.topics
@@ -57,7 +56,7 @@ def alter_partition_reassignments(
     if not broker.reaches_controller:
         context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
         return
-    wanted = [each for _, reassignments in request.topics for each in reassignments]
+    wanted = [reassignment for _, reassignments in request.topics for reassignment in reassignments]
     try:
         refusals = broker.controller.reassignments.alter(
             wanted, may_change_factor=request.may_change_factor
@@ -73,7 +72,9 @@ def alter_partition_reassignments(
             responses=[
                 _Topic(
                     name=name,
-                    partitions=[_result(each, next(results)) for each in reassignments],
+                    partitions=[
+                        _result(reassignment, next(results)) for reassignment in reassignments
+                    ],
                 )
                 for name, reassignments in request.topics
             ],
@@ -96,8 +97,8 @@ def error_response(request: Request, code: ErrorCode) -> Any:
             _Topic(
                 name=name,
                 partitions=[
-                    _Partition(partition_index=each.key.partition, error_code=int(code))
-                    for each in reassignments
+                    _Partition(partition_index=reassignment.key.partition, error_code=int(code))
+                    for reassignment in reassignments
                 ],
             )
             for name, reassignments in request.topics
@@ -108,7 +109,7 @@ def error_response(request: Request, code: ErrorCode) -> Any:
 def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
     return request_subjects(
         partitions=[
-            (name, [each.key.partition for each in reassignments])
+            (name, [reassignment.key.partition for reassignment in reassignments])
             for name, reassignments in request.topics
         ]
     )

@@ -11,8 +11,7 @@ from kafka.protocol.admin import (
 )
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import no_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, no_subjects
 from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.scram import (
     MAX_ITERATIONS,
@@ -71,16 +70,16 @@ _TWICE = _Refusal(
 
 def decode(message: Any, context: RequestContext) -> AlterCredentials:
     return AlterCredentials(
-        tuple(Deletion(each.name, each.mechanism) for each in message.deletions),
+        tuple(Deletion(deletion.name, deletion.mechanism) for deletion in message.deletions),
         tuple(
             Upsertion(
-                each.name,
-                each.mechanism,
-                each.iterations,
-                bytes(each.salt),
-                bytes(each.salted_password),
+                upsertion.name,
+                upsertion.mechanism,
+                upsertion.iterations,
+                bytes(upsertion.salt),
+                bytes(upsertion.salted_password),
             )
-            for each in message.upsertions
+            for upsertion in message.upsertions
         ),
     )
 
@@ -166,7 +165,7 @@ def error_response(request: AlterCredentials, code: ErrorCode) -> Any:
     return AlterUserScramCredentialsResponse(
         results=[
             _result(user, code, None)
-            for user in dict.fromkeys(each.user for each in request.changes)
+            for user in dict.fromkeys(change.user for change in request.changes)
         ]
     )
 

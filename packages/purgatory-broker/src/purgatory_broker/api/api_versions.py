@@ -9,8 +9,7 @@ from typing import Any
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import no_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, no_subjects
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.apis import Api
 from purgatory_broker.wire.error_code import ErrorCode
@@ -67,7 +66,7 @@ def _is_software_name(name: str) -> bool:
         bool(name)
         and name[0].isalnum()
         and name[-1].isalnum()
-        and all(each.isalnum() or each in "-." for each in name)
+        and all(character.isalnum() or character in "-." for character in name)
     )
 
 

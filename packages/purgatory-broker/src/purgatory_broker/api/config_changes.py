@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
+from purgatory_broker.api.served_api import request_subjects
 from purgatory_broker.metadata.controller import ControllerError
 from purgatory_broker.metadata.topic_configs import (
     TOPIC_CONFIGS,
@@ -59,18 +59,18 @@ def decode(message: Any, *, is_incremental: bool) -> Request:
     return Request(
         resources=tuple(
             ConfigResource(
-                each.resource_type,
-                each.resource_name,
+                resource.resource_type,
+                resource.resource_name,
                 tuple(
                     ConfigChange(
                         change.name,
                         change.config_operation if is_incremental else SET,
                         change.value,
                     )
-                    for change in each.configs
+                    for change in resource.configs
                 ),
             )
-            for each in message.resources
+            for resource in message.resources
         ),
         validate_only=message.validate_only,
         is_incremental=is_incremental,
@@ -80,7 +80,7 @@ def decode(message: Any, *, is_incremental: bool) -> Request:
 def alter_resources(broker: BrokerApi, request: Request, response: Any) -> Any:
     """Change the configs of all resources of a request."""
     results = []
-    counts = Counter((each.type, each.name) for each in request.resources)
+    counts = Counter((resource.type, resource.name) for resource in request.resources)
     for resource in request.resources:
         code, message = ErrorCode.NONE, None
         if not broker.reaches_controller:
@@ -98,7 +98,9 @@ def alter_resources(broker: BrokerApi, request: Request, response: Any) -> Any:
 
 def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
     return request_subjects(
-        topics=(each.name for each in request.resources if each.type == ResourceType.TOPIC)
+        topics=(
+            resource.name for resource in request.resources if resource.type == ResourceType.TOPIC
+        )
     )
 
 
@@ -130,11 +132,13 @@ def _alter(broker: BrokerApi, request: Request, resource: ConfigResource) -> Non
 
 def _form_error(broker: BrokerApi, resource: ConfigResource) -> str | None:
     """Return why a change is not well-formed, or not for this broker; None if it is."""
-    names = [each.name for each in resource.changes]
+    names = [change.name for change in resource.changes]
     if len(set(names)) < len(names):
         return "Error due to duplicate config keys"
     nulls = [
-        each.name for each in resource.changes if each.value is None and each.operation != DELETE
+        change.name
+        for change in resource.changes
+        if change.value is None and change.operation != DELETE
     ]
     if nulls:
         return f"Null value not supported for : {', '.join(nulls)}"
@@ -219,8 +223,10 @@ def _apply(
 
 
 def _changed_list(present: str, given: str, *, is_addition: bool) -> str:
-    elements = dict.fromkeys(each for each in present.split(",") if each)
+    elements = dict.fromkeys(element for element in present.split(",") if element)
     changed = dict.fromkeys(given.split(","))
     return ",".join(
-        elements | changed if is_addition else (each for each in elements if each not in changed)
+        elements | changed
+        if is_addition
+        else (element for element in elements if element not in changed)
     )

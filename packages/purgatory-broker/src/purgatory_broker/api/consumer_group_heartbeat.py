@@ -7,8 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, request_subjects
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -33,7 +32,9 @@ def decode(message: Any, context: RequestContext) -> Request:
     """Return what is needed of a request."""
     return Request(
         message.group_id,
-        tuple((each.topic_id, tuple(each.partitions)) for each in message.topic_partitions or ()),
+        tuple(
+            (topic.topic_id, tuple(topic.partitions)) for topic in message.topic_partitions or ()
+        ),
     )
 
 

@@ -14,8 +14,7 @@ from purgatory_broker.api.partition_limits import (
     TOO_MANY,
     available_partitions,
 )
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, request_subjects
 from purgatory_broker.metadata.controller import ControllerError
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
@@ -49,13 +48,13 @@ def decode(message: Any, context: RequestContext) -> Request:
     return Request(
         tuple(
             TopicGrowth(
-                each.name,
-                each.count,
+                topic.name,
+                topic.count,
                 None
-                if each.assignments is None
-                else tuple(tuple(partition.broker_ids) for partition in each.assignments),
+                if topic.assignments is None
+                else tuple(tuple(partition.broker_ids) for partition in topic.assignments),
             )
-            for each in message.topics
+            for topic in message.topics
         ),
         message.validate_only,
     )

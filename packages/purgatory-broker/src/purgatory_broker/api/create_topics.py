@@ -16,8 +16,7 @@ from purgatory_broker.api.partition_limits import (
     TOO_MANY_PER_REQUEST,
     available_partitions,
 )
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, request_subjects
 from purgatory_broker.metadata.controller import ControllerError
 from purgatory_broker.metadata.topic_configs import (
     TOPIC_CONFIGS,
@@ -62,13 +61,13 @@ def decode(message: Any, context: RequestContext) -> Request:
     return Request(
         tuple(
             NewTopic(
-                each.name,
-                each.num_partitions,
-                each.replication_factor,
-                tuple((one.partition_index, tuple(one.broker_ids)) for one in each.assignments),
-                {config.name: config.value for config in each.configs},
+                topic.name,
+                topic.num_partitions,
+                topic.replication_factor,
+                tuple((one.partition_index, tuple(one.broker_ids)) for one in topic.assignments),
+                {config.name: config.value for config in topic.configs},
             )
-            for each in message.topics
+            for topic in message.topics
         ),
         message.validate_only,
     )

@@ -9,8 +9,7 @@ from kafka.protocol.admin import DeleteAclsRequest, DeleteAclsResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.create_acls import NO_AUTHORIZER
-from purgatory_broker.api.request_subjects import no_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, no_subjects
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 

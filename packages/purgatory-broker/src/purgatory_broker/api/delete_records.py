@@ -8,8 +8,7 @@ from typing import Any
 from kafka.protocol.admin import DeleteRecordsRequest, DeleteRecordsResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, request_subjects
 from purgatory_broker.metadata.topic_configs import topic_value
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.delayed_delete_records import DeletedPartition
@@ -41,7 +40,10 @@ def decode(message: Any, context: RequestContext) -> Request:
     return Request(
         tuple(
             TopicOffsets(
-                topic.name, tuple((each.partition_index, each.offset) for each in topic.partitions)
+                topic.name,
+                tuple(
+                    (partition.partition_index, partition.offset) for partition in topic.partitions
+                ),
             )
             for topic in message.topics
         ),
@@ -65,12 +67,14 @@ def delete_records(broker: BrokerApi, context: RequestContext, request: Request)
 
     def reply(deleted: list[DeletedPartition]) -> None:
         topics: dict[str, list[Any]] = {}
-        for each in [*refused.values(), *deleted]:
-            low = each.low_watermark if each.error is ErrorCode.NONE else -1
+        for partition in [*refused.values(), *deleted]:
+            low = partition.low_watermark if partition.error is ErrorCode.NONE else -1
             result = _Deleted(
-                partition_index=each.key.partition, low_watermark=low, error_code=int(each.error)
+                partition_index=partition.key.partition,
+                low_watermark=low,
+                error_code=int(partition.error),
             )
-            topics.setdefault(each.key.topic, []).append(result)
+            topics.setdefault(partition.key.topic, []).append(result)
         context.reply(
             DeleteRecordsResponse(
                 topics=[

@@ -9,8 +9,7 @@ from uuid import UUID
 from kafka.protocol.admin import DeleteTopicsRequest, DeleteTopicsResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, request_subjects
 from purgatory_broker.metadata.controller import ControllerError
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
@@ -37,7 +36,7 @@ class Request:
 
 def decode(message: Any, context: RequestContext) -> Request:
     if context.version >= TOPIC_ID_SINCE:
-        return Request(tuple(DeletedTopic(each.name, each.topic_id) for each in message.topics))
+        return Request(tuple(DeletedTopic(topic.name, topic.topic_id) for topic in message.topics))
     return Request(tuple(DeletedTopic(name, None) for name in message.topic_names))
 
 

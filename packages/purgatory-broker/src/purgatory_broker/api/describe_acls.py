@@ -7,8 +7,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeAclsRequest, DescribeAclsResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import no_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, no_subjects
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 

@@ -8,8 +8,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import no_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, no_subjects
 from purgatory_broker.metadata.client_quotas import CLIENT_ID, IP, USER, QuotaFilter
 from purgatory_broker.metadata.controller import ControllerError
 from purgatory_broker.request_context import RequestContext
@@ -40,7 +39,8 @@ class Request:
 def decode(message: Any, context: RequestContext) -> Request:
     return Request(
         tuple(
-            Component(each.entity_type, each.match_type, each.match) for each in message.components
+            Component(component.entity_type, component.match_type, component.match)
+            for component in message.components
         ),
         bool(message.strict),
     )
@@ -88,7 +88,9 @@ def describe_client_quotas(broker: BrokerApi, context: RequestContext, request: 
                         _Entry.EntityData(entity_type=kind, entity_name=name)
                         for kind, name in entity
                     ],
-                    values=[_Entry.ValueData(key=key, value=each) for key, each in values.items()],
+                    values=[
+                        _Entry.ValueData(key=key, value=value) for key, value in values.items()
+                    ],
                 )
                 for entity, values in broker.metadata.client_quotas.items()
                 if wanted.matches(entity)

@@ -9,8 +9,7 @@ from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
 
 from purgatory_broker.api.authorized_operations import ON_THE_CLUSTER
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import no_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, no_subjects
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 
@@ -65,8 +64,8 @@ def describe_cluster(broker: BrokerApi, context: RequestContext, request: Reques
             cluster_id=broker.controller.cluster_id,
             controller_id=broker.controller.controller_id,
             brokers=[
-                _Broker(broker_id=each["node_id"], host=each["host"], port=each["port"], rack=None)
-                for each in broker.endpoints(broker.metadata.alive(), context.client.listener)
+                _Broker(broker_id=node["node_id"], host=node["host"], port=node["port"], rack=None)
+                for node in broker.endpoints(broker.metadata.alive(), context.client.listener)
             ],
             authorized_operations=(
                 ON_THE_CLUSTER if request.include_authorized_operations else None

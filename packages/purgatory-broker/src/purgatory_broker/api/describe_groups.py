@@ -9,9 +9,8 @@ from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse
 
 from purgatory_broker.api.authorized_operations import ON_GROUPS
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.groups.results import GroupDescription
+from purgatory_broker.api.served_api import ServedApi, request_subjects
+from purgatory_broker.groups.group_results import GroupDescription
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
 
@@ -62,14 +61,14 @@ def encode(group: GroupDescription, operations: frozenset[int] | None, version: 
         protocol_data=group.protocol,
         members=[
             _Member(
-                member_id=each.member_id,
-                group_instance_id=each.instance_id,
-                client_id=each.client_id,
-                client_host=each.client_host,
-                member_metadata=each.metadata,
-                member_assignment=each.assignment,
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata,
+                member_assignment=member.assignment,
             )
-            for each in group.members
+            for member in group.members
         ],
         authorized_operations=operations if error is ErrorCode.NONE else None,
     )

@@ -8,9 +8,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.requested_topic import RequestedTopic
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import RequestedTopic, ServedApi, request_subjects
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.replica import Replica
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
@@ -32,21 +30,21 @@ def decode(message: Any, context: RequestContext) -> Request:
     if message.topics is None:
         return Request(None)
     return Request(
-        tuple(RequestedTopic(each.topic, tuple(each.partitions)) for each in message.topics)
+        tuple(RequestedTopic(topic.topic, tuple(topic.partitions)) for topic in message.topics)
     )
 
 
 def describe_log_dirs(broker: BrokerApi, context: RequestContext, request: Request) -> None:
     """Handle a DescribeLogDirs request: describe all partitions, or those that are named."""
     replicas = broker.replicas.replicas
-    found = list(replicas.values())
+    described = list(replicas.values())
     if request.topics is not None:
         wanted = {
             TopicPartition(name, index) for name, indexes in request.topics for index in indexes
         }
-        found = [replica for key, replica in replicas.items() if key in wanted]
+        described = [replica for key, replica in replicas.items() if key in wanted]
     topics: dict[str, list[Any]] = {}
-    for replica in found:
+    for replica in described:
         topics.setdefault(replica.key.topic, []).append(_describe(replica))
     space = broker.log_directory.space()
     context.reply(

@@ -9,9 +9,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeProducersRequest, DescribeProducersResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.requested_topic import RequestedTopic
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import RequestedTopic, ServedApi, request_subjects
 from purgatory_broker.metadata.topics import TopicPartition, topic_name_error
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
@@ -31,7 +29,9 @@ class Request:
 
 def decode(message: Any, context: RequestContext) -> Request:
     return Request(
-        tuple(RequestedTopic(each.name, tuple(each.partition_indexes)) for each in message.topics)
+        tuple(
+            RequestedTopic(topic.name, tuple(topic.partition_indexes)) for topic in message.topics
+        )
     )
 
 

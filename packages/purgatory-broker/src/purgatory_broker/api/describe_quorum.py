@@ -9,9 +9,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.requested_topic import RequestedTopic
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import RequestedTopic, ServedApi, request_subjects
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
@@ -35,7 +33,7 @@ def decode(message: Any, context: RequestContext) -> Request:
     return Request(
         tuple(
             RequestedTopic(
-                topic.topic_name, tuple(each.partition_index for each in topic.partitions)
+                topic.topic_name, tuple(partition.partition_index for partition in topic.partitions)
             )
             for topic in message.topics
         )
@@ -84,12 +82,12 @@ def describe_quorum(broker: BrokerApi, context: RequestContext, request: Request
             ],
             nodes=[
                 _Node(
-                    node_id=each["node_id"],
+                    node_id=node["node_id"],
                     listeners=[
-                        _Node.Listener(name=_LISTENER, host=each["host"], port=each["port"])
+                        _Node.Listener(name=_LISTENER, host=node["host"], port=node["port"])
                     ],
                 )
-                for each in broker.endpoints(controller.alive, context.client.listener)
+                for node in broker.endpoints(controller.alive, context.client.listener)
             ],
         )
     )
@@ -102,7 +100,8 @@ def _refusal(request: Request, code: ErrorCode) -> Any:
             _Topic(
                 topic_name=name,
                 partitions=[
-                    _Partition(partition_index=each, error_code=int(code)) for each in partitions
+                    _Partition(partition_index=partition, error_code=int(code))
+                    for partition in partitions
                 ],
             )
             for name, partitions in request.topics

@@ -12,8 +12,7 @@ from kafka.protocol.admin import (
 )
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import no_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, no_subjects
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 from purgatory_broker.wire.limits import truncate_message
@@ -33,7 +32,7 @@ def decode(message: Any, context: RequestContext) -> DescribeCredentials:
     """Return the request of a message; as in Kafka, an empty list asks for all users."""
     if not message.users:
         return DescribeCredentials(None)
-    return DescribeCredentials(Counter(each.name for each in message.users))
+    return DescribeCredentials(Counter(user.name for user in message.users))
 
 
 def describe_user_scram_credentials(
@@ -50,7 +49,7 @@ def describe_user_scram_credentials(
 
 
 def _describe(broker: BrokerApi, user: str, times: int) -> Any:
-    found = broker.scram_credentials.iterations(user)
+    by_mechanism = broker.scram_credentials.iterations(user)
     if times > 1:
         return _failure(
             user,
@@ -58,7 +57,7 @@ def _describe(broker: BrokerApi, user: str, times: int) -> Any:
             "Cannot describe SCRAM credentials for the same user twice in a single request: "
             f"{user}",
         )
-    if not found:
+    if not by_mechanism:
         return _failure(
             user,
             ErrorCode.RESOURCE_NOT_FOUND,
@@ -70,7 +69,7 @@ def _describe(broker: BrokerApi, user: str, times: int) -> Any:
         error_message=None,
         credential_infos=[
             _Credential(mechanism=int(mechanism), iterations=iterations)
-            for mechanism, iterations in found.items()
+            for mechanism, iterations in by_mechanism.items()
         ],
     )
 

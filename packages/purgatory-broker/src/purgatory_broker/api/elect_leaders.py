@@ -8,9 +8,7 @@ from typing import Any
 from kafka.protocol.admin import ElectLeadersRequest, ElectLeadersResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.requested_topic import RequestedTopic
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import RequestedTopic, ServedApi, request_subjects
 from purgatory_broker.metadata.controller import ControllerError
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
@@ -44,7 +42,8 @@ def decode(message: Any, context: RequestContext) -> Request:
     topics = None
     if message.topic_partitions is not None:
         topics = tuple(
-            RequestedTopic(each.topic, tuple(each.partitions)) for each in message.topic_partitions
+            RequestedTopic(topic.topic, tuple(topic.partitions))
+            for topic in message.topic_partitions
         )
     election_type = message.election_type if context.version >= ELECTION_TYPE_SINCE else _PREFERRED
     return Request(election_type, topics, message.timeout_ms)
@@ -62,10 +61,12 @@ def elect_leaders(broker: BrokerApi, context: RequestContext, request: Request) 
     wanted = request.topics
     if wanted is None:
         wanted = tuple(
-            RequestedTopic(topic.name, tuple(each.index for each in topic.partitions))
+            RequestedTopic(topic.name, tuple(partition.index for partition in topic.partitions))
             for topic in controller.topics.values()
         )
-    keys = dict.fromkeys(TopicPartition(name, each) for name, indexes in wanted for each in indexes)
+    keys = dict.fromkeys(
+        TopicPartition(name, partition) for name, indexes in wanted for partition in indexes
+    )
     try:
         results = controller.leaders.elect_leaders(
             keys, is_unclean=request.election_type == _UNCLEAN
@@ -73,7 +74,7 @@ def elect_leaders(broker: BrokerApi, context: RequestContext, request: Request) 
     except ControllerError as error:
         context.reply(error_response(request, error.code))
         return
-    elected = {key: each.leader_epoch for key, each in results.items() if not each.error}
+    elected = {key: result.leader_epoch for key, result in results.items() if not result.error}
 
     def result(key: TopicPartition, late: set[TopicPartition]) -> Any:
         error = ErrorCode.REQUEST_TIMED_OUT if key in late else results[key].error
@@ -90,9 +91,9 @@ def elect_leaders(broker: BrokerApi, context: RequestContext, request: Request) 
                     _Topic(
                         topic=name,
                         partition_result=[
-                            result(TopicPartition(name, each), late)
-                            for each in indexes
-                            if results[TopicPartition(name, each)].error is not hidden
+                            result(TopicPartition(name, partition), late)
+                            for partition in indexes
+                            if results[TopicPartition(name, partition)].error is not hidden
                         ],
                     )
                     for name, indexes in wanted

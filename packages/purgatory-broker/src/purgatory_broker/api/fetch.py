@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 from kafka.protocol import consumer
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, request_subjects
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.delayed_fetch import (
     FetchedPartition,
@@ -258,8 +257,8 @@ class _FetchReply:
             key = (name, self._broker.metadata.topic_id(name) if by_id else None)
             topics.setdefault(key, []).append(self._partition(partition, leaders))
         return [
-            FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=each)
-            for (name, topic_id), each in topics.items()
+            FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=partitions)
+            for (name, topic_id), partitions in topics.items()
         ]
 
     def _partition(self, fetched: FetchedPartition, leaders: set[int]) -> PartitionData:
@@ -310,7 +309,7 @@ def subjects(broker: BrokerApi, request: FetchRequest) -> RequestSubjects:
     requested = [
         (
             topic.topic or broker.metadata.topic_name(topic.topic_id),
-            [each.partition for each in topic.partitions],
+            [partition.partition for partition in topic.partitions],
         )
         for topic in request.topics
     ]

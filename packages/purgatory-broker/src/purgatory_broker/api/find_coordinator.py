@@ -9,8 +9,7 @@ from typing import Any
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, request_subjects
 from purgatory_broker.metadata.controller import ControllerError
 from purgatory_broker.metadata.topics import NO_LEADER, OFFSETS_TOPIC, TopicPartition
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
@@ -56,14 +55,14 @@ def decode(message: Any, context: RequestContext) -> Request:
 
 def find_coordinator(broker: BrokerApi, context: RequestContext, request: Request) -> None:
     """Handle a FindCoordinator request: look up the brokers that coordinate groups."""
-    found = [
+    located = [
         (key, _find_coordinator(broker, context, key, request.key_type)) for key in request.keys
     ]
     if request.is_batched:
-        coordinators = [_Coordinator(**each, key=key) for key, each in found]
+        coordinators = [_Coordinator(**coordinator, key=key) for key, coordinator in located]
         context.reply(FindCoordinatorResponse(coordinators=coordinators))
         return
-    ((_, coordinator),) = found
+    ((_, coordinator),) = located
     context.reply(FindCoordinatorResponse(**coordinator))
 
 

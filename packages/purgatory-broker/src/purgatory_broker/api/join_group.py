@@ -7,14 +7,13 @@ from typing import Any
 from kafka.protocol.consumer import JoinGroupRequest, JoinGroupResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.groups.requests import JoinRequest
-from purgatory_broker.groups.results import JoinResult
+from purgatory_broker.api.served_api import ServedApi, request_subjects
+from purgatory_broker.groups.group_requests import JoinRequest
+from purgatory_broker.groups.group_results import JoinResult
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.errors import WireError
 from purgatory_broker.wire.limits import MAX_TEXT_BYTES
+from purgatory_broker.wire.wire_error import WireError
 
 #: The most protocols that a member may offer; consumers offer two or three. The coordinator keeps
 #: each as long as the member.
@@ -57,7 +56,9 @@ def decode(message: Any, context: RequestContext) -> JoinRequest:
         else message.session_timeout_ms,
         session_timeout_ms=message.session_timeout_ms,
         protocol_type=message.protocol_type,
-        protocols=tuple({each.name: bytes(each.metadata) for each in message.protocols}.items()),
+        protocols=tuple(
+            {protocol.name: bytes(protocol.metadata) for protocol in message.protocols}.items()
+        ),
         reason=f"client reason: {message.reason or 'not provided'}",
         requires_known_member_id=version >= MEMBER_ID_REQUIRED_SINCE,
         supports_skip_assignment=version >= SKIP_ASSIGNMENT_SINCE,
@@ -81,11 +82,11 @@ def encode(result: JoinResult, version: int) -> Any:
         member_id=result.member_id,
         members=[
             _Member(
-                member_id=each.member_id,
-                group_instance_id=each.instance_id,
-                metadata=each.metadata,
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                metadata=member.metadata,
             )
-            for each in result.members
+            for member in result.members
         ],
     )
 

@@ -8,9 +8,8 @@ from typing import Any
 from kafka.protocol.consumer import LeaveGroupRequest, LeaveGroupResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.groups.requests import LeavingMember
+from purgatory_broker.api.served_api import ServedApi, request_subjects
+from purgatory_broker.groups.group_requests import LeavingMember
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
 
@@ -41,7 +40,9 @@ def decode(message: Any, context: RequestContext) -> Request:
     """
     has_member_list = context.version >= MEMBER_LIST_SINCE
     members = (
-        tuple(LeavingMember(each.member_id, each.group_instance_id) for each in message.members)
+        tuple(
+            LeavingMember(member.member_id, member.group_instance_id) for member in message.members
+        )
         if has_member_list
         else (LeavingMember(message.member_id),)
     )

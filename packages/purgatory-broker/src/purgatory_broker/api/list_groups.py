@@ -8,8 +8,7 @@ from typing import Any
 from kafka.protocol.admin import ListGroupsRequest, ListGroupsResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import no_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, no_subjects
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 
@@ -36,12 +35,12 @@ def list_groups(broker: BrokerApi, context: RequestContext, request: Request) ->
             error_code=int(listed.error),
             groups=[
                 _Listed(
-                    group_id=each.group_id,
-                    protocol_type=each.protocol_type,
-                    group_state=each.state,
-                    group_type=each.group_type,
+                    group_id=group.group_id,
+                    protocol_type=group.protocol_type,
+                    group_state=group.state,
+                    group_type=group.group_type,
                 )
-                for each in listed.groups
+                for group in listed.groups
             ],
         )
     )

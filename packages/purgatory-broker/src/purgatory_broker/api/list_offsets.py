@@ -10,8 +10,7 @@ from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.leader_replica import leader_replica
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, request_subjects
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.replica import Replica, ReplicaError
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
@@ -74,9 +73,11 @@ def decode(message: Any, context: RequestContext) -> Request:
                 topic.name,
                 tuple(
                     PartitionQuestion(
-                        each.partition_index, each.timestamp, each.current_leader_epoch
+                        partition.partition_index,
+                        partition.timestamp,
+                        partition.current_leader_epoch,
                     )
-                    for each in topic.partitions
+                    for partition in topic.partitions
                 ),
             )
             for topic in message.topics
@@ -153,17 +154,17 @@ def _find_offset(replica: Replica, timestamp: int, *, is_follower: bool) -> tupl
         return -1, -1, -1
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return -1, log.log_start_offset, log.epoch_at(log.log_start_offset)
-    found = (
+    match = (
         log.max_timestamp_offset()
         if timestamp == MAX_TIMESTAMP
         else log.offset_for_timestamp(timestamp, limit)
     )
-    if found is None and timestamp == MAX_TIMESTAMP and log.log_start_offset < limit:
+    if match is None and timestamp == MAX_TIMESTAMP and log.log_start_offset < limit:
         # No record has a timestamp: the first record counts as the latest.
         return -1, log.log_start_offset, log.epoch_at(log.log_start_offset)
-    if found is None or found[1] >= limit:
+    if match is None or match[1] >= limit:
         return -1, -1, -1
-    return found[0], found[1], log.epoch_at(found[1])
+    return match[0], match[1], log.epoch_at(match[1])
 
 
 def error_response(request: Request, code: ErrorCode) -> Any:
@@ -184,7 +185,8 @@ def error_response(request: Request, code: ErrorCode) -> Any:
 def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
     return request_subjects(
         partitions=(
-            (topic.name, (each.index for each in topic.partitions)) for topic in request.topics
+            (topic.name, (partition.index for partition in topic.partitions))
+            for topic in request.topics
         )
     )
 

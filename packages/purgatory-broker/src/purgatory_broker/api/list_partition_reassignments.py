@@ -11,9 +11,7 @@ from kafka.protocol.admin import (
 )
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.requested_topic import RequestedTopic
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import RequestedTopic, ServedApi, request_subjects
 from purgatory_broker.metadata.topics import Partition, TopicPartition
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
@@ -33,7 +31,9 @@ def decode(message: Any, context: RequestContext) -> Request:
     if message.topics is None:
         return Request(None)
     return Request(
-        tuple(RequestedTopic(each.name, tuple(each.partition_indexes)) for each in message.topics)
+        tuple(
+            RequestedTopic(topic.name, tuple(topic.partition_indexes)) for topic in message.topics
+        )
     )
 
 
@@ -46,7 +46,11 @@ def list_partition_reassignments(
         return
     keys = None
     if request.topics is not None:
-        keys = [TopicPartition(name, each) for name, indexes in request.topics for each in indexes]
+        keys = [
+            TopicPartition(name, partition)
+            for name, indexes in request.topics
+            for partition in indexes
+        ]
     ongoing = broker.controller.reassignments.ongoing(keys)
     by_topic: dict[str, list[Partition]] = {}
     for partition in ongoing:
@@ -59,12 +63,12 @@ def list_partition_reassignments(
                     name=name,
                     partitions=[
                         _Partition(
-                            partition_index=each.index,
-                            replicas=list(each.replicas),
-                            adding_replicas=list(each.adding),
-                            removing_replicas=list(each.removing),
+                            partition_index=reassigned.index,
+                            replicas=list(reassigned.replicas),
+                            adding_replicas=list(reassigned.adding),
+                            removing_replicas=list(reassigned.removing),
                         )
-                        for each in partitions
+                        for reassigned in partitions
                     ],
                 )
                 for name, partitions in by_topic.items()

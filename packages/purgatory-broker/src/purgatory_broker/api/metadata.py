@@ -15,8 +15,7 @@ from purgatory_broker.api.partition_limits import (
     MAX_TOPICS_PER_METADATA,
     available_partitions,
 )
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, request_subjects
 from purgatory_broker.metadata.controller import ControllerError
 from purgatory_broker.metadata.topics import (
     NO_LEADER,
@@ -67,7 +66,7 @@ def decode(message: Any, context: RequestContext) -> Request:
     version = context.version
     topics = None
     if message.topics or (message.topics is not None and version >= EMPTY_TOPICS_IS_NONE_SINCE):
-        topics = tuple(DescribedTopic(each.name, each.topic_id) for each in message.topics)
+        topics = tuple(DescribedTopic(topic.name, topic.topic_id) for topic in message.topics)
     return Request(
         topics=topics,
         may_create=version < AUTO_TOPIC_CREATION_FLAG_SINCE or message.allow_auto_topic_creation,
@@ -82,7 +81,7 @@ def metadata(broker: BrokerApi, context: RequestContext, request: Request) -> No
         topics = [_describe_topic(broker, topic) for topic in broker.metadata.topics.values()]
     else:
         max_topics = len(broker.metadata.topics) + MAX_TOPICS_PER_METADATA
-        found = [
+        described = [
             _find_topic(
                 broker,
                 context,
@@ -92,13 +91,13 @@ def metadata(broker: BrokerApi, context: RequestContext, request: Request) -> No
             for topic in dict.fromkeys(request.topics)
         ]
         # In Kafka's order: existing topics first.
-        topics = sorted(found, key=lambda topic: topic.error_code != 0)
+        topics = sorted(described, key=lambda topic: topic.error_code != 0)
     if request.include_topic_operations:
         for topic in topics:
             topic.authorized_operations = ON_TOPICS
     brokers = [
-        _Broker(node_id=each["node_id"], host=each["host"], port=each["port"], rack=None)
-        for each in broker.endpoints(broker.metadata.alive(), context.client.listener)
+        _Broker(node_id=node["node_id"], host=node["host"], port=node["port"], rack=None)
+        for node in broker.endpoints(broker.metadata.alive(), context.client.listener)
     ]
     context.reply(
         MetadataResponse(
@@ -163,7 +162,7 @@ def _describe_topic(broker: BrokerApi, topic: Topic) -> Any:
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[_describe_partition(each, alive) for each in topic.partitions],
+        partitions=[_describe_partition(partition, alive) for partition in topic.partitions],
     )
 
 
@@ -177,7 +176,7 @@ def _describe_partition(partition: Partition, alive: AbstractSet[int]) -> Any:
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
         isr_nodes=partition.isr,
-        offline_replicas=[each for each in partition.replicas if each not in alive],
+        offline_replicas=[replica for replica in partition.replicas if replica not in alive],
     )
 
 

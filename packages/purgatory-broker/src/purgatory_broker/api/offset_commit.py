@@ -8,10 +8,9 @@ from typing import Any
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetCommitResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, request_subjects
 from purgatory_broker.api.unknown_partitions import split_partitions, topic_results
-from purgatory_broker.groups.requests import CommitRequest, OffsetToCommit
+from purgatory_broker.groups.group_requests import CommitRequest, OffsetToCommit
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
 
@@ -56,12 +55,12 @@ def decode(message: Any, context: RequestContext) -> Request:
                 tuple(
                     OffsetToCommit(
                         topic.name,
-                        each.partition_index,
-                        each.committed_offset,
-                        each.committed_leader_epoch,
-                        each.committed_metadata or "",
+                        partition.partition_index,
+                        partition.committed_offset,
+                        partition.committed_leader_epoch,
+                        partition.committed_metadata or "",
                     )
-                    for each in topic.partitions
+                    for partition in topic.partitions
                 ),
             )
             for topic in message.topics
@@ -87,7 +86,7 @@ def offset_commit(broker: BrokerApi, context: RequestContext, request: Request) 
         instance_id=request.instance_id,
         retention_ms=request.retention_ms,
         knows_group_id_not_found=context.version >= GROUP_ID_NOT_FOUND_SINCE,
-        offsets=tuple(each for _, partitions in requested.known for each in partitions),
+        offsets=tuple(offset for _, partitions in requested.known for offset in partitions),
     )
     broker.groups.commit_offsets(commit, reply)
 
@@ -98,8 +97,8 @@ def error_response(request: Request, code: ErrorCode) -> Any:
             _Topic(
                 name=name,
                 partitions=[
-                    _Partition(partition_index=each.partition, error_code=int(code))
-                    for each in offsets
+                    _Partition(partition_index=offset.partition, error_code=int(code))
+                    for offset in offsets
                 ],
             )
             for name, offsets in request.topics
@@ -110,7 +109,8 @@ def error_response(request: Request, code: ErrorCode) -> Any:
 def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
     return request_subjects(
         partitions=(
-            (name, (each.partition for each in partitions)) for name, partitions in request.topics
+            (name, (offset.partition for offset in partitions))
+            for name, partitions in request.topics
         ),
         groups=[request.group_id],
     )

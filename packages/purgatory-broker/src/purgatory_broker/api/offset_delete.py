@@ -8,13 +8,12 @@ from typing import Any
 from kafka.protocol.consumer import OffsetDeleteRequest, OffsetDeleteResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, request_subjects
 from purgatory_broker.api.unknown_partitions import (
     split_partitions,
     topic_results,
 )
-from purgatory_broker.groups.results import DeleteOffsetsResult
+from purgatory_broker.groups.group_results import DeleteOffsetsResult
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
@@ -38,7 +37,8 @@ def decode(message: Any, context: RequestContext) -> Request:
             (
                 topic.name,
                 tuple(
-                    TopicPartition(topic.name, each.partition_index) for each in topic.partitions
+                    TopicPartition(topic.name, partition.partition_index)
+                    for partition in topic.partitions
                 ),
             )
             for topic in message.topics
@@ -57,7 +57,7 @@ def offset_delete(broker: BrokerApi, context: RequestContext, request: Request) 
         topics = topic_results(requested, deleted.partitions, _Topic, _Partition)
         context.reply(OffsetDeleteResponse(error_code=0, throttle_time_ms=0, topics=topics))
 
-    known = [each for _, partitions in requested.known for each in partitions]
+    known = [partition for _, partitions in requested.known for partition in partitions]
     broker.groups.delete_offsets(request.group_id, known, reply)
 
 
@@ -68,7 +68,8 @@ def error_response(request: Request, code: ErrorCode) -> Any:
 def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
     return request_subjects(
         partitions=(
-            (name, (each.partition for each in partitions)) for name, partitions in request.topics
+            (name, (partition.partition for partition in partitions))
+            for name, partitions in request.topics
         ),
         groups=[request.group_id],
     )

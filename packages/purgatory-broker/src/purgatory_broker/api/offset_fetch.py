@@ -9,10 +9,8 @@ from typing import Any
 from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.requested_topic import RequestedTopic
-from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.groups.records import OffsetValue
+from purgatory_broker.api.served_api import RequestedTopic, ServedApi, request_subjects
+from purgatory_broker.groups.group_records import OffsetValue
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
 
@@ -60,7 +58,7 @@ def decode(message: Any, context: RequestContext) -> Request:
     is_batched = context.version >= BATCHED_SINCE
     groups = message.groups if is_batched else (message,)
     return Request(
-        tuple(RequestedGroup(each.group_id, _requested_topics(each.topics)) for each in groups),
+        tuple(RequestedGroup(group.group_id, _requested_topics(group.topics)) for group in groups),
         is_batched,
         context.version >= ERROR_CODE_SINCE,
     )
@@ -69,7 +67,7 @@ def decode(message: Any, context: RequestContext) -> Request:
 def _requested_topics(topics: Iterable[Any] | None) -> tuple[RequestedTopic, ...] | None:
     if topics is None:
         return None
-    return tuple(RequestedTopic(each.name, tuple(each.partition_indexes)) for each in topics)
+    return tuple(RequestedTopic(topic.name, tuple(topic.partition_indexes)) for topic in topics)
 
 
 def offset_fetch(broker: BrokerApi, context: RequestContext, request: Request) -> None:
@@ -98,7 +96,7 @@ def _fetch_group(broker: BrokerApi, group: RequestedGroup) -> Any:
         topics=[
             _GroupTopic(
                 name=name,
-                partitions=[_partition(_GroupPartition, *each) for each in partitions],
+                partitions=[_partition(_GroupPartition, *partition) for partition in partitions],
             )
             for name, partitions in fetched.topics
         ],
@@ -115,7 +113,10 @@ def _fetch_one(broker: BrokerApi, request: Request) -> Any:
         throttle_time_ms=0,
         error_code=0,
         topics=[
-            _Topic(name=name, partitions=[_partition(_Partition, *each) for each in partitions])
+            _Topic(
+                name=name,
+                partitions=[_partition(_Partition, *partition) for partition in partitions],
+            )
             for name, partitions in fetched.topics
         ],
     )

@@ -9,8 +9,7 @@ from kafka.protocol.consumer import OffsetForLeaderEpochRequest, OffsetForLeader
 
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.leader_replica import leader_replica
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, request_subjects
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.replica import ReplicaError
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
@@ -51,8 +50,10 @@ def decode(message: Any, context: RequestContext) -> Request:
             TopicQuestions(
                 topic.topic,
                 tuple(
-                    PartitionQuestion(each.partition, each.current_leader_epoch, each.leader_epoch)
-                    for each in topic.partitions
+                    PartitionQuestion(
+                        partition.partition, partition.current_leader_epoch, partition.leader_epoch
+                    )
+                    for partition in topic.partitions
                 ),
             )
             for topic in message.topics
@@ -72,8 +73,8 @@ def offset_for_leader_epoch(broker: BrokerApi, context: RequestContext, request:
             key = TopicPartition(topic.name, partition.index)
             try:
                 log = leader_replica(broker, key, partition.current_leader_epoch).log
-                found = log.end_offset_for_epoch(partition.leader_epoch)
-                result.leader_epoch, result.end_offset = found
+                epoch_end = log.end_offset_for_epoch(partition.leader_epoch)
+                result.leader_epoch, result.end_offset = epoch_end
             except ReplicaError as error:
                 result.error_code = int(error.code)
             results.append(result)
@@ -99,7 +100,8 @@ def error_response(request: Request, code: ErrorCode) -> Any:
 def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
     return request_subjects(
         partitions=(
-            (topic.name, (each.index for each in topic.partitions)) for topic in request.topics
+            (topic.name, (partition.index for partition in topic.partitions))
+            for topic in request.topics
         )
     )
 

@@ -8,8 +8,7 @@ from uuid import UUID
 from kafka.protocol import producer
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, request_subjects
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.delayed_produce import ProducedPartition
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
@@ -90,7 +89,7 @@ def _reply(
 ) -> None:
     """Respond to a Produce request when its partitions have been appended or refused."""
     if request.acks == 0:
-        if any(each.error is not ErrorCode.NONE for each in produced):
+        if any(result.error is not ErrorCode.NONE for result in produced):
             # As in Kafka: only a closed connection makes a client that expects no response look up
             # the leader again.
             context.close_connection("a Produce request with acks=0 failed")
@@ -98,27 +97,27 @@ def _reply(
         return
     topics: dict[str, list[PartitionProduceResponse]] = {}
     leaders = set()
-    for each in produced:
+    for result in produced:
         partition = PartitionProduceResponse(
-            index=each.key.partition,
-            error_code=int(each.error),
-            base_offset=each.base_offset if each.error is ErrorCode.NONE else -1,
-            log_append_time_ms=each.log_append_time_ms if each.error is ErrorCode.NONE else -1,
-            log_start_offset=each.log_start_offset,
+            index=result.key.partition,
+            error_code=int(result.error),
+            base_offset=result.base_offset if result.error is ErrorCode.NONE else -1,
+            log_append_time_ms=result.log_append_time_ms if result.error is ErrorCode.NONE else -1,
+            log_start_offset=result.log_start_offset,
             record_errors=[
                 BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
-                for index, message in each.faults
+                for index, message in result.record_errors
             ],
-            error_message=each.message,
+            error_message=result.message,
         )
         if (
-            each.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+            result.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
             and context.version >= CURRENT_LEADER_SINCE
         ):
-            leader, epoch = broker.metadata.leader_of(each.key)
+            leader, epoch = broker.metadata.leader_of(result.key)
             partition.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
             leaders.add(leader)
-        topics.setdefault(each.key.topic, []).append(partition)
+        topics.setdefault(result.key.topic, []).append(partition)
     endpoints = broker.endpoints(leaders, context.client.listener) if leaders else ()
     context.reply(
         ProduceResponse(
@@ -160,7 +159,7 @@ def subjects(broker: BrokerApi, request: ProduceRequest) -> RequestSubjects:
         partitions=(
             (
                 topic.name or broker.metadata.topic_name(topic.topic_id),
-                (each.index for each in topic.partition_data),
+                (partition.index for partition in topic.partition_data),
             )
             for topic in request.topic_data
         )

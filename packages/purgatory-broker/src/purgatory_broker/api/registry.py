@@ -13,7 +13,7 @@ from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import R, ServedApi
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.errors import WireError
+from purgatory_broker.wire.wire_error import WireError
 from request_purgatory.error_log import ErrorLog
 from request_purgatory.errors import InvalidArgumentError
 
@@ -29,9 +29,7 @@ def _apis() -> Iterator[ServedApi[Any]]:
 
 
 #: Every API by its key.
-APIS: dict[int, ServedApi[Any]] = {
-    api.key: api for api in sorted(_apis(), key=lambda each: each.key)
-}
+APIS: dict[int, ServedApi[Any]] = {api.key: api for api in sorted(_apis(), key=lambda api: api.key)}
 
 
 def find_api(name: str) -> ServedApi[Any]:

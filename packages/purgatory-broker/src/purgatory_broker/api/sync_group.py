@@ -8,10 +8,9 @@ from typing import Any
 from kafka.protocol.consumer import SyncGroupRequest, SyncGroupResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.groups.requests import SyncRequest
-from purgatory_broker.groups.results import SyncResult
+from purgatory_broker.api.served_api import ServedApi, request_subjects
+from purgatory_broker.groups.group_requests import SyncRequest
+from purgatory_broker.groups.group_results import SyncResult
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
 
@@ -28,7 +27,9 @@ def decode(message: Any, context: RequestContext) -> SyncRequest:
         protocol_type=message.protocol_type,
         protocol_name=message.protocol_name,
         requires_protocol=context.version >= PROTOCOL_SINCE,
-        assignments={each.member_id: bytes(each.assignment) for each in message.assignments},
+        assignments={
+            assignment.member_id: bytes(assignment.assignment) for assignment in message.assignments
+        },
     )
 
 

@@ -33,11 +33,11 @@ def split_partitions(
     requested = RequestedPartitions[E]([], {})
     for name, partitions in topics:
         known = []
-        for each in partitions:
-            if broker.metadata.partition_exists(TopicPartition(name, each.partition)):
-                known.append(each)
+        for element in partitions:
+            if broker.metadata.partition_exists(TopicPartition(name, element.partition)):
+                known.append(element)
             else:
-                requested.unknown.setdefault(name, []).append(each.partition)
+                requested.unknown.setdefault(name, []).append(element.partition)
         if known:
             requested.known.append((name, known))
     return requested
@@ -55,8 +55,8 @@ def topic_results(
         topic_class(
             name=name,
             partitions=[
-                partition_class(partition_index=each.partition, error_code=int(next(remaining)))
-                for each in partitions
+                partition_class(partition_index=element.partition, error_code=int(next(remaining)))
+                for element in partitions
             ],
         )
         for name, partitions in requested.known

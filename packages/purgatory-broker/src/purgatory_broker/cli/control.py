@@ -68,16 +68,18 @@ def _control_command(name: str) -> Callable[..., ExitCode]:
 
     own = inspect.signature(run, eval_str=True).parameters
     parameters = [
-        each.replace(
-            kind=each.POSITIONAL_ONLY if each.kind is each.POSITIONAL_OR_KEYWORD else each.kind,
-            annotation=_CONDITIONS.get(each.annotation) or option_type(each.annotation),
+        parameter.replace(
+            kind=parameter.POSITIONAL_ONLY
+            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+            else parameter.kind,
+            annotation=_CONDITIONS.get(parameter.annotation) or option_type(parameter.annotation),
         )
-        for each in inspect.signature(method, eval_str=True).parameters.values()
-        if each.name not in ("self", "configs")  # a topic's settings have no option
+        for parameter in inspect.signature(method, eval_str=True).parameters.values()
+        if parameter.name not in ("self", "configs")  # a topic's settings have no option
     ]
     parameters += [own["control"], own["output"]]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__doc__ = _help(method.__doc__ or "")
     return command(describe_failure)(run)
 
@@ -98,7 +100,7 @@ def _condition(types: tuple[Callable[[str], Any], ...]) -> Callable[..., tuple[A
 
 
 def _numbers(text: str) -> list[int]:
-    return [int(each) for each in text.split(",")]
+    return [int(part) for part in text.split(",")]
 
 
 #: The options of `wait-for` whose values have several parts, by the type of the parameter.

@@ -46,7 +46,7 @@ def _topics(_type: Any, tokens: Sequence[Any]) -> list[NewTopic]:
     topics = []
     for token in tokens:
         name, *counts = token.value.split(":")
-        if not name or len(counts) > 2 or not all(each.isdecimal() for each in counts):
+        if not name or len(counts) > 2 or not all(count.isdecimal() for count in counts):
             raise ValueError(
                 f"expected NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS, got {token.value!r}"
             )

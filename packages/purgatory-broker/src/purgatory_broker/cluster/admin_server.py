@@ -23,9 +23,9 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any, NoReturn
 
+from purgatory_broker.cluster.cluster_errors import ClusterError, ClusterTimeoutError
 from purgatory_broker.cluster.commands import ClusterCommands
 from purgatory_broker.cluster.commands.arguments import QUOTED_CHARACTERS, quoted
-from purgatory_broker.cluster.errors import ClusterError, ClusterTimeoutError
 from purgatory_broker.cluster.run_command import (
     checked_arguments,
     command_timeout,
@@ -126,7 +126,9 @@ class ControlServer:
         """Return whether there is room for a connection; an idle one is closed if need be."""
         if len(self._connections) < MAX_CONNECTIONS:
             return True
-        idle = next((each for each in self._connections if not each.is_running), None)
+        idle = next(
+            (connection for connection in self._connections if not connection.is_running), None
+        )
         if idle is None:
             return False
         del self._connections[idle]

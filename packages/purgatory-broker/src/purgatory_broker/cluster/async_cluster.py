@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from types import TracebackType
+from typing import IO
 
 from purgatory_broker.cluster.commands import ClusterCommands
-from purgatory_broker.cluster.data_dir import DataDir
 from purgatory_broker.cluster.interception import Interceptions
 from purgatory_broker.cluster.network import CONTROLLER, Network
 from purgatory_broker.cluster.node import ClusterParts, Node
@@ -24,6 +26,39 @@ from purgatory_broker.server.faults import Faults
 from purgatory_broker.server.security import Security, warn_if_reachable
 from purgatory_broker.settings import ClusterSettings
 from request_purgatory.errors import InvalidArgumentError
+
+_LOCK_FILE = "lock"
+
+
+class DataDir:
+    """Locks a directory until `release` or the end of the process, however the process ends."""
+
+    def __init__(self, folder: Path) -> None:
+        """Create the directory if necessary, and lock it."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self._file: IO[str] = (folder / _LOCK_FILE).open("a")
+        try:
+            _lock(self._file)
+        except OSError:
+            self._file.close()
+            raise InvalidArgumentError(
+                "data_dir", "a directory that no other running cluster uses", str(folder)
+            ) from None
+
+    def release(self) -> None:
+        """Unlock the directory. Further calls do nothing."""
+        self._file.close()
+
+
+def _lock(file: IO[str]) -> None:
+    if os.name == "nt":
+        import msvcrt
+
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def wall_clock_ms() -> int:
@@ -160,13 +195,16 @@ class AsyncCluster(ClusterCommands):
 
     def _send_partitions(self, partitions: list[Partition]) -> None:
         # Copies: a later change is sent as a later message, and must not alter this one.
-        sent = [(self.controller.topics[each.topic].topic_id, each.copy()) for each in partitions]
+        sent = [
+            (self.controller.topics[partition.topic].topic_id, partition.copy())
+            for partition in partitions
+        ]
         for node in self.nodes:
             if not node.is_stopped:
                 deliver = partial(node.partitions.apply, sent)
                 self.network.send(CONTROLLER, node.node_id, deliver)
-        for each in partitions:
-            self.waits.partition_changed(each.key)
+        for partition in partitions:
+            self.waits.partition_changed(partition.key)
 
     def _send_deletion(self, topic: Topic) -> None:
         for node in self.nodes:

@@ -96,16 +96,16 @@ def _without(secrets: frozenset[str], value: Any) -> Any:
     """Return fields in which secrets are hidden, by their names."""
     if isinstance(value, dict):
         return {
-            name: _HIDDEN if name in secrets else _without(secrets, each)
-            for name, each in value.items()
+            name: _HIDDEN if name in secrets else _without(secrets, field)
+            for name, field in value.items()
         }
-    return [_without(secrets, each) for each in value] if isinstance(value, list) else value
+    return [_without(secrets, element) for element in value] if isinstance(value, list) else value
 
 
 def _plain(value: Any) -> Any:
     """Return fields of numbers, texts, bytes and None in dicts and lists."""
     if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: _plain(field) for name, field in value.items()}
     if isinstance(value, list):
         return list(map(_plain, value))
     if isinstance(value, UUID):

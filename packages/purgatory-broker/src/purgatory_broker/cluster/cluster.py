@@ -13,7 +13,7 @@ from typing import Any, Unpack
 
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.cluster.cluster_client import ClusterClient
-from purgatory_broker.cluster.errors import ClusterError
+from purgatory_broker.cluster.cluster_errors import ClusterError
 from purgatory_broker.cluster.interception import InterceptFunction, Interception
 from purgatory_broker.cluster.run_command import (
     checked_arguments,
@@ -213,8 +213,8 @@ class Cluster(ClusterClient):
         async def intercept(cluster: AsyncCluster) -> Interception:
             return cluster.intercept(api, function)
 
-        found: Interception = self._submit("intercept", intercept, _TIMEOUT)
-        return found
+        interception: Interception = self._submit("intercept", intercept, _TIMEOUT)
+        return interception
 
     def _cluster_of_function(self, command: str) -> AsyncCluster:
         """Return the cluster, for a function given to `intercept`, on whose thread it runs."""

@@ -9,8 +9,8 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, get_type_hints
 
+from purgatory_broker.cluster.cluster_errors import ClusterError
 from purgatory_broker.cluster.commands import ClusterCommands
-from purgatory_broker.cluster.errors import ClusterError
 from purgatory_broker.cluster.interception import InterceptFunction, Interception
 from purgatory_broker.cluster.json_values import from_json
 from purgatory_broker.cluster.unseen_errors import raise_first

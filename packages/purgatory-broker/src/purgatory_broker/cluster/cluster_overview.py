@@ -27,10 +27,10 @@ def cluster_overview(cluster: ClusterCommands) -> Row:
     """
     topics = cluster.controller.topics
     partitions = (
-        {"topic": name, **each}
+        {"topic": name, **partition}
         # Topics of the broker itself last.
         for name in sorted(topics, key=lambda name: (topics[name].is_internal, name))
-        for each in cluster.describe_topic(name)
+        for partition in cluster.describe_topic(name)
     )
     groups = cluster.groups()
     faults = cluster.faults()
@@ -48,7 +48,9 @@ def cluster_overview(cluster: ClusterCommands) -> Row:
 def _node(cluster: ClusterCommands, node: Node) -> Row:
     """Return a node with the faults that are in force on it."""
     number = node.node_id
-    partitions = [each for topic in cluster.controller.topics.values() for each in topic.partitions]
+    partitions = [
+        partition for topic in cluster.controller.topics.values() for partition in topic.partitions
+    ]
     return {
         "node": number,
         "address": join_address(*node.server.advertised(node.server.listeners[0].name)),
@@ -58,9 +60,9 @@ def _node(cluster: ClusterCommands, node: Node) -> Row:
         "is_partitioned": number in cluster.network.partitioned_nodes,
         "is_replication_paused": node.fetchers.is_paused,
         "latency_ms": cluster.network.latency_ms(number),
-        "leads": sum(each.leader == number for each in partitions),
-        "replicas": sum(number in each.replicas for each in partitions),
-        "in_sync": sum(number in each.isr for each in partitions),
+        "leads": sum(partition.leader == number for partition in partitions),
+        "replicas": sum(number in partition.replicas for partition in partitions),
+        "in_sync": sum(number in partition.isr for partition in partitions),
     }
 
 

@@ -61,10 +61,10 @@ class Conditions:
         _require_count("records", given)
 
         def readable() -> dict[int, int]:
-            found = self._controller.topics.get(topic)
+            state = self._controller.topics.get(topic)
             replicas = {
-                each.index: leader_replica(self._nodes, each)
-                for each in (() if found is None else found.partitions)
+                partition.index: leader_replica(self._nodes, partition)
+                for partition in (() if state is None else state.partitions)
             }
             # Nothing is compacted, so that each offset has its record.
             return {
@@ -82,19 +82,19 @@ class Conditions:
         return Condition(topic_key(topic), lambda: sum(readable().values()) >= count, describe)
 
     def _describe_partitions(self, topic: str) -> str:
-        found = self._controller.topics.get(topic)
-        if found is None:
+        state = self._controller.topics.get(topic)
+        if state is None:
             return " (there is no such topic)"
         states = []
-        for each in found.partitions:
-            replica = leader_replica(self._nodes, each)
+        for partition in state.partitions:
+            replica = leader_replica(self._nodes, partition)
             offsets = (
                 "no leader"
                 if replica is None
                 else f"offsets {replica.log.log_start_offset} to {replica.log.end_offset}, "
                 f"high watermark {replica.high_watermark}"
             )
-            states.append(f"partition {each.index}: {offsets}, in sync {each.isr}")
+            states.append(f"partition {partition.index}: {offsets}, in sync {partition.isr}")
         return f" ({'; '.join(states)})"
 
     def isr(self, given: tuple[str, int, list[int]]) -> Condition:
@@ -106,16 +106,15 @@ class Conditions:
         key = TopicPartition(topic, partition)
 
         def holds() -> bool:
-            found = self._controller.partition(key)
-            return found is not None and set(found.isr) == set(nodes)
+            partition = self._controller.partition(key)
+            return partition is not None and set(partition.isr) == set(nodes)
 
         def describe() -> str:
-            found = self._controller.partition(key)
-            state = (
-                "there is no such partition"
-                if found is None
-                else f"got {found.isr} (leader {found.leader}, leader epoch {found.leader_epoch})"
-            )
+            partition = self._controller.partition(key)
+            state = "there is no such partition"
+            if partition is not None:
+                leader = f"leader {partition.leader}, leader epoch {partition.leader_epoch}"
+                state = f"got {partition.isr} ({leader})"
             return f"expected the in-sync replicas {sorted(nodes)} of {key}, {state}"
 
         return Condition(topic_key(topic), holds, describe)
@@ -160,8 +159,8 @@ class Conditions:
         _require_count("fault", given)
 
         def find() -> FaultDescription | None:
-            found = [*self._faults.describe(), *self._interceptions.describe()]
-            return next((each for each in found if each["id"] == number), None)
+            faults = [*self._faults.describe(), *self._interceptions.describe()]
+            return next((fault for fault in faults if fault["id"] == number), None)
 
         if find() is None:
             raise InvalidArgumentError("fault", "the id of a fault that `faults` has", number)

@@ -13,8 +13,8 @@ from purgatory_broker.api.registry import decode
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.request_context import RequestContext, RequestSubjects
 from purgatory_broker.server.faults import error_code
-from purgatory_broker.wire.errors import WireError
 from purgatory_broker.wire.messages import encode_response
+from purgatory_broker.wire.wire_error import WireError
 from request_purgatory.errors import InvalidArgumentError
 
 

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, TypeAlias
 
 from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.cluster.errors import ClusterError
+from purgatory_broker.cluster.cluster_errors import ClusterError
 from purgatory_broker.cluster.intercepted_request import InterceptedRequest, Unanswered
 from purgatory_broker.cluster.unseen_errors import UnseenErrors, raise_first
 from purgatory_broker.request_context import RequestContext
@@ -196,8 +196,8 @@ class Interceptions:
 
     def clear(self) -> None:
         """Remove all interceptions; what their functions have raised stays unseen."""
-        for each in self._all:
-            each.end()
+        for interception in self._all:
+            interception.end()
         self._all.clear()
 
     @property
@@ -219,19 +219,23 @@ class Interceptions:
 
     def take_unseen(self) -> list[BaseException]:
         """Return what functions have raised and nobody has seen. Any thread may call this."""
-        found: list[BaseException] = []
+        errors: list[BaseException] = []
         while self._unseen:
             try:
-                found += self._unseen.popleft().take()
+                errors += self._unseen.popleft().take()
             except IndexError:  # Another thread has taken the last one.
                 break
-        return found
+        return errors
 
     def describe(self) -> list[FaultDescription]:
-        return [each.describe() for each in self._all]
+        return [interception.describe() for interception in self._all]
 
     def matching(self, api: ServedApi[Any]) -> list[Interception]:
-        return [each for each in self._all if each.matches(api)] if self._all else []
+        return (
+            [interception for interception in self._all if interception.matches(api)]
+            if self._all
+            else []
+        )
 
     def run(
         self,

@@ -31,13 +31,13 @@ def to_json(value: Any, *, is_untyped: bool = False) -> Any:
             for name, untyped in _fields_of(kind)
         }
     if isinstance(value, dict):
-        return {key: to_json(each, is_untyped=is_untyped) for key, each in value.items()}
+        return {key: to_json(item, is_untyped=is_untyped) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [to_json(each, is_untyped=is_untyped) for each in value]
+        return [to_json(item, is_untyped=is_untyped) for item in value]
     if isinstance(value, (bytes, bytearray, memoryview)):
         return _bytes_to_json(bytes(value), is_untyped=is_untyped)
     if isinstance(value, (set, frozenset)):
-        return sorted(to_json(each, is_untyped=is_untyped) for each in value)
+        return sorted(to_json(item, is_untyped=is_untyped) for item in value)
     if isinstance(value, UUID):
         return str(value)
     return value
@@ -47,7 +47,7 @@ def to_json(value: Any, *, is_untyped: bool = False) -> Any:
 def _fields_of(kind: Any) -> tuple[tuple[str, bool], ...]:
     """Return the names of a dataclass's fields, and whether their annotations have Any."""
     hints = _hints_of(kind)
-    return tuple((each.name, _has_any(hints[each.name])) for each in fields(kind))
+    return tuple((field.name, _has_any(hints[field.name])) for field in fields(kind))
 
 
 def _has_any(hint: Any) -> bool:
@@ -74,19 +74,21 @@ def from_json(value: Any, hint: Any) -> Any:
     if value is None:
         return None
     if origin in (Union, UnionType):
-        return from_json(value, next(each for each in arguments if each is not NoneType))
+        return from_json(
+            value, next(argument for argument in arguments if argument is not NoneType)
+        )
     if origin is list:
-        return [from_json(each, arguments[0]) for each in value]
+        return [from_json(item, arguments[0]) for item in value]
     if origin is tuple:
         if arguments[-1] is Ellipsis:
-            return tuple(from_json(each, arguments[0]) for each in value)
+            return tuple(from_json(item, arguments[0]) for item in value)
         return tuple(map(from_json, value, arguments))
     if origin is dict:
         key_type, value_type = arguments
-        return {key_type(key): from_json(each, value_type) for key, each in value.items()}
+        return {key_type(key): from_json(item, value_type) for key, item in value.items()}
     if is_typeddict(hint) or is_dataclass(hint):
         hints = _hints_of(hint)
-        return hint(**{key: from_json(each, hints[key]) for key, each in value.items()})
+        return hint(**{key: from_json(item, hints[key]) for key, item in value.items()})
     if hint is bytes:
         return value.encode() if isinstance(value, str) else b64decode(value["base64"])
     return value
@@ -99,4 +101,4 @@ def _untyped_from_json(value: Any) -> Any:
         return value
     if value.keys() == {"base64"}:
         return b64decode(value["base64"])
-    return {key: _untyped_from_json(each) for key, each in value.items()}
+    return {key: _untyped_from_json(item) for key, item in value.items()}

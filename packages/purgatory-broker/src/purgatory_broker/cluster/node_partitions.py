@@ -166,7 +166,8 @@ class NodePartitions:
         """Write the high watermarks into the node's folder."""
         replicas = self._replicas.replicas.values()
         self._log_directory.checkpoint_high_watermarks({
-            (each.topic_id, each.key.partition): each.high_watermark for each in replicas
+            (replica.topic_id, replica.key.partition): replica.high_watermark
+            for replica in replicas
         })
 
     def delete_old_segments(self, now_ms: int) -> None:

@@ -83,11 +83,11 @@ def readable_records(
     position = start
     while position < high_watermark:
         # The log is asked for one batch at a time: it may change while the caller gives way.
-        found = next(log.batches(position), None)
-        if found is None or found[0].base_offset >= high_watermark:
+        first = next(log.batches(position), None)
+        if first is None or first[0].base_offset >= high_watermark:
             return
-        header, batch = found[0], bytes(found[1])
-        del found
+        header, batch = first[0], bytes(first[1])
+        del first
         position = header.last_offset + 1
         if header.is_control:
             continue

@@ -51,9 +51,9 @@ def raise_first(errors: Sequence[BaseException], during: BaseException | None = 
 
 
 def _add_notes(error: BaseException, others: Sequence[BaseException]) -> None:
-    for each in others[:_MAX_NOTES]:
-        if each is not error:
-            text = "".join(traceback.format_exception_only(each)).rstrip()
+    for other in others[:_MAX_NOTES]:
+        if other is not error:
+            text = "".join(traceback.format_exception_only(other)).rstrip()
             error.add_note(f"A function given to intercept has raised, too: {text}")
     if len(others) > _MAX_NOTES:
         error.add_note(f"It has raised {len(others) - _MAX_NOTES} more exceptions.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
-from purgatory_broker.cluster.errors import ClusterTimeoutError
+from purgatory_broker.cluster.cluster_errors import ClusterTimeoutError
 from purgatory_broker.metadata.topics import TopicPartition
 from request_purgatory.aio import Purgatory
 
@@ -80,14 +80,18 @@ class Waits:
 
         The message of ClusterTimeoutError has the state then.
         """
-        keys = {each.key for each in conditions}
+        keys = {condition.key for condition in conditions}
         self._num_waiting += 1
         try:
             await self.purgatory.hold(
-                keys, until=lambda: all(each.holds() for each in conditions), timeout=timeout
+                keys,
+                until=lambda: all(condition.holds() for condition in conditions),
+                timeout=timeout,
             )
         except TimeoutError:
-            states = "; ".join(each.describe() for each in conditions if not each.holds())
+            states = "; ".join(
+                condition.describe() for condition in conditions if not condition.holds()
+            )
             raise ClusterTimeoutError(f"not within {timeout:g} s: {states}") from None
         finally:
             self._num_waiting -= 1

@@ -7,18 +7,18 @@ from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
 from purgatory_broker.deferred_actions import ActionQueue
-from purgatory_broker.groups.errors import GroupError, coordinator_error
 from purgatory_broker.groups.group import Group, GroupState
-from purgatory_broker.groups.member import Member
-from purgatory_broker.groups.offset_manager import OffsetManager
-from purgatory_broker.groups.records import GroupKey, OffsetKey
-from purgatory_broker.groups.results import (
+from purgatory_broker.groups.group_error import GroupError, coordinator_error
+from purgatory_broker.groups.group_records import GroupKey, OffsetKey
+from purgatory_broker.groups.group_results import (
     DeleteGroupsReply,
     GroupDescription,
     GroupListing,
     ListedGroups,
     MemberDescription,
 )
+from purgatory_broker.groups.member import Member
+from purgatory_broker.groups.offset_manager import OffsetManager
 from purgatory_broker.groups.shards import Record, Shard, Shards
 from purgatory_broker.wire.error_code import ErrorCode
 

@@ -8,20 +8,16 @@ from functools import partial
 
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.administration import AdministrationHandler
-from purgatory_broker.groups.errors import GroupError
 from purgatory_broker.groups.group import Group, GroupState
-from purgatory_broker.groups.join_group import JoinGroupHandler
-from purgatory_broker.groups.membership import MembershipHandler
-from purgatory_broker.groups.offset_manager import OffsetManager
-from purgatory_broker.groups.rebalancer import GroupPurgatories, Rebalancer
-from purgatory_broker.groups.requests import (
+from purgatory_broker.groups.group_error import GroupError
+from purgatory_broker.groups.group_requests import (
     CommitRequest,
     Heartbeat,
     JoinRequest,
     LeavingMember,
     SyncRequest,
 )
-from purgatory_broker.groups.results import (
+from purgatory_broker.groups.group_results import (
     CommitReply,
     DeleteGroupsReply,
     DeleteOffsetsReply,
@@ -35,6 +31,10 @@ from purgatory_broker.groups.results import (
     SyncReply,
     SyncResult,
 )
+from purgatory_broker.groups.join_group import JoinGroupHandler
+from purgatory_broker.groups.membership import MembershipHandler
+from purgatory_broker.groups.offset_manager import OffsetManager
+from purgatory_broker.groups.rebalancer import GroupPurgatories, Rebalancer
 from purgatory_broker.groups.shards import OffsetsStore, Shard, Shards
 from purgatory_broker.settings import ClusterSettings
 from purgatory_broker.wire.error_code import ErrorCode

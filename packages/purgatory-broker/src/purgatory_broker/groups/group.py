@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import Enum
 
-from purgatory_broker.groups.errors import GroupError
+from purgatory_broker.groups.consumer_protocol import subscribed_topics
+from purgatory_broker.groups.group_error import GroupError
+from purgatory_broker.groups.group_records import GroupValue
+from purgatory_broker.groups.group_results import JoinReply
 from purgatory_broker.groups.member import Member, Protocols
-from purgatory_broker.groups.records import GroupValue
-from purgatory_broker.groups.results import JoinReply
-from purgatory_broker.groups.subscription import subscribed_topics
 from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.purgatory.operation import DelayedOperation
 
@@ -310,8 +310,12 @@ class Group:
     def check(self) -> None:
         """Assert every invariant. O(members)."""
         members, state = self.members, self.state
-        awaiting_join = {each for each, member in members.items() if member.join_reply is not None}
-        awaiting_sync = {each for each, member in members.items() if member.sync_reply is not None}
+        awaiting_join = {
+            member_id for member_id, member in members.items() if member.join_reply is not None
+        }
+        awaiting_sync = {
+            member_id for member_id, member in members.items() if member.sync_reply is not None
+        }
         self._check_members(awaiting_join)
         if state is GroupState.DEAD:
             pending = (
@@ -355,7 +359,7 @@ class Group:
             self._num_awaiting_join,
             awaiting_join,
         )
-        assert all(each == member.member_id for each, member in members.items()), members
+        assert all(member_id == member.member_id for member_id, member in members.items()), members
         assert (self.leader_id is None) == (not members), (self.leader_id, members)
         assert self.leader_id is None or self.leader_id in members, (self.leader_id, members)
         assert self.static_members == _static_members(members.values()), self.static_members

@@ -9,13 +9,13 @@ from dataclasses import replace
 from functools import partial
 
 from purgatory_broker.deferred_actions import ActionQueue
-from purgatory_broker.groups.errors import GroupError, coordinator_error
-from purgatory_broker.groups.generations import generation_result
 from purgatory_broker.groups.group import Group, GroupState
+from purgatory_broker.groups.group_error import GroupError, coordinator_error
+from purgatory_broker.groups.group_requests import JoinRequest
+from purgatory_broker.groups.group_results import JoinReply, JoinResult, SyncResult
 from purgatory_broker.groups.member import Member
+from purgatory_broker.groups.member_replies import generation_result
 from purgatory_broker.groups.rebalancer import Rebalancer
-from purgatory_broker.groups.requests import JoinRequest
-from purgatory_broker.groups.results import JoinReply, JoinResult, SyncResult
 from purgatory_broker.groups.shards import Shard, Shards
 from purgatory_broker.settings import ClusterSettings
 from purgatory_broker.wire.error_code import ErrorCode
@@ -197,7 +197,7 @@ class JoinGroupHandler:
         self._heartbeats.reschedule(group, member_id, member.session_timeout_ms)
         self._replies.await_join(group, member, reply)
         if group.state is GroupState.STABLE and group.select_protocol() == group.protocol:
-            assignment = {each.member_id: each.assignment for each in group.members.values()}
+            assignment = {member.member_id: member.assignment for member in group.members.values()}
             done = partial(
                 self._replacement_stored,
                 group,

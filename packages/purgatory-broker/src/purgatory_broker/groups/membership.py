@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from purgatory_broker.deferred_actions import ActionQueue
-from purgatory_broker.groups.errors import GroupError, coordinator_error
-from purgatory_broker.groups.generations import assignment_result
 from purgatory_broker.groups.group import Group, GroupState
+from purgatory_broker.groups.group_error import GroupError, coordinator_error
+from purgatory_broker.groups.group_requests import Heartbeat, LeavingMember, SyncRequest
+from purgatory_broker.groups.group_results import SyncReply
+from purgatory_broker.groups.member_replies import assignment_result
 from purgatory_broker.groups.rebalancer import Rebalancer
-from purgatory_broker.groups.requests import Heartbeat, LeavingMember, SyncRequest
-from purgatory_broker.groups.results import SyncReply
 from purgatory_broker.groups.shards import Shards
 from purgatory_broker.wire.error_code import ErrorCode
 
@@ -104,7 +104,10 @@ class MembershipHandler:
             if error.code is not ErrorCode.UNKNOWN_MEMBER_ID:
                 raise
             return (error.code,) * len(leaving)
-        errors = tuple(self._leave(group, each.member_id, each.instance_id) for each in leaving)
+        errors = tuple(
+            self._leave(group, leaving_member.member_id, leaving_member.instance_id)
+            for leaving_member in leaving
+        )
         if ErrorCode.NONE in errors and group.state is not GroupState.EMPTY:
             self._rebalancer.prepare_rebalance_or_complete_join(group, "members have left")
         return errors

@@ -7,18 +7,17 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from purgatory_broker.deferred_actions import ActionQueue
-from purgatory_broker.groups.committed_offsets import CommittedOffsets
-from purgatory_broker.groups.errors import GroupError, coordinator_error
 from purgatory_broker.groups.group import CONSUMER_PROTOCOL_TYPE, Group, GroupState
-from purgatory_broker.groups.records import OffsetKey, OffsetValue
-from purgatory_broker.groups.requests import CommitRequest, OffsetToCommit
-from purgatory_broker.groups.results import (
+from purgatory_broker.groups.group_error import GroupError, coordinator_error
+from purgatory_broker.groups.group_records import OffsetKey, OffsetValue
+from purgatory_broker.groups.group_requests import CommitRequest, OffsetToCommit
+from purgatory_broker.groups.group_results import (
     CommitReply,
     DeleteOffsetsReply,
     DeleteOffsetsResult,
     FetchedOffsets,
 )
-from purgatory_broker.groups.shards import Record, Shard, Shards
+from purgatory_broker.groups.shards import CommittedOffsets, Record, Shard, Shards
 from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -53,13 +52,13 @@ class OffsetManager:
         self._validate_commit(shard.groups.get(request.group_id), request)
         now_ms = self._now_ms()
         expire_ms = -1 if request.retention_ms == -1 else now_ms + request.retention_ms
-        errors = tuple(self._offset_error(each) for each in request.offsets)
+        errors = tuple(self._offset_error(offset) for offset in request.offsets)
         values = [
             (
-                OffsetKey(request.group_id, each.topic, each.partition),
-                OffsetValue(each.offset, each.leader_epoch, each.metadata, now_ms, expire_ms),
+                OffsetKey(request.group_id, offset.topic, offset.partition),
+                OffsetValue(offset.offset, offset.leader_epoch, offset.metadata, now_ms, expire_ms),
             )
-            for each, error in zip(request.offsets, errors, strict=True)
+            for offset, error in zip(request.offsets, errors, strict=True)
             if error is ErrorCode.NONE
         ]
         if values:

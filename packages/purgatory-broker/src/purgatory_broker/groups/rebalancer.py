@@ -13,13 +13,16 @@ from purgatory_broker.groups.delayed import (
     DelayedSync,
     InitialDelayedJoin,
 )
-from purgatory_broker.groups.generations import assignment_result, generation_result
 from purgatory_broker.groups.group import Group, GroupState
+from purgatory_broker.groups.group_records import GroupKey
+from purgatory_broker.groups.group_results import JoinResult, SyncResult
 from purgatory_broker.groups.heartbeats import Heartbeats
 from purgatory_broker.groups.member import Member
-from purgatory_broker.groups.member_replies import MemberReplies
-from purgatory_broker.groups.records import GroupKey
-from purgatory_broker.groups.results import JoinResult, SyncResult
+from purgatory_broker.groups.member_replies import (
+    MemberReplies,
+    assignment_result,
+    generation_result,
+)
 from purgatory_broker.groups.shards import Shards
 from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.aio import Purgatory
@@ -177,9 +180,9 @@ class Rebalancer:
         with self._actions:
             self._cancel_join(group)
             late = [
-                each
-                for each in group.members.values()
-                if each.join_reply is None and not each.is_static
+                member
+                for member in group.members.values()
+                if member.join_reply is None and not member.is_static
             ]
             for member in late:
                 logger.info(

@@ -7,10 +7,10 @@ from purgatory_broker.log.batch import (
     verify_checksum,
     with_offset_and_epoch,
 )
-from purgatory_broker.log.errors import BatchFormatError, RecordError, StorageError
 from purgatory_broker.log.log import AppendInfo, PartitionLog
+from purgatory_broker.log.log_errors import BatchFormatError, RecordError, StorageError
+from purgatory_broker.log.log_settings import LogSettings
 from purgatory_broker.log.record import Record, build_batch, read_records
-from purgatory_broker.log.settings import LogSettings
 from purgatory_broker.log.store import OpenFiles
 
 __all__ = [

@@ -22,7 +22,7 @@ from typing import NamedTuple, TypeAlias
 
 from crc32c import crc32c
 
-from purgatory_broker.log.errors import BatchFormatError, RecordError
+from purgatory_broker.log.log_errors import BatchFormatError, RecordError
 from purgatory_broker.wire.error_code import ErrorCode
 
 Buffer: TypeAlias = bytes | bytearray | memoryview

@@ -6,7 +6,7 @@ import logging
 import os
 from pathlib import Path
 
-from purgatory_broker.log.errors import StorageError
+from purgatory_broker.log.log_errors import StorageError
 
 logger = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from purgatory_broker.log.batch import (
     read_header,
     verify_checksum,
 )
-from purgatory_broker.log.errors import RecordError, StorageError
 from purgatory_broker.log.leader_epochs import LeaderEpochs
+from purgatory_broker.log.log_errors import RecordError, StorageError
 from purgatory_broker.log.producer_states import ProducerStates
 from purgatory_broker.log.segment import BatchEntry, Segment
 

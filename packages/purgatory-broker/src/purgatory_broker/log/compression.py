@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
 
-from purgatory_broker.log.errors import RecordError
+from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.wire.error_code import ErrorCode
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)

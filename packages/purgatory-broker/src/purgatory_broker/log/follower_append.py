@@ -10,7 +10,7 @@ from purgatory_broker.log.batch import (
     split_batches,
     verify_checksum,
 )
-from purgatory_broker.log.errors import RecordError
+from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.wire.error_code import ErrorCode
 
 

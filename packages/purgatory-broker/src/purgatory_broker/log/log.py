@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,20 +13,19 @@ from purgatory_broker.log.batch import (
     Buffer,
     with_offset_and_epoch,
 )
-from purgatory_broker.log.errors import RecordError
 from purgatory_broker.log.follower_append import (
     batches_that_fit,
     validate_leader_batches,
 )
 from purgatory_broker.log.leader_epochs import LeaderEpochs
+from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.log.log_folder import LogFolder
+from purgatory_broker.log.log_settings import LogSettings
 from purgatory_broker.log.producer_states import ProducerStates
 from purgatory_broker.log.readable_log import ReadableLog
 from purgatory_broker.log.recovery import RecoveredLog, recover
-from purgatory_broker.log.retention import expired_segments
 from purgatory_broker.log.segment import BatchEntry, Segment
 from purgatory_broker.log.segments import Segments
-from purgatory_broker.log.settings import LogSettings
 from purgatory_broker.log.store import MemoryStore, OpenFiles
 from purgatory_broker.log.validation import validate_batch
 from purgatory_broker.wire.error_code import ErrorCode
@@ -335,3 +334,29 @@ class PartitionLog(ReadableLog):
 
 def _entry(header: BatchHeader) -> BatchEntry:
     return BatchEntry(header.base_offset, header.next_offset, header.size, header.max_timestamp)
+
+
+def expired_segments(
+    segments: Iterable[Segment], settings: LogSettings, now_ms: int, high_watermark: int
+) -> list[Segment]:
+    """Find the segments at the beginning of a log to delete for `retention_bytes` or `_ms`.
+
+    A segment is as old as its latest timestamp; one without timestamps never expires. A segment
+    that ends after the high watermark is kept, with all later ones.
+    """
+    segments = list(segments)
+    surplus_bytes = -1
+    if settings.retention_bytes is not None:
+        surplus_bytes = sum(segment.size for segment in segments) - settings.retention_bytes
+    expired_before_ms = UNSET if settings.retention_ms is None else now_ms - settings.retention_ms
+    expired: list[Segment] = []
+    for segment in segments:
+        if segment.next_offset > high_watermark or not segment.size:
+            break
+        is_surplus = surplus_bytes >= segment.size
+        is_old = UNSET < segment.max_timestamp < expired_before_ms
+        if not is_surplus and not is_old:
+            break
+        surplus_bytes -= segment.size
+        expired.append(segment)
+    return expired

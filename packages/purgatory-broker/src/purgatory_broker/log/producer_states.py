@@ -10,7 +10,7 @@ from collections.abc import Collection, ItemsView
 from typing import NamedTuple
 
 from purgatory_broker.log.batch import UNSET, BatchHeader
-from purgatory_broker.log.errors import RecordError
+from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.wire.error_code import ErrorCode
 
 #: The batches that are kept of each producer: the most that a producer may have in flight.
@@ -169,8 +169,8 @@ class ProducerStates:
     def expire(self, now_ms: int) -> None:
         """Remove the producers whose last batch is EXPIRATION_MS old or older."""
         expired = [
-            each
-            for each, producer in self._producers.items()
+            producer_id
+            for producer_id, producer in self._producers.items()
             if now_ms - producer.last_timestamp >= EXPIRATION_MS
         ]
         for producer_id in expired:
@@ -199,9 +199,9 @@ class ProducerStates:
                 for batch in producer.batches
             ]
             in_log = [
-                (each.base_offset, each.base_sequence, each.last_sequence)
-                for each in headers
-                if each.producer_epoch == producer.epoch
+                (header.base_offset, header.base_sequence, header.last_sequence)
+                for header in headers
+                if header.producer_epoch == producer.epoch
             ]
             shared = min(len(known), len(in_log))
             assert known[-shared:] == in_log[-shared:], (producer_id, known, in_log)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from purgatory_broker.log.batch import BatchHeader, split_batches, verify_checksum
-from purgatory_broker.log.errors import RecordError, StorageError
 from purgatory_broker.log.leader_epochs import LeaderEpochs
+from purgatory_broker.log.log_errors import RecordError, StorageError
 from purgatory_broker.log.producer_states import ProducerStates
 from purgatory_broker.log.record import Record, read_records
 from purgatory_broker.log.segments import Segments
@@ -130,8 +130,8 @@ class ReadableLog:
         None if there is no such record.
         """
         self._require_open()
-        found = self._segments.first_at_or_after(timestamp_ms, self._start_offset)
-        return None if found is None or found[1] >= limit_offset else found
+        first = self._segments.first_at_or_after(timestamp_ms, self._start_offset)
+        return None if first is None or first[1] >= limit_offset else first
 
     def max_timestamp_offset(self) -> tuple[int, int] | None:
         """Return (timestamp, offset) of the first record with the latest timestamp.

@@ -9,7 +9,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from purgatory_broker.log.batch import HEADER_BYTES, UNSET, BatchHeader, Buffer
 from purgatory_broker.log.compression import decompress
-from purgatory_broker.log.errors import RecordError
+from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.wire.error_code import ErrorCode
 
 

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from purgatory_broker.log.batch import BatchHeader, split_batches, verify_checksum
-from purgatory_broker.log.clean_shutdown import (
+from purgatory_broker.log.closed_segment import index_closed_segment
+from purgatory_broker.log.leader_epochs import LeaderEpochs
+from purgatory_broker.log.log_errors import RecordError, StorageError
+from purgatory_broker.log.log_folder import (
     CleanShutdown,
     delete_clean_shutdown,
     read_clean_shutdown,
 )
-from purgatory_broker.log.closed_segment import index_closed_segment
-from purgatory_broker.log.errors import RecordError, StorageError
-from purgatory_broker.log.leader_epochs import LeaderEpochs
 from purgatory_broker.log.producer_states import ProducerStates
-from purgatory_broker.log.segment import BatchEntry, Segment
+from purgatory_broker.log.segment import BatchEntry, Segment, segment_name
 from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -36,11 +36,6 @@ class RecoveredLog(NamedTuple):
     start_offset: int
     epochs: LeaderEpochs
     producers: ProducerStates
-
-
-def segment_name(base_offset: int) -> str:
-    """Return the name of a segment's file, the same as in Kafka."""
-    return f"{base_offset:020d}.log"
 
 
 def recover(
@@ -126,7 +121,7 @@ def _clean_shutdown(folder: Path, base_offsets: list[int]) -> CleanShutdown | No
     shutdown = read_clean_shutdown(folder)
     if shutdown is None:
         return None
-    size = sum((folder / segment_name(each)).stat().st_size for each in base_offsets)
+    size = sum((folder / segment_name(base_offset)).stat().st_size for base_offset in base_offsets)
     return shutdown if base_offsets and size == shutdown.size_bytes else None
 
 

@@ -11,6 +11,11 @@ from purgatory_broker.log.batch import HEADER_BYTES, UNSET, BatchHeader, read_he
 from purgatory_broker.log.store import Store
 
 
+def segment_name(base_offset: int) -> str:
+    """Return the name of a segment's file, the same as in Kafka."""
+    return f"{base_offset:020d}.log"
+
+
 class BatchEntry(NamedTuple):
     """What the index of a segment needs to know of a batch."""
 

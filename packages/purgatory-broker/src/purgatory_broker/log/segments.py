@@ -72,9 +72,9 @@ class Segments:
             first = segment.first_index_at_or_after(timestamp_ms, start_offset)
             for index in range(first, len(segment)):
                 batch = segment.batch(index)
-                found = first_at_or_after(read_header(batch), batch, timestamp_ms, start_offset)
-                if found is not None:
-                    return found
+                record = first_at_or_after(read_header(batch), batch, timestamp_ms, start_offset)
+                if record is not None:
+                    return record
         return None
 
     def max_timestamp_offset(self) -> tuple[int, int] | None:
@@ -83,8 +83,8 @@ class Segments:
         if latest == UNSET:
             return None
         batch = segment.batch(segment.first_index_at_or_after(latest, segment.base_offset))
-        found = first_at_or_after(read_header(batch), batch, latest)
-        return None if found is None else (latest, found[1])
+        latest_record = first_at_or_after(read_header(batch), batch, latest)
+        return None if latest_record is None else (latest, latest_record[1])
 
     # -- growing and shrinking
 

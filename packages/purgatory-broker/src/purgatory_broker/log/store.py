@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-from purgatory_broker.log.errors import StorageError
+from purgatory_broker.log.log_errors import StorageError
 
 
 class Store(Protocol):

@@ -26,13 +26,13 @@ from purgatory_broker.log.batch import (
     with_max_timestamp,
 )
 from purgatory_broker.log.compression import CODEC_NAMES
-from purgatory_broker.log.errors import BatchFormatError, RecordError
+from purgatory_broker.log.log_errors import BatchFormatError, RecordError
+from purgatory_broker.log.log_settings import LogSettings
 from purgatory_broker.log.record import (
     RecordLayout,
     decompress_records,
     record_layouts,
 )
-from purgatory_broker.log.settings import LogSettings
 from purgatory_broker.wire.error_code import ErrorCode
 
 #: The most records in a batch. Kafka has no such limit. Here validation takes two microseconds for
@@ -158,7 +158,7 @@ def _check_records(header: BatchHeader, batch: Buffer, settings: LogSettings, no
     if records is None:
         return header.max_timestamp
     layouts = record_layouts(records, header.record_count)
-    offset_deltas = [each[1] for each in layouts]
+    offset_deltas = [layout[1] for layout in layouts]
     if offset_deltas != list(range(len(layouts))):
         raise RecordError(
             ErrorCode.INVALID_RECORD,
@@ -167,7 +167,7 @@ def _check_records(header: BatchHeader, batch: Buffer, settings: LogSettings, no
     if header.has_log_append_time:
         earliest = latest = header.max_timestamp
     else:
-        deltas = [each[0] for each in layouts]
+        deltas = [layout[0] for layout in layouts]
         earliest = header.base_timestamp + min(deltas, default=0)
         latest = max(header.base_timestamp + max(deltas, default=0), UNSET)
     lowest, highest = _timestamp_range(settings, now_ms)
@@ -175,11 +175,11 @@ def _check_records(header: BatchHeader, batch: Buffer, settings: LogSettings, no
     if (
         header.has_log_append_time
         or not lowest <= earliest <= latest <= highest
-        or (settings.compacted and any(each[3] < 0 for each in layouts))
+        or (settings.compacted and any(layout[3] < 0 for layout in layouts))
     ):
-        faults = list(_faults(header, layouts, settings, lowest, highest))
-        if faults:
-            _reject(faults)
+        record_errors = list(_record_errors(header, layouts, settings, lowest, highest))
+        if record_errors:
+            _reject(record_errors)
     return latest
 
 
@@ -193,14 +193,14 @@ def _timestamp_range(settings: LogSettings, now_ms: int) -> tuple[int, int]:
     )
 
 
-def _faults(
+def _record_errors(
     header: BatchHeader,
     layouts: list[RecordLayout],
     settings: LogSettings,
     lowest: int,
     highest: int,
 ) -> Iterator[tuple[ErrorCode, int, str]]:
-    """Find the invalid records of a batch; the fault of each is the first that Kafka finds."""
+    """Find the invalid records of a batch; the error of each is the first that Kafka finds."""
     # Producers must not set the type. With CreateTime, Kafka checks a timestamp that is set.
     has_invalid_type = header.has_log_append_time and (
         settings.log_append_time or header.max_timestamp == UNSET
@@ -229,13 +229,13 @@ def _faults(
             )
 
 
-def _reject(faults: list[tuple[ErrorCode, int, str]]) -> NoReturn:
+def _reject(record_errors: list[tuple[ErrorCode, int, str]]) -> NoReturn:
     """Raise the error for a batch with invalid records."""
-    codes = {code for code, _, _ in faults}
+    codes = {code for code, _, _ in record_errors}
     raise RecordError(
         ErrorCode.INVALID_TIMESTAMP
         if ErrorCode.INVALID_TIMESTAMP in codes
         else ErrorCode.INVALID_RECORD,
-        f"{len(faults)} records have been rejected: {faults[0][2]}",
-        tuple((index, message) for _, index, message in faults),
+        f"{len(record_errors)} records have been rejected: {record_errors[0][2]}",
+        tuple((index, message) for _, index, message in record_errors),
     )

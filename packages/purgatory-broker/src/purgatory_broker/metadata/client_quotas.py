@@ -55,7 +55,7 @@ class ClientQuotas:
         self, alterations: Sequence[QuotaAlteration], *, validate_only: bool
     ) -> dict[QuotaEntity, str | None]:
         """Change quotas, all in one change."""
-        values = {entity: dict(each) for entity, each in self._store.client_quotas.items()}
+        values = {entity: dict(values) for entity, values in self._store.client_quotas.items()}
         results: dict[QuotaEntity, str | None] = {}
         for alteration in alterations:
             entity = alteration.entity

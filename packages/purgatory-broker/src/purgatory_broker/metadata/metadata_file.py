@@ -88,22 +88,22 @@ def load_metadata(path: Path) -> StoredMetadata:
             data["cluster_id"],
             data["nodes"],
             data["producer_ids_taken"],
-            [_topic_from_json(each) for each in data["topics"]],
+            [_topic_from_json(topic) for topic in data["topics"]],
             {
-                tuple(sorted(each["entity"].items())): {
-                    key: float(value) for key, value in each["values"].items()
+                tuple(sorted(entry["entity"].items())): {
+                    key: float(value) for key, value in entry["values"].items()
                 }
-                for each in data.get("client_quotas", [])
+                for entry in data.get("client_quotas", [])
             },
             {
-                (int(each["type"]), str(each["name"])): dict(each["configs"])
-                for each in data.get("resource_configs", [])
+                (int(entry["type"]), str(entry["name"])): dict(entry["configs"])
+                for entry in data.get("resource_configs", [])
             },
             {
-                (each["user"], ScramMechanism[each["mechanism"]]): _credential_from_json(
-                    each["credential"]
+                (entry["user"], ScramMechanism[entry["mechanism"]]): _credential_from_json(
+                    entry["credential"]
                 )
-                for each in data.get("scram_credentials", [])
+                for entry in data.get("scram_credentials", [])
             },
         )
         _check(metadata)
@@ -200,15 +200,15 @@ def _topic_to_json(topic: Topic) -> dict[str, Any]:
         "configs": topic.configs,
         "partitions": [
             {
-                "replicas": each.replicas,
-                "isr": each.isr,
-                "leader": each.leader,
-                "leader_epoch": each.leader_epoch,
-                "partition_epoch": each.partition_epoch,
-                "adding_replicas": each.adding,
-                "removing_replicas": each.removing,
+                "replicas": partition.replicas,
+                "isr": partition.isr,
+                "leader": partition.leader,
+                "leader_epoch": partition.leader_epoch,
+                "partition_epoch": partition.partition_epoch,
+                "adding_replicas": partition.adding,
+                "removing_replicas": partition.removing,
             }
-            for each in topic.partitions
+            for partition in topic.partitions
         ],
     }
 
@@ -218,14 +218,14 @@ def _topic_from_json(data: dict[str, Any]) -> Topic:
         Partition(
             data["name"],
             index,
-            each["replicas"],
-            each["isr"],
-            each["leader"],
-            each["leader_epoch"],
-            each["partition_epoch"],
-            each.get("adding_replicas", []),
-            each.get("removing_replicas", []),
+            partition["replicas"],
+            partition["isr"],
+            partition["leader"],
+            partition["leader_epoch"],
+            partition["partition_epoch"],
+            partition.get("adding_replicas", []),
+            partition.get("removing_replicas", []),
         )
-        for index, each in enumerate(data["partitions"])
+        for index, partition in enumerate(data["partitions"])
     ]
     return Topic(data["name"], uuid.UUID(data["topic_id"]), partitions, data["configs"])

@@ -91,8 +91,10 @@ class MetadataStore:
         """Store new states of partitions, let them take effect, and notify the nodes."""
         if not changed:
             return
-        partitions = [self.topics[each.topic].partitions[each.index] for each in changed]
-        before = [each.copy() for each in partitions]
+        partitions = [
+            self.topics[partition.topic].partitions[partition.index] for partition in changed
+        ]
+        before = [partition.copy() for partition in partitions]
         _assign(partitions, changed)
         self.store(lambda: _assign(partitions, before))
         for old, new in zip(before, partitions, strict=True):
@@ -172,8 +174,10 @@ class MetadataStore:
 
     def _load(self, path: Path) -> None:
         stored = load_metadata(path)
-        partitions = [each for topic in stored.topics for each in topic.partitions]
-        nodes = 1 + max((node for each in partitions for node in each.replicas), default=-1)
+        partitions = [partition for topic in stored.topics for partition in topic.partitions]
+        nodes = 1 + max(
+            (node for partition in partitions for node in partition.replicas), default=-1
+        )
         if nodes > self.settings.nodes:
             raise InvalidArgumentError(
                 "nodes", f"at least {nodes}, of which {path.parent} has data", self.settings.nodes

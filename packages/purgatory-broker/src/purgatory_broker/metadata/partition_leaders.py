@@ -109,7 +109,7 @@ class PartitionLeaders:
             raise ControllerError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {key}"
             )
-        eligible = [each for each in partition.isr if each in self._store.alive]
+        eligible = [replica for replica in partition.isr if replica in self._store.alive]
         if node not in eligible:
             raise ControllerError(
                 ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
@@ -184,9 +184,9 @@ class PartitionLeaders:
         except ControllerError:
             self._has_pending_elections = True
             orphans = [
-                each
-                for each in self._store.partitions()
-                if each.leader != NO_LEADER and each.leader not in alive
+                partition
+                for partition in self._store.partitions()
+                if partition.leader != NO_LEADER and partition.leader not in alive
             ]
             for partition in orphans:
                 # In no later leader epoch has anyone led the partition, so that this need not be

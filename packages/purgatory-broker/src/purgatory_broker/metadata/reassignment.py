@@ -44,21 +44,21 @@ class Reassignments:
         """Begin or cancel reassignments, all in one change; return why each is refused, or None."""
         changed: dict[TopicPartition, Partition] = {}
         results: list[ControllerError | None] = []
-        for each in wanted:
+        for reassignment in wanted:
             try:
-                before = changed.get(each.key) or self._require_partition(each.key)
+                before = changed.get(reassignment.key) or self._require_partition(reassignment.key)
                 after = before.copy()
-                if each.replicas is None:
+                if reassignment.replicas is None:
                     self._cancel(after)
                 else:
-                    self._begin(after, each.replicas, may_change_factor=may_change_factor)
+                    self._begin(after, reassignment.replicas, may_change_factor=may_change_factor)
             except ControllerError as refusal:
                 results.append(refusal)
                 continue
             results.append(None)
             self._leaders.settle(after, before)
             if after != before:
-                changed[each.key] = after
+                changed[reassignment.key] = after
         self._store.commit(list(changed.values()))
         for partition in changed.values():
             logger.info(
@@ -73,9 +73,11 @@ class Reassignments:
     def ongoing(self, keys: Iterable[TopicPartition] | None = None) -> list[Partition]:
         """Return the partitions that are being reassigned; `keys` limits them, None is all."""
         if keys is None:
-            return [each for each in self._store.partitions() if each.is_reassigned]
-        found = map(self._store.partition, dict.fromkeys(keys))
-        return [each for each in found if each is not None and each.is_reassigned]
+            return [partition for partition in self._store.partitions() if partition.is_reassigned]
+        known = map(self._store.partition, dict.fromkeys(keys))
+        return [
+            partition for partition in known if partition is not None and partition.is_reassigned
+        ]
 
     def _require_partition(self, key: TopicPartition) -> Partition:
         partition = self._store.partition(key)

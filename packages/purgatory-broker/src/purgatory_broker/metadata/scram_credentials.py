@@ -27,7 +27,7 @@ class ScramCredentials:
     @property
     def users(self) -> list[str]:
         changed = (user for user, _ in self._store.scram_changes)
-        return [each for each in dict.fromkeys((*self._passwords, *changed)) if self._any(each)]
+        return [user for user in dict.fromkeys((*self._passwords, *changed)) if self._any(user)]
 
     def _any(self, user: str) -> bool:
         return any(self.has(user, mechanism) for mechanism in ScramMechanism)
@@ -39,12 +39,14 @@ class ScramCredentials:
         return user in self._passwords
 
     def iterations(self, user: str) -> dict[ScramMechanism, int]:
-        found = {}
+        iterations_by_mechanism = {}
         for mechanism in ScramMechanism:
             if self.has(user, mechanism):
                 changed = self._store.scram_changes.get((user, mechanism))
-                found[mechanism] = MIN_ITERATIONS if changed is None else changed.iterations
-        return found
+                iterations_by_mechanism[mechanism] = (
+                    MIN_ITERATIONS if changed is None else changed.iterations
+                )
+        return iterations_by_mechanism
 
     def find(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
         """Return a user's credential; None if there is none."""

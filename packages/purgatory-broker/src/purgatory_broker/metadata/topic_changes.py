@@ -160,8 +160,8 @@ class TopicChanges:
                 "partitions should be a consecutive 0-based integer sequence",
             )
         replicas = [assignment[index] for index in range(len(assignment))]
-        for each in replicas:
-            self._check_replicas(each, len(replicas[0]))
+        for node in replicas:
+            self._check_replicas(node, len(replicas[0]))
         return replicas
 
     def _check_replicas(self, replicas: list[int], factor: int) -> None:
@@ -243,7 +243,7 @@ class TopicChanges:
         if configs.get(_POLICY) != before.get(_POLICY):
             warn_about_compaction(name, configs)
         topic.configs = dict(configs)
-        changed = [each.copy() for each in topic.partitions]
+        changed = [partition.copy() for partition in topic.partitions]
         for partition in changed:
             if partition.leader == NO_LEADER:
                 # The change may have enabled unclean elections.

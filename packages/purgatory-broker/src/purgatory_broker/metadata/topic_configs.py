@@ -72,8 +72,8 @@ class TopicConfig:
             return f"{invalid}: Value must be no more than {self.maximum:.0f}"
         if self.type is ConfigType.BOOLEAN and value.lower() not in ("true", "false"):
             return f"{invalid}: Expected value to be either true or false"
-        for each in value.split(",") if self.type is ConfigType.LIST else [value]:
-            if self.allowed is not None and each.strip() not in self.allowed:
+        for item in value.split(",") if self.type is ConfigType.LIST else [value]:
+            if self.allowed is not None and item.strip() not in self.allowed:
                 return f"{invalid}: String must be one of: {', '.join(self.allowed)}"
         return None
 
@@ -256,10 +256,10 @@ _TEXT_SETTINGS = {
 def broker_configs(settings: ClusterSettings, node_id: int) -> list[BrokerConfig]:
     """Return a broker's settings, by Kafka's names."""
     default = ClusterSettings()
-    found = [
+    configs = [
         BrokerConfig("broker.id", str(node_id), ConfigType.INT, ConfigSource.STATIC_BROKER_CONFIG)
     ]
-    for name in (each.name for each in fields(settings) if each.name not in _NOT_IN_KAFKA):
+    for name in (field.name for field in fields(settings) if field.name not in _NOT_IN_KAFKA):
         value = getattr(settings, name)
         kind = (
             ConfigType.BOOLEAN
@@ -273,5 +273,5 @@ def broker_configs(settings: ClusterSettings, node_id: int) -> list[BrokerConfig
             text = _flag_text(value) if isinstance(value, bool) else str(value)
         changed = value != getattr(default, name)
         source = ConfigSource.STATIC_BROKER_CONFIG if changed else ConfigSource.DEFAULT_CONFIG
-        found.append(BrokerConfig(name.replace("_", "."), text, kind, source))
-    return found
+        configs.append(BrokerConfig(name.replace("_", "."), text, kind, source))
+    return configs

@@ -25,7 +25,7 @@ _WITHOUT_LOG_START = (
 )
 #: The most invalid records that the response to one request names. Kafka has no such limit; a
 #: request of 100 MB may have millions of invalid records.
-MAX_FAULTS = 50_000
+MAX_RECORD_ERRORS = 50_000
 
 
 class Appends:
@@ -50,19 +50,19 @@ class Appends:
         the records or the timeout has passed. Returns None if the request did not have to wait.
         """
         produced = []
-        remaining_faults = MAX_FAULTS
+        remaining = MAX_RECORD_ERRORS
         for key, batch in records:
             partition = self._append(key, batch, acks, internal=internal)
-            partition.faults = partition.faults[:remaining_faults]
-            remaining_faults -= len(partition.faults)
+            partition.record_errors = partition.record_errors[:remaining]
+            remaining -= len(partition.record_errors)
             produced.append(partition)
         if acks == -1 and self._replicas.recorder is not None:
             self._replicas.recorder.produced(self._replicas.node_id, timeout_ms, produced)
-        if acks != -1 or not any(each.pending for each in produced):
+        if acks != -1 or not any(partition.pending for partition in produced):
             reply(produced)
             return None
         operation = DelayedProduce(timeout_ms, produced, self._replicas.find, reply)
-        keys = [each.key for each in produced]
+        keys = [partition.key for partition in produced]
         self._replicas.purgatories.produce.try_complete_else_watch(operation, keys)
         return None if operation.is_completed else operation
 
@@ -85,7 +85,7 @@ class Appends:
             produced.error = error.code
             produced.message = str(error)
             if isinstance(error, RecordError):
-                produced.faults = error.faults
+                produced.record_errors = error.record_errors
             if error.code not in _WITHOUT_LOG_START and not isinstance(error, BatchFormatError):
                 produced.log_start_offset = self._replicas.replicas[key].log.log_start_offset
             return produced

@@ -18,7 +18,7 @@ class ProducedPartition:
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
     #: The invalid records: positions in the batch, and error messages.
-    faults: tuple[tuple[int, str], ...] = ()
+    record_errors: tuple[tuple[int, str], ...] = ()
     base_offset: int = -1
     log_append_time_ms: int = -1
     log_start_offset: int = -1

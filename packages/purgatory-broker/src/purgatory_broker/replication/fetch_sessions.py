@@ -221,25 +221,25 @@ def changed_partitions(
     than in the previous response.
     """
     changed = []
-    for each in fetched:
-        cached = session.partitions.get(each.key)
+    for result in fetched:
+        cached = session.partitions.get(result.key)
         if cached is None:
             continue
-        offsets = (each.high_watermark, each.log_start_offset)
+        offsets = (result.high_watermark, result.log_start_offset)
         has_moved = offsets != (cached.high_watermark, cached.log_start_offset)
         cached.high_watermark, cached.log_start_offset = offsets
-        if each.error is not ErrorCode.NONE:
+        if result.error is not ErrorCode.NONE:
             # Include the partition in the next response too: its error may be over by then.
             cached.high_watermark = -1
         if (
             has_moved
-            or each.records
-            or each.error is not ErrorCode.NONE
-            or each.diverging is not None
+            or result.records
+            or result.error is not ErrorCode.NONE
+            or result.diverging is not None
         ):
-            changed.append(each)
-            if each.records:
+            changed.append(result)
+            if result.records:
                 # Read this partition last in the next request, so that the limit on bytes does not
                 # starve the others.
-                session.partitions[each.key] = session.partitions.pop(each.key)
+                session.partitions[result.key] = session.partitions.pop(result.key)
     return changed

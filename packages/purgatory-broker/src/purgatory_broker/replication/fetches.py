@@ -69,9 +69,9 @@ class Fetches:
         fetched = self._read_shared(params, targets)
         size = 0
         needs_response = False
-        for each in fetched:
-            size += len(each.records)
-            if each.error is not ErrorCode.NONE or each.diverging is not None:
+        for result in fetched:
+            size += len(result.records)
+            if result.error is not ErrorCode.NONE or result.diverging is not None:
                 needs_response = True
         if self.replicas.recorder is not None and targets and not needs_response:
             self.replicas.recorder.fetches(self.replicas.node_id, params, targets, size)
@@ -138,9 +138,12 @@ class Fetches:
         ):
             return last.fetched
         fetched = self.read(params, targets)
-        is_read = all(each.error is ErrorCode.NONE and each.diverging is None for each in fetched)
+        is_read = all(
+            partition.error is ErrorCode.NONE and partition.diverging is None
+            for partition in fetched
+        )
         # Errors also depend on what exists elsewhere, whose changes are not counted here.
-        if is_read and sum(len(each.records) for each in fetched) <= _MAX_SHARED_BYTES:
+        if is_read and sum(len(partition.records) for partition in fetched) <= _MAX_SHARED_BYTES:
             self._last_reads[reader] = _SharedRead(
                 self.replicas.change_count, params, targets, fetched
             )
@@ -153,7 +156,7 @@ class Fetches:
         """
         left = params.max_bytes
         at_least_one = True
-        found = []
+        results = []
         for target in targets:
             fetched = self._read(
                 params, target, min(left, target.max_bytes), at_least_one=at_least_one
@@ -161,8 +164,8 @@ class Fetches:
             if fetched.records:
                 at_least_one = False
                 left = max(0, left - len(fetched.records))
-            found.append(fetched)
-        return found
+            results.append(fetched)
+        return results
 
     def _read(
         self, params: FetchParams, target: FetchTarget, max_bytes: int, *, at_least_one: bool

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from purgatory_broker.log import LogSettings, OpenFiles, PartitionLog, RecordError
 from purgatory_broker.log.checkpoint import flush_folder
-from purgatory_broker.log.errors import StorageError
 from purgatory_broker.log.free_memory import release_free_memory
+from purgatory_broker.log.log_errors import StorageError
 from purgatory_broker.metadata.topic_configs import topic_value
 from purgatory_broker.metadata.topics import Topic, TopicPartition
 from purgatory_broker.settings import ClusterSettings
@@ -77,15 +77,15 @@ class LogDirectory:
             return stored[1]
         folder = self.folder / str(key)
         try:
-            found = _read_topic_id(folder)
-            if found not in (None, topic_id):
+            stored_id = _read_topic_id(folder)
+            if stored_id not in (None, topic_id):
                 logger.info(
                     "node %d deletes %s: it belongs to a deleted topic of the same name",
                     self.node_id,
                     folder,
                 )
                 shutil.rmtree(folder)
-            if found != topic_id:
+            if stored_id != topic_id:
                 _write_topic_id(folder, topic_id)
                 if settings.flush_messages is not None:
                     # The log flushes its own folder. The folder's entry in its parent must be

@@ -46,7 +46,7 @@ class RecordDeletions:
                 partition.pending = True
             except (ReplicaError, RecordError) as error:
                 partition.error = error.code
-        if not any(each.pending for each in deleted):
+        if not any(partition.pending for partition in deleted):
             reply(deleted)
             return
         operation = DelayedDeleteRecords(
@@ -57,7 +57,7 @@ class RecordDeletions:
             reply,
         )
         self._replicas.purgatories.delete_records.try_complete_else_watch(
-            operation, [each.key for each in deleted]
+            operation, [partition.key for partition in deleted]
         )
 
     def _delete_before(self, replica: Replica, offset: int) -> int:

@@ -31,25 +31,20 @@ class NodeMetrics:
     """
 
     def __init__(
-        self,
-        purgatories: dict[str, Purgatory],
-        fetch_expirations: FetchExpirations,
-        started_ms: int,
+        self, purgatories: dict[str, Purgatory], fetch_expirations: FetchExpirations
     ) -> None:
         self._purgatories = purgatories
         self._fetch_expirations = fetch_expirations
-        self._started_ms = started_ms
+        #: The time of the node's start, on the clock of `read`.
+        self.started_ms = 0
 
     def read(self, now_ms: int) -> dict[str, dict[str, float]]:
-        """Read the metrics of all purgatories, by purgatory and metric.
-
-        `now_ms` is on the clock of the node's start.
-        """
-        found: dict[str, dict[str, float]] = {}
+        """Read the metrics of all purgatories, by purgatory and metric."""
+        values: dict[str, dict[str, float]] = {}
         counts: dict[str, int] = {}
         for name, purgatory in self._purgatories.items():
             metrics = purgatory.metrics()
-            found[name] = {
+            values[name] = {
                 "PurgatorySize": metrics.purgatory_size,
                 "NumDelayedOperations": metrics.num_delayed_operations,
                 "Completions": metrics.completions,
@@ -60,12 +55,12 @@ class NodeMetrics:
             counts[name] = metrics.expirations
         counts["Fetch.follower"] = self._fetch_expirations.follower
         counts["Fetch.consumer"] = self._fetch_expirations.consumer
-        seconds = (now_ms - self._started_ms) / 1_000
+        seconds = (now_ms - self.started_ms) / 1_000
         for name, count in counts.items():
             purgatory_name, _, fetcher = name.partition(".")
             prefix = f"{fetcher}." if fetcher else ""
-            found[purgatory_name][f"{prefix}Expires"] = count
-            found[purgatory_name][f"{prefix}ExpiresPerSec"] = (
+            values[purgatory_name][f"{prefix}Expires"] = count
+            values[purgatory_name][f"{prefix}ExpiresPerSec"] = (
                 count / seconds if seconds > 0 else 0.0
             )
-        return found
+        return values

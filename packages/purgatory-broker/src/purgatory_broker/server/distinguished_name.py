@@ -17,7 +17,7 @@ _SHORT_NAMES = {
     "streetAddress": "STREET",
     "userId": "UID",
 }
-_ESCAPES = str.maketrans({each: f"\\{each}" for each in ',=+<>#;"\\'})
+_ESCAPES = str.maketrans({character: f"\\{character}" for character in ',=+<>#;"\\'})
 
 
 def distinguished_name(subject: Sequence[Sequence[tuple[str, str]]]) -> str:

@@ -261,7 +261,7 @@ class Faults:
         return bool(self._responses)
 
     def needs_subjects(self, api: Api) -> bool:
-        return any(each.api is api and each.filter.needs_subjects for each in self._responses)
+        return any(fault.api is api and fault.filter.needs_subjects for fault in self._responses)
 
     def take_request_error(
         self, node: int, context: RequestContext, subjects: Subjects
@@ -294,16 +294,16 @@ class Faults:
 
 def error_code(error: str | int) -> ErrorCode:
     """Return an error of Kafka's protocol by its name or number."""
-    found: ErrorCode | None = None
+    code: ErrorCode | None = None
     if isinstance(error, str):
-        found = ErrorCode.__members__.get(error.upper())
+        code = ErrorCode.__members__.get(error.upper())
     elif isinstance(error, int) and not isinstance(error, bool) and error in _CODES:
-        found = ErrorCode(error)
-    if found is None or found is ErrorCode.NONE:
+        code = ErrorCode(error)
+    if code is None or code is ErrorCode.NONE:
         raise InvalidArgumentError(
             "error", "the name or number of an error of Kafka's protocol, other than NONE", error
         )
-    return found
+    return code
 
 
 def _times(times: int) -> int:

@@ -11,7 +11,7 @@ from enum import Enum, auto
 from purgatory_broker.request_context import LoginFailedError
 from purgatory_broker.server.sasl import Credentials, SaslExchange, new_exchange
 from purgatory_broker.wire.apis import Api
-from purgatory_broker.wire.errors import WireError
+from purgatory_broker.wire.wire_error import WireError
 
 #: Kafka's default of `sasl.server.max.receive.size`: the largest request before the login.
 MAX_REQUEST_BYTES = 524_288

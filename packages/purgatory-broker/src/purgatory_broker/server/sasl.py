@@ -14,7 +14,7 @@ from typing import Protocol
 from purgatory_broker.metadata.scram import ScramCredential, ScramMechanism
 from purgatory_broker.metadata.scram_credentials import ScramCredentials
 from purgatory_broker.request_context import LoginFailedError
-from purgatory_broker.wire.errors import WireError
+from purgatory_broker.wire.wire_error import WireError
 
 PLAIN = "PLAIN"
 _SERVER_NONCE_BYTES = 24

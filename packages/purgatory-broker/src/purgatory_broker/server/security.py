@@ -36,7 +36,9 @@ class Security:
     @classmethod
     def of(cls, settings: ClusterSettings, scram: ScramCredentials) -> Security:
         has_tls = any(
-            each.protocol.has_tls for listeners in settings.node_listeners() for each in listeners
+            listener.protocol.has_tls
+            for listeners in settings.node_listeners()
+            for listener in listeners
         )
         return cls(Credentials(settings.sasl_users, scram), _tls(settings) if has_tls else None)
 
@@ -71,12 +73,12 @@ def _tls(settings: ClusterSettings) -> ssl.SSLContext:
 
 def warn_if_reachable(settings: ClusterSettings) -> None:
     """Log one warning if processes of other machines can connect."""
-    listeners = [each for each in settings.node_listeners()[0] if not each.is_loopback]
+    listeners = [listener for listener in settings.node_listeners()[0] if not listener.is_loopback]
     if listeners:
         logger.warning(
             "other machines can connect: %s; there are no ACLs, so every client that connects may "
             "read, change and delete everything",
-            "; ".join(_describe(each, settings) for each in listeners),
+            "; ".join(_describe(listener, settings) for listener in listeners),
         )
 
 

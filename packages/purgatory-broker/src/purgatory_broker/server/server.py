@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -15,17 +16,67 @@ from purgatory_broker.server.connection import (
     HandleRequest,
     RefuseRequest,
 )
-from purgatory_broker.server.connection_limit import ConnectionLimit
 from purgatory_broker.server.faults import ResponseFault
 from purgatory_broker.server.login import SaslLogin
 from purgatory_broker.server.memory_limits import RequestMemoryPool, UnreadResponses
 from purgatory_broker.server.request_log import RequestLog
 from purgatory_broker.server.security import Security
-from purgatory_broker.server.throttled_channel import ThrottledChannel
 from purgatory_broker.server.tls_listener import TlsListener
 from purgatory_broker.settings import ClusterSettings
 from purgatory_broker.wire.apis import ApiTable
 from request_purgatory.aio import Purgatory
+from request_purgatory.purgatory.operation import DelayedOperation
+
+
+class ThrottledChannel(DelayedOperation):
+    """A throttled connection: reading resumes when the timeout expires.
+
+    The watch key is the connection's identity.
+    """
+
+    __slots__ = ("unmute",)
+
+    def __init__(self, throttle_ms: int, unmute: Callable[[], None]) -> None:
+        super().__init__(throttle_ms)
+        self.unmute = unmute
+
+    def try_complete(self) -> bool:
+        """Return False: only the timeout completes the operation."""
+        return False
+
+    def on_complete(self) -> None:
+        """Resume reading the connection."""
+        self.unmute()
+
+
+#: The share of the process's open files that connections may take.
+_CONNECTION_FILES_SHARE = 0.75
+
+
+class ConnectionLimit:
+    """Counts the open connections of all servers that share it, against the process's limit."""
+
+    def __init__(self) -> None:
+        self.num_open = 0
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the process may have no further connection."""
+        return self.num_open >= _max_connections()
+
+
+def _max_connections() -> int:
+    """Return the most connections that the process may have; without limit if it is unknown.
+
+    With more connections than open files the event loop could not even accept one to close it.
+    """
+    try:
+        import resource
+    except ImportError:
+        return sys.maxsize
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if files == resource.RLIM_INFINITY else int(files * _CONNECTION_FILES_SHARE)
+
 
 #: A connection is closed if a request is incomplete after this time. A closed connection is aborted
 #: if its client has not read its responses after this time.
@@ -120,7 +171,7 @@ class Server:
 
     def advertised(self, listener: str) -> tuple[str, int]:
         """Return the host and the port that clients of a listener are told to connect to."""
-        return next(each.advertised for each in self.listeners if each.name == listener)
+        return next(one.advertised for one in self.listeners if one.name == listener)
 
     def new_login(self, listener: Listener) -> SaslLogin | None:
         """Return the login of a new connection; None if its listener has no SASL."""

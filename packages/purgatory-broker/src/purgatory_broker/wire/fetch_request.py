@@ -181,8 +181,8 @@ def _read_partition(frame: bytes, position: int, version: int) -> tuple[FetchPar
     else:
         partition, offset, max_bytes = _PARTITION_V4.unpack_from(frame, position)
         position += _PARTITION_V4.size
-    found = FetchPartition(partition, leader_epoch, offset, -1, log_start_offset, max_bytes)
-    return found, position
+    fetched = FetchPartition(partition, leader_epoch, offset, -1, log_start_offset, max_bytes)
+    return fetched, position
 
 
 def _read_forgotten(

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from purgatory_broker.wire.apis import Api
-from purgatory_broker.wire.errors import WireError
+from purgatory_broker.wire.wire_error import WireError
 
 
 class _Field(NamedTuple):
@@ -31,7 +31,7 @@ def _request_fields(api: Api, version: int) -> tuple[_Field, ...]:
 
 
 def _fields(fields: Iterable[Any], version: int) -> tuple[_Field, ...]:
-    found = []
+    checked = []
     for field in fields:
         if not field.for_version_q(version) or field.tagged_field_q(version):
             continue
@@ -42,8 +42,8 @@ def _fields(fields: Iterable[Any], version: int) -> tuple[_Field, ...]:
         # Numbers are never null. A topic id of zeros, which is decoded as None, means no id.
         can_be_null = field.is_array() or field.type_str in ("string", "bytes", "records")
         if can_be_null and (not nullable or element or is_plain_array):
-            found.append(_Field(field.name, nullable, is_plain_array, element))
-    return tuple(found)
+            checked.append(_Field(field.name, nullable, is_plain_array, element))
+    return tuple(checked)
 
 
 def _check(data: Any, fields: tuple[_Field, ...]) -> None:
@@ -53,7 +53,7 @@ def _check(data: Any, fields: tuple[_Field, ...]) -> None:
             if not nullable:
                 raise WireError(f"{name} must not be null")
         elif element:
-            for each in value:
-                _check(each, element)
+            for item in value:
+                _check(item, element)
         elif is_plain_array and None in value:
             raise WireError(f"an element of {name} must not be null")

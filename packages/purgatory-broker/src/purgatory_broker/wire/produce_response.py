@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from purgatory_broker.wire.apis import MAX_PLAIN_RESPONSE_BYTES
-from purgatory_broker.wire.errors import WireError
 from purgatory_broker.wire.fields import topic_id_bytes, write_tagged_fields, writers
 from purgatory_broker.wire.leaders import (
     LeaderIdAndEpoch,
@@ -15,6 +14,7 @@ from purgatory_broker.wire.leaders import (
     leader_value,
     write_endpoints,
 )
+from purgatory_broker.wire.wire_error import WireError
 
 #: The first versions with the log's start, with record errors, that are flexible, with the current
 #: leader (KIP-951), and with topic ids instead of names (KIP-516).

@@ -11,7 +11,7 @@ from tests.broker.groups.harness import (
 )
 
 from purgatory_broker.groups import GroupState
-from purgatory_broker.groups.requests import Heartbeat
+from purgatory_broker.groups.group_requests import Heartbeat
 from purgatory_broker.wire.error_code import ErrorCode
 
 # -- SyncGroup

@@ -14,7 +14,7 @@ from tests.broker.groups.harness import (
 )
 
 from purgatory_broker.groups import GroupState
-from purgatory_broker.groups.records import OffsetKey, decode_key, decode_offset
+from purgatory_broker.groups.group_records import OffsetKey, decode_key, decode_offset
 from purgatory_broker.wire.error_code import ErrorCode
 
 OFFSETS = {("t", 0): 7, ("t", 3): 9, ("u", 1): 0}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purgatory_broker.groups.records import (
+from purgatory_broker.groups.group_records import (
     GroupKey,
     GroupValue,
     MemberValue,

@@ -25,8 +25,8 @@ from purgatory_broker.cluster.admin_server import (
     ControlServer,
 )
 from purgatory_broker.cluster.async_cluster import AsyncCluster
+from purgatory_broker.cluster.cluster_errors import ClusterError
 from purgatory_broker.cluster.commands import COMMANDS
-from purgatory_broker.cluster.errors import ClusterError
 
 
 async def _send_line(control: ControlServer, line: bytes) -> dict[str, Any] | None:

@@ -214,7 +214,7 @@ def test_connections_leave_files_to_open(
     run_scenario: RunScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a free file the process could not even accept a connection to close it."""
-    monkeypatch.setattr("purgatory_broker.server.connection_limit._max_connections", lambda: 2)
+    monkeypatch.setattr("purgatory_broker.server.server._max_connections", lambda: 2)
 
     async def scenario(cluster: AsyncCluster) -> None:
         first, second, third = (

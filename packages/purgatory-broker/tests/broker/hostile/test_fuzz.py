@@ -25,8 +25,8 @@ from purgatory_broker.api.registry import APIS
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.settings import ClusterSettings
 from purgatory_broker.wire.apis import Api
-from purgatory_broker.wire.errors import WireError
 from purgatory_broker.wire.messages import read_header, read_request
+from purgatory_broker.wire.wire_error import WireError
 
 _SERVED = list(every_api_and_version())
 

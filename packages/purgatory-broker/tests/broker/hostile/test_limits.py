@@ -15,7 +15,6 @@ from tests.broker.hostile.sample_requests import every_api_and_version, frame, h
 from purgatory_broker.api.registry import APIS
 from purgatory_broker.wire import limits
 from purgatory_broker.wire.apis import MAX_PLAIN_REQUEST_BYTES
-from purgatory_broker.wire.errors import WireError
 from purgatory_broker.wire.limits import MAX_ELEMENTS, MAX_TEXT_BYTES, truncate_message
 from purgatory_broker.wire.messages import (
     Header,
@@ -28,6 +27,7 @@ from purgatory_broker.wire.produce_response import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from purgatory_broker.wire.wire_error import WireError
 
 #: The limit on the memory of decoding, including two copies of the frame.
 MAX_DECODE_BYTES = 64 * 2**20

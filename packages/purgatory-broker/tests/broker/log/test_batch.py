@@ -137,7 +137,7 @@ def test_error_survives_pickling() -> None:
     error = pickle.loads(
         pickle.dumps(RecordError(ErrorCode.INVALID_RECORD, "why", ((3, "no key"),)))
     )
-    assert (error.code, str(error), error.faults) == (
+    assert (error.code, str(error), error.record_errors) == (
         ErrorCode.INVALID_RECORD,
         "why",
         ((3, "no key"),),

@@ -125,8 +125,8 @@ def test_timestamps_too_far_ahead_are_refused() -> None:
     times = [NOW, NOW + HOUR, *[NOW + HOUR + 1] * 4]
     error = refusal(batch(*[b"v"] * 6, timestamps=times))
     assert error.code is ErrorCode.INVALID_TIMESTAMP
-    assert [index for index, _ in error.faults] == [2, 3, 4, 5]
-    assert str(NOW + HOUR + 1) in error.faults[0][1]
+    assert [index for index, _ in error.record_errors] == [2, 3, 4, 5]
+    assert str(NOW + HOUR + 1) in error.record_errors[0][1]
     assert append_and_read(batch(*[b"v"] * 2, timestamps=times[:2])).max_timestamp == NOW + HOUR
 
 
@@ -171,12 +171,12 @@ def test_producers_must_not_set_log_append_time() -> None:
     append_time = LogSettings(message_timestamp_type="LogAppendTime")
     refused = refusal(with_fields(batch(*[b"v"] * 4), **FLAGGED), append_time)
     assert refused.code is ErrorCode.INVALID_TIMESTAMP
-    assert [index for index, _ in refused.faults] == [0, 1, 2, 3]
+    assert [index for index, _ in refused.record_errors] == [0, 1, 2, 3]
     assert refusal(with_fields(data, max_timestamp=-1)).code is ErrorCode.INVALID_TIMESTAMP
     found = append_and_read(data)
     assert (found.timestamp_type, found.max_timestamp) == (0, NOW)
     late = refusal(with_fields(data, max_timestamp=NOW + HOUR + 1))
-    assert (late.code, late.faults[0][0]) == (ErrorCode.INVALID_TIMESTAMP, 0)
+    assert (late.code, late.record_errors[0][0]) == (ErrorCode.INVALID_TIMESTAMP, 0)
 
 
 def test_compacted_topic_refuses_records_without_key() -> None:
@@ -184,7 +184,7 @@ def test_compacted_topic_refuses_records_without_key() -> None:
     settings = LogSettings(compacted=True)
     error = refusal(batch(*[b"v"] * 5, key=None), settings)
     assert error.code is ErrorCode.INVALID_RECORD
-    assert [index for index, _ in error.faults] == [0, 1, 2, 3, 4]
+    assert [index for index, _ in error.record_errors] == [0, 1, 2, 3, 4]
     assert append_and_read(batch(b"a", key=b""), settings).records_count == 1
 
 

@@ -10,7 +10,7 @@ from tests.broker.log.batches import batch
 from tests.broker.replication.cluster_harness import ClusterHarness, handle_request, run_scenario
 
 from purgatory_broker.server.quotas import ByteRateQuota, SampledRate
-from purgatory_broker.server.throttled_channel import ThrottledChannel
+from purgatory_broker.server.server import ThrottledChannel
 
 
 def test_rate_counts_missing_windows_as_empty() -> None:

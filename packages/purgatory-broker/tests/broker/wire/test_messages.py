@@ -19,13 +19,13 @@ from purgatory_broker.request_context import Client, RequestContext
 from purgatory_broker.wire import limits
 from purgatory_broker.wire.apis import Api
 from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.errors import WireError
 from purgatory_broker.wire.messages import (
     Header,
     encode_response,
     read_header,
     read_request,
 )
+from purgatory_broker.wire.wire_error import WireError
 
 every_api = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
 #: Values of SMALL_FRAME_BYTES: every frame is scanned, or only large ones are.

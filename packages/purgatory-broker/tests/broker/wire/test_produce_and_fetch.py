@@ -23,7 +23,6 @@ from purgatory_broker.wire import (
     produce_response,
 )
 from purgatory_broker.wire.apis import Api
-from purgatory_broker.wire.errors import WireError
 from purgatory_broker.wire.messages import (
     Header,
     encode_response,
@@ -31,6 +30,7 @@ from purgatory_broker.wire.messages import (
     read_request,
 )
 from purgatory_broker.wire.nullability import check_nullability
+from purgatory_broker.wire.wire_error import WireError
 
 every_version = pytest.mark.parametrize(
     ("api", "version"),

@@ -81,13 +81,13 @@ def _converted(value: Any, hint: Any) -> Any:
     if origin is dict:
         keys, values = arguments
         if isinstance(value, dict):
-            return {_converted(k, keys): _converted(each, values) for k, each in value.items()}
+            return {_converted(k, keys): _converted(item, values) for k, item in value.items()}
     elif origin is tuple:
         if isinstance(value, (tuple, list)) and len(value) == len(arguments):
             return tuple(map(_converted, value, arguments))
     elif origin is list:
         if isinstance(value, (tuple, list)):
-            return [_converted(each, arguments[0]) for each in value]
+            return [_converted(element, arguments[0]) for element in value]
     elif hint is int:
         return _whole_number(value)
     elif hint is float:

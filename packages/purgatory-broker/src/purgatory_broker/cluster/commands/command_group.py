@@ -65,10 +65,10 @@ class CommandGroup:
         The first parameter of a command is the cluster; its result can be written as JSON.
         """
         functions: dict[str, Any] = {
-            name: found.fget if isinstance(found, property) else found
-            for name, found in vars(cls).items()
+            name: member.fget if isinstance(member, property) else member
+            for name, member in vars(cls).items()
         }
-        return {name: found for name, found in functions.items() if hasattr(found, _MARK)}
+        return {name: member for name, member in functions.items() if hasattr(member, _MARK)}
 
     def _node(self, node: int) -> Node:
         if not 0 <= node < len(self.nodes):
@@ -76,9 +76,9 @@ class CommandGroup:
         return self.nodes[node]
 
     def _topic(self, name: str) -> Topic:
-        found = self.controller.topics.get(name)
-        if found is None:
+        known = self.controller.topics.get(name)
+        if known is None:
             raise ControllerError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}"
             )
-        return found
+        return known

@@ -61,13 +61,13 @@ class InspectionCommands(CommandGroup):
             partitions = self._topic(topic).partitions
         else:
             partitions = [self._require_partition(topic, partition)]
-        leaders = [(each.index, self._require_leader(each)) for each in partitions]
-        found = (
+        leaders = [(partition.index, self._require_leader(partition)) for partition in partitions]
+        records = (
             record
             for number, replica in leaders
             for record in readable_records(replica.log, number, replica.high_watermark, offset)
         )
-        return await take_records(found, limit)
+        return await take_records(records, limit)
 
     @command
     def high_watermark(self, topic: str, partition: int = 0) -> int:
@@ -134,15 +134,15 @@ class InspectionCommands(CommandGroup):
         """
         name = None if api is None else find_api(api).name
         logged = [
-            each
-            for each in self._parts.request_log.requests
-            if name in (None, each.header.api.name)
-            and client_id in (None, each.header.client_id or "")
+            logged
+            for logged in self._parts.request_log.requests
+            if name in (None, logged.header.api.name)
+            and client_id in (None, logged.header.client_id or "")
         ]
-        found: list[ClientRequest] = []
+        client_requests: list[ClientRequest] = []
         async for part in slices(logged, REQUESTS_PER_SLICE):
-            found += map(client_request, part)
-        return found
+            client_requests += map(client_request, part)
+        return client_requests
 
     @command
     def forget_requests(self) -> None:

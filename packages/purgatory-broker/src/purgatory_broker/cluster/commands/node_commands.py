@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from purgatory_broker.cluster.cluster_errors import ClusterError
 from purgatory_broker.cluster.commands.arguments import INT32_MAX, require_between
 from purgatory_broker.cluster.commands.command_group import CommandGroup, command
-from purgatory_broker.cluster.errors import ClusterError
 from purgatory_broker.cluster.node import Node
 from purgatory_broker.listeners import join_address
 from purgatory_broker.metadata.topics import TopicPartition
@@ -33,7 +33,7 @@ class NodeCommands(CommandGroup):
         Raises:
             InvalidArgumentError: there is no such listener.
         """
-        names = [each.name for each in self.nodes[0].server.listeners]
+        names = [listener.name for listener in self.nodes[0].server.listeners]
         if listener.upper() not in names:
             raise InvalidArgumentError("listener", f"one of {', '.join(names)}", listener)
         return ",".join(

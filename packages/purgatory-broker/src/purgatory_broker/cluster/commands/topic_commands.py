@@ -135,13 +135,13 @@ class TopicCommands(CommandGroup):
         self, topic: str, partition: int | None, offset: int | None
     ) -> dict[int, list[TopicPartition]]:
         """Return the partitions to truncate by the number of their leaders' node."""
-        found = self._topic(topic)
-        if found.is_internal:
+        described = self._topic(topic)
+        if described.is_internal:
             raise ControllerError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is the broker's own topic"
             )
         leaders: dict[int, list[TopicPartition]] = {}
-        numbers = range(len(found.partitions)) if partition is None else [partition]
+        numbers = range(len(described.partitions)) if partition is None else [partition]
         for number in numbers:
             key = TopicPartition(topic, number)
             known = self.controller.partition(key)
@@ -182,10 +182,10 @@ class TopicCommands(CommandGroup):
             deleted = await asyncio.wait_for(replied, _TRUNCATE_TIMEOUT_MS / 1_000 + 1)
         except TimeoutError:
             deleted = [DeletedPartition(keys[0], ErrorCode.REQUEST_TIMED_OUT)]
-        for each in deleted:
-            if each.error is not ErrorCode.NONE:
+        for partition in deleted:
+            if partition.error is not ErrorCode.NONE:
                 raise ControllerError(
-                    each.error,
-                    f"{each.key}: not every live replica has deleted its records "
-                    f"({each.error.name})",
+                    partition.error,
+                    f"{partition.key}: not every live replica has deleted its records "
+                    f"({partition.error.name})",
                 )

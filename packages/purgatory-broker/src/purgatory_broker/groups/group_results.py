@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from purgatory_broker.groups.records import OffsetValue
+from purgatory_broker.groups.group_records import OffsetValue
 from purgatory_broker.wire.error_code import ErrorCode
 
 
