@@ -87,10 +87,7 @@ def _describe(broker: BrokerApi, key: TopicPartition) -> Any:
 
 def _refused(index: int, code: ErrorCode, message: str | None = None) -> Any:
     return _Partition(
-        partition_index=index,
-        error_code=int(code),
-        error_message=message,
-        active_producers=[],
+        partition_index=index, error_code=int(code), error_message=message, active_producers=[]
     )
 
 

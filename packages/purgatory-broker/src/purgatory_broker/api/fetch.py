@@ -12,11 +12,7 @@ from kafka.protocol import consumer
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, request_subjects
 from purgatory_broker.metadata.topics import TopicPartition
-from purgatory_broker.replication.delayed_fetch import (
-    FetchedPartition,
-    FetchParams,
-    FetchTarget,
-)
+from purgatory_broker.replication.delayed_fetch import FetchedPartition, FetchParams, FetchTarget
 from purgatory_broker.replication.fetch_sessions import (
     NO_SESSION,
     FetchSession,

@@ -7,12 +7,7 @@ from typing import Any
 from kafka.protocol.admin import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.config_changes import (
-    Request,
-    alter_resources,
-    refuse_all,
-    subjects,
-)
+from purgatory_broker.api.config_changes import Request, alter_resources, refuse_all, subjects
 from purgatory_broker.api.config_changes import decode as decode_changes
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.request_context import RequestContext, Subject

@@ -9,10 +9,7 @@ from kafka.protocol.consumer import OffsetDeleteRequest, OffsetDeleteResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, request_subjects
-from purgatory_broker.api.unknown_partitions import (
-    split_partitions,
-    topic_results,
-)
+from purgatory_broker.api.unknown_partitions import split_partitions, topic_results
 from purgatory_broker.groups.group_results import DeleteOffsetsResult
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject

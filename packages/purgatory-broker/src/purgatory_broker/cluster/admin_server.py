@@ -26,11 +26,7 @@ from typing import Any, NoReturn
 from purgatory_broker.cluster.cluster_errors import ClusterError, ClusterTimeoutError
 from purgatory_broker.cluster.commands import ClusterCommands
 from purgatory_broker.cluster.commands.arguments import QUOTED_CHARACTERS, quoted
-from purgatory_broker.cluster.run_command import (
-    checked_arguments,
-    command_timeout,
-    run_command,
-)
+from purgatory_broker.cluster.run_command import checked_arguments, command_timeout, run_command
 from purgatory_broker.cluster.slices import VALUES_PER_SLICE, slices
 from purgatory_broker.listeners import LOOPBACK
 from request_purgatory.error_log import ErrorLog

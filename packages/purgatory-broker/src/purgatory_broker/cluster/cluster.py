@@ -226,10 +226,7 @@ class Cluster(ClusterClient):
         )
 
     def _submit(
-        self,
-        command: str,
-        start: Callable[[AsyncCluster], Coroutine[Any, Any, Any]],
-        limit: float,
+        self, command: str, start: Callable[[AsyncCluster], Coroutine[Any, Any, Any]], limit: float
     ) -> Any:
         """Run a coroutine on the cluster's loop."""
         # A forked child has no thread, and maybe a lock that nobody releases.

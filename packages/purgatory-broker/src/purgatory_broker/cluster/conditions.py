@@ -7,13 +7,7 @@ from typing import Any
 
 from purgatory_broker.api.registry import find_api
 from purgatory_broker.cluster.node import ClusterParts, Node
-from purgatory_broker.cluster.waits import (
-    Condition,
-    fault_key,
-    group_key,
-    request_key,
-    topic_key,
-)
+from purgatory_broker.cluster.waits import Condition, fault_key, group_key, request_key, topic_key
 from purgatory_broker.groups import Group, GroupState
 from purgatory_broker.metadata.controller import Controller
 from purgatory_broker.metadata.topics import OFFSETS_TOPIC, Partition, TopicPartition

@@ -34,10 +34,7 @@ from purgatory_broker.replication.log_directory import LogDirectory
 from purgatory_broker.replication.record_deletions import RecordDeletions
 from purgatory_broker.replication.recorder import Recorder
 from purgatory_broker.replication.replica import Replica
-from purgatory_broker.replication.replica_manager import (
-    ReplicaManager,
-    ReplicaPurgatories,
-)
+from purgatory_broker.replication.replica_manager import ReplicaManager, ReplicaPurgatories
 from purgatory_broker.replication.replica_metrics import NodeMetrics
 from purgatory_broker.request_context import Client
 from purgatory_broker.server.faults import Faults

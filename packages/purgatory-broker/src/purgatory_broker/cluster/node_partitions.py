@@ -177,10 +177,7 @@ class NodePartitions:
                 deleted = replica.log.delete_old_segments(now_ms, replica.high_watermark)
             except RecordError as error:
                 logger.error(
-                    "node %d: can't delete old segments of %s: %s",
-                    self.node_id,
-                    replica.key,
-                    error,
+                    "node %d: can't delete old segments of %s: %s", self.node_id, replica.key, error
                 )
                 continue
             if deleted:

@@ -37,11 +37,7 @@ class RemoteLeader:
     """
 
     def __init__(
-        self,
-        network: Network,
-        follower: int,
-        leader: int,
-        find_fetches: Callable[[], Fetches],
+        self, network: Network, follower: int, leader: int, find_fetches: Callable[[], Fetches]
     ) -> None:
         """Create the end point; it sends nothing by itself.
 

@@ -18,11 +18,7 @@ class ReplicatedOffsets:
     """Appends the coordinator's records with acks=all, as Kafka's coordinator does."""
 
     def __init__(
-        self,
-        appends: Appends,
-        actions: ActionQueue,
-        timeout_ms: int,
-        now_ms: Callable[[], int],
+        self, appends: Appends, actions: ActionQueue, timeout_ms: int, now_ms: Callable[[], int]
     ) -> None:
         self._appends = appends
         self._actions = actions

@@ -61,7 +61,7 @@ class AdministrationHandler:
                 if group.has_record
                 and (not states or group.state.value.lower() in states)
                 and (not types or _CLASSIC in types)
-            ),
+            )
         )
 
     # -- DescribeGroups

@@ -44,9 +44,7 @@ class Heartbeats:
         group.heartbeats[member_id] = operation
         self._actions.add(
             partial(
-                self._purgatory.try_complete_else_watch,
-                operation,
-                [(group.group_id, member_id)],
+                self._purgatory.try_complete_else_watch, operation, [(group.group_id, member_id)]
             )
         )
 

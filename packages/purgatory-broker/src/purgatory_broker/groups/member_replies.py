@@ -47,9 +47,7 @@ class MemberReplies:
         sent this one.
         """
         self.reply_to_join(
-            group,
-            member,
-            JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id),
+            group, member, JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)
         )
         group.set_join_reply(member, reply)
 

@@ -8,11 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from purgatory_broker.deferred_actions import ActionQueue
-from purgatory_broker.groups.delayed import (
-    DelayedJoin,
-    DelayedSync,
-    InitialDelayedJoin,
-)
+from purgatory_broker.groups.delayed import DelayedJoin, DelayedSync, InitialDelayedJoin
 from purgatory_broker.groups.group import Group, GroupState
 from purgatory_broker.groups.group_records import GroupKey
 from purgatory_broker.groups.group_results import JoinResult, SyncResult

@@ -134,8 +134,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
         )
     if magic != MAGIC:
         raise BatchFormatError(
-            ErrorCode.INVALID_RECORD,
-            f"batches must have magic {MAGIC}, got {magic} at {position}",
+            ErrorCode.INVALID_RECORD, f"batches must have magic {MAGIC}, got {magic} at {position}"
         )
     size = min(remaining, length + _LENGTH_BYTES)
     raise RecordError(

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from purgatory_broker.log.batch import (
-    BatchHeader,
-    Buffer,
-    split_batches,
-    verify_checksum,
-)
+from purgatory_broker.log.batch import BatchHeader, Buffer, split_batches, verify_checksum
 from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.wire.error_code import ErrorCode
 

@@ -7,16 +7,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from purgatory_broker.log.batch import (
-    UNSET,
-    BatchHeader,
-    Buffer,
-    with_offset_and_epoch,
-)
-from purgatory_broker.log.follower_append import (
-    batches_that_fit,
-    validate_leader_batches,
-)
+from purgatory_broker.log.batch import UNSET, BatchHeader, Buffer, with_offset_and_epoch
+from purgatory_broker.log.follower_append import batches_that_fit, validate_leader_batches
 from purgatory_broker.log.leader_epochs import LeaderEpochs
 from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.log.log_folder import LogFolder

@@ -28,11 +28,7 @@ from purgatory_broker.log.batch import (
 from purgatory_broker.log.compression import CODEC_NAMES
 from purgatory_broker.log.log_errors import BatchFormatError, RecordError
 from purgatory_broker.log.log_settings import LogSettings
-from purgatory_broker.log.record import (
-    RecordLayout,
-    decompress_records,
-    record_layouts,
-)
+from purgatory_broker.log.record import RecordLayout, decompress_records, record_layouts
 from purgatory_broker.wire.error_code import ErrorCode
 
 #: The most records in a batch. Kafka has no such limit. Here validation takes two microseconds for

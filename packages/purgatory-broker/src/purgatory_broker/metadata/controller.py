@@ -9,16 +9,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping
 
-from purgatory_broker.metadata.client_quotas import (
-    ClientQuotas,
-    ClientQuotaValues,
-)
+from purgatory_broker.metadata.client_quotas import ClientQuotas, ClientQuotaValues
 from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.metadata_store import MetadataStore
-from purgatory_broker.metadata.partition_leaders import (
-    AlterPartitionRequest,
-    PartitionLeaders,
-)
+from purgatory_broker.metadata.partition_leaders import AlterPartitionRequest, PartitionLeaders
 from purgatory_broker.metadata.reassignment import Reassignments
 from purgatory_broker.metadata.resource_configs import ResourceConfigs
 from purgatory_broker.metadata.scram_credentials import ScramCredentials
@@ -59,9 +53,7 @@ class Controller:
         self.reassignments = Reassignments(self._store, self.leaders)
 
     def notify(
-        self,
-        on_change: Callable[[list[Partition]], None],
-        on_delete: Callable[[Topic], None],
+        self, on_change: Callable[[list[Partition]], None], on_delete: Callable[[Topic], None]
     ) -> None:
         self._store.on_change = on_change
         self._store.on_delete = on_delete

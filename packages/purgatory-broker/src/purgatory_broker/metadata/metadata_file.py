@@ -13,12 +13,7 @@ from typing import Any, TypeAlias
 from purgatory_broker.log.checkpoint import flush_folder
 from purgatory_broker.metadata.scram import ScramCredential, ScramMechanism
 from purgatory_broker.metadata.topic_configs import topic_config_error
-from purgatory_broker.metadata.topics import (
-    NO_LEADER,
-    Partition,
-    Topic,
-    topic_name_error,
-)
+from purgatory_broker.metadata.topics import NO_LEADER, Partition, Topic, topic_name_error
 from request_purgatory.errors import InvalidArgumentError
 
 FILE_NAME = "cluster.json"

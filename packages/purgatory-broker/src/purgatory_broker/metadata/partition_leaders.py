@@ -10,12 +10,7 @@ from typing import NamedTuple
 from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.metadata_store import MetadataStore
 from purgatory_broker.metadata.topic_configs import topic_value
-from purgatory_broker.metadata.topics import (
-    MAX_NAME_LENGTH,
-    NO_LEADER,
-    Partition,
-    TopicPartition,
-)
+from purgatory_broker.metadata.topics import MAX_NAME_LENGTH, NO_LEADER, Partition, TopicPartition
 from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -146,8 +141,7 @@ class PartitionLeaders:
             new = partition.copy()
             if has_leader if is_unclean else partition.leader == preferred:
                 results[key] = ElectionResult(
-                    ErrorCode.ELECTION_NOT_NEEDED,
-                    "Leader election not needed for topic partition.",
+                    ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
                 )
                 continue
             if is_unclean:

@@ -12,12 +12,7 @@ from dataclasses import dataclass
 
 from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.metadata_store import MetadataStore
-from purgatory_broker.metadata.topic_configs import (
-    ConfigType,
-    ResourceType,
-    TopicConfig,
-    constant,
-)
+from purgatory_broker.metadata.topic_configs import ConfigType, ResourceType, TopicConfig, constant
 from purgatory_broker.wire.error_code import ErrorCode
 
 _INT, _LONG, _STRING = ConfigType.INT, ConfigType.LONG, ConfigType.STRING
@@ -81,12 +76,7 @@ class ResourceConfigs:
         self._store = store
 
     def alter(
-        self,
-        kind: ResourceType,
-        name: str,
-        configs: dict[str, str],
-        *,
-        validate_only: bool,
+        self, kind: ResourceType, name: str, configs: dict[str, str], *, validate_only: bool
     ) -> None:
         """Replace the settings of a group, of a broker, or of all brokers.
 

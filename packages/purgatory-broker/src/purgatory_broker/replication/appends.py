@@ -6,10 +6,7 @@ from collections.abc import Callable
 
 from purgatory_broker.log import BatchFormatError, RecordError
 from purgatory_broker.metadata.topics import TopicPartition
-from purgatory_broker.replication.delayed_produce import (
-    DelayedProduce,
-    ProducedPartition,
-)
+from purgatory_broker.replication.delayed_produce import DelayedProduce, ProducedPartition
 from purgatory_broker.replication.replica import ReplicaError
 from purgatory_broker.replication.replica_manager import ReplicaManager
 from purgatory_broker.wire.error_code import ErrorCode

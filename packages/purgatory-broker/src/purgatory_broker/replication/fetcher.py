@@ -11,17 +11,9 @@ from typing import Protocol, TypeVar
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.log import RecordError
 from purgatory_broker.metadata.topics import TopicPartition
-from purgatory_broker.replication.delayed_fetch import (
-    FetchedPartition,
-    FetchParams,
-    FetchTarget,
-)
+from purgatory_broker.replication.delayed_fetch import FetchedPartition, FetchParams, FetchTarget
 from purgatory_broker.replication.follower_log import apply_fetched, move_into_bounds
-from purgatory_broker.replication.leader_endpoint import (
-    LeaderEndPoint,
-    LogBounds,
-    PendingRequest,
-)
+from purgatory_broker.replication.leader_endpoint import LeaderEndPoint, LogBounds, PendingRequest
 from purgatory_broker.replication.replica import Replica
 from purgatory_broker.settings import ClusterSettings
 from purgatory_broker.wire.error_code import ErrorCode

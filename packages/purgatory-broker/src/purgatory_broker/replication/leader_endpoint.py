@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from purgatory_broker.replication.delayed_fetch import (
-    FetchedPartition,
-    FetchParams,
-    FetchTarget,
-)
+from purgatory_broker.replication.delayed_fetch import FetchedPartition, FetchParams, FetchTarget
 from purgatory_broker.wire.error_code import ErrorCode
 
 

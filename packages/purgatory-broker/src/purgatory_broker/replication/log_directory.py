@@ -144,9 +144,7 @@ class LogDirectory:
         for path in [path for path in self.folder.iterdir() if path.is_dir()]:
             if path.name not in by_name or _read_topic_id(path) not in (None, by_name[path.name]):
                 logger.info(
-                    "node %d deletes %s: the partition no longer exists",
-                    self.node_id,
-                    path.name,
+                    "node %d deletes %s: the partition no longer exists", self.node_id, path.name
                 )
                 shutil.rmtree(path, ignore_errors=True)
 

@@ -20,11 +20,7 @@ from purgatory_broker.settings import ClusterSettings
 from purgatory_broker.wire.apis import ApiTable
 from purgatory_broker.wire.error_code import ErrorCode
 from purgatory_broker.wire.frame import SIZE_BYTES, frame_size, with_size
-from purgatory_broker.wire.messages import (
-    encode_response,
-    read_header,
-    read_request,
-)
+from purgatory_broker.wire.messages import encode_response, read_header, read_request
 from purgatory_broker.wire.wire_error import WireError
 from request_purgatory.error_log import ErrorLog
 

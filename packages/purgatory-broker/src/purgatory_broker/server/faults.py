@@ -210,14 +210,7 @@ class Faults:
         return fault.id
 
     def add_response_fault(
-        self,
-        api: Api,
-        kind: str,
-        *,
-        times: int,
-        only: FaultFilter,
-        delay_ms: int,
-        seed: int | None,
+        self, api: Api, kind: str, *, times: int, only: FaultFilter, delay_ms: int, seed: int | None
     ) -> int:
         """Inject a fault into the next responses of an API; -1 times is all.
 

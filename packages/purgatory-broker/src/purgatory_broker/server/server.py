@@ -10,12 +10,7 @@ from dataclasses import replace
 
 from purgatory_broker.listeners import Listener
 from purgatory_broker.request_context import RequestContext
-from purgatory_broker.server.connection import (
-    READ_BYTES,
-    Connection,
-    HandleRequest,
-    RefuseRequest,
-)
+from purgatory_broker.server.connection import READ_BYTES, Connection, HandleRequest, RefuseRequest
 from purgatory_broker.server.faults import ResponseFault
 from purgatory_broker.server.login import SaslLogin
 from purgatory_broker.server.memory_limits import RequestMemoryPool, UnreadResponses

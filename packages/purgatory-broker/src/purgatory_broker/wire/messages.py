@@ -9,11 +9,7 @@ from typing import Any
 from kafka.protocol.schemas.fields.codecs import EncodeBuffer
 
 from purgatory_broker.wire.apis import Api, ApiTable
-from purgatory_broker.wire.limits import (
-    MAX_ELEMENTS,
-    check_limits,
-    read_uvarint,
-)
+from purgatory_broker.wire.limits import MAX_ELEMENTS, check_limits, read_uvarint
 from purgatory_broker.wire.nullability import check_nullability
 from purgatory_broker.wire.wire_error import WireError
 

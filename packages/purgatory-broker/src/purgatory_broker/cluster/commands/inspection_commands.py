@@ -9,18 +9,10 @@ from purgatory_broker.cluster.client_request import (
     client_request,
 )
 from purgatory_broker.cluster.commands.command_group import CommandGroup, command
-from purgatory_broker.cluster.conditions import (
-    Conditions,
-    coordinated_groups,
-    leader_replica,
-)
+from purgatory_broker.cluster.conditions import Conditions, coordinated_groups, leader_replica
 from purgatory_broker.cluster.group_snapshot import GroupSnapshot, snapshot
 from purgatory_broker.cluster.slices import slices
-from purgatory_broker.cluster.topic_records import (
-    TopicRecord,
-    readable_records,
-    take_records,
-)
+from purgatory_broker.cluster.topic_records import TopicRecord, readable_records, take_records
 from purgatory_broker.metadata.controller import ControllerError
 from purgatory_broker.metadata.topics import Partition
 from purgatory_broker.replication.replica import Replica
@@ -31,12 +23,7 @@ from request_purgatory.errors import InvalidArgumentError
 class InspectionCommands(CommandGroup):
     @command
     async def records(
-        self,
-        topic: str,
-        *,
-        partition: int | None = None,
-        offset: int = 0,
-        limit: int | None = None,
+        self, topic: str, *, partition: int | None = None, offset: int = 0, limit: int | None = None
     ) -> list[TopicRecord]:
         """Return the records of a topic that consumers can read: those below the high watermarks.
 
