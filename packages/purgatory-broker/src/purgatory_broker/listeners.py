@@ -61,7 +61,6 @@ class Listener:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only processes of this machine can connect."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -121,7 +120,6 @@ def listeners_from(
 
 
 def _advertised(endpoint: tuple[str, int], node: int) -> tuple[str, int]:
-    """Return what a node advertises, from what node 0 does."""
     host, port = endpoint
     if host in (ANY_IPV4_ADDRESS, "::"):
         raise InvalidArgumentError(

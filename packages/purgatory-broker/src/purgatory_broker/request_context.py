@@ -32,14 +32,10 @@ class LoginFailedError(Exception):
 
 
 class Login(Protocol):
-    """The login of a connection by SASL, while it is not complete."""
-
     @property
-    def mechanisms(self) -> tuple[str, ...]:
-        """The mechanisms that the listener has."""
+    def mechanisms(self) -> tuple[str, ...]: ...
 
-    def note_versions(self) -> None:
-        """Note that the client has asked for the versions of the APIs."""
+    def note_versions(self) -> None: ...
 
     def start(self, mechanism: str, *, has_requests: bool) -> bool:
         """Begin the exchange of a mechanism; return False if the listener does not have it.
@@ -47,8 +43,7 @@ class Login(Protocol):
         `has_requests`: the client sends tokens in SaslAuthenticate requests, not as they are.
         """
 
-    def evaluate(self, token: bytes) -> bytes:
-        """Return the server's next token."""
+    def evaluate(self, token: bytes) -> bytes: ...
 
 
 class Subject(Enum):
@@ -58,8 +53,6 @@ class Subject(Enum):
 
 
 class RequestSubjects(NamedTuple):
-    """What a request names."""
-
     #: Names of topics.
     topics: frozenset[str]
     partitions: frozenset[TopicPartition]

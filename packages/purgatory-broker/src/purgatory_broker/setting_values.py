@@ -48,7 +48,6 @@ _MAXIMUMS = dict.fromkeys([*LONG_SETTINGS, "flush_messages"], _LONG_MAX) | {
 
 
 def checked_setting(name: str, value: Any, hint: Any) -> Any:
-    """Return the value of a setting if it has the setting's type and range."""
     kinds = get_args(hint) or (hint,)
     shown = "another value" if name in SECRETS else value
     if get_origin(hint) is dict:

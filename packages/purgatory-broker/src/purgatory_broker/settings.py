@@ -182,7 +182,6 @@ class ClusterSettings:
         self._check_listeners()
 
     def _check_listeners(self) -> None:
-        """Check the settings of listeners, and what their protocols need."""
         if self.listeners is not None and (self.port, self.host) != (0, LOOPBACK):
             raise InvalidArgumentError("host and port", "left out with listeners", self.listeners)
         if self.ssl_client_auth not in SSL_CLIENT_AUTH:
@@ -300,7 +299,6 @@ class ClusterOptions(TypedDict, total=False):
 
 
 def settings_from(nodes: int, options: ClusterOptions) -> ClusterSettings:
-    """Return the settings that keyword arguments stand for."""
     values: dict[str, Any] = dict(options)
     for name in PATHS:
         if isinstance(values.get(name), str):
@@ -309,7 +307,6 @@ def settings_from(nodes: int, options: ClusterOptions) -> ClusterSettings:
 
 
 def record_folder(record: Path | str | None) -> Path | None:
-    """Return the folder for a trace of a cluster's requests."""
     if record is not None and not isinstance(record, (str, Path)):
         raise InvalidArgumentError("record", "a Path, a str or None", record)
     return None if record is None else Path(record)

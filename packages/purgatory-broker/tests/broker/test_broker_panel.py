@@ -13,7 +13,7 @@ from tests.unit.aio.virtual import run
 from purgatory_broker import AsyncCluster, ClusterError, ClusterSettings
 from purgatory_broker.cluster import cluster_overview as overview_module
 from purgatory_broker.cluster.broker_panel import ACTIONS, broker_panel
-from purgatory_broker.cluster.commands import COMMANDS
+from purgatory_broker.cluster.commands.cluster_commands import COMMANDS
 from purgatory_broker.cluster.group_snapshot import GroupSnapshot, MemberSnapshot
 from request_purgatory.dashboard.panel import Panel
 from request_purgatory.errors import InvalidArgumentError

@@ -15,8 +15,8 @@ from request_purgatory import InvalidArgumentError
 pytest.importorskip("kafka", reason="the broker needs the extra `broker`")
 
 from purgatory_broker import AsyncCluster, Cluster, ClusterError
-from purgatory_broker.cluster.commands import COMMANDS
-from purgatory_broker.log import RecordError
+from purgatory_broker.cluster.commands.cluster_commands import COMMANDS
+from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.metadata.controller import ControllerError
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

@@ -19,7 +19,6 @@ def decode(message: Any, context: RequestContext) -> Request:
 
 
 def alter_configs(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle an AlterConfigs request: replace all configs."""
     context.reply(alter_resources(broker, request, AlterConfigsResponse))
 
 

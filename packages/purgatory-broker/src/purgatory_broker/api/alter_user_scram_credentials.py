@@ -147,7 +147,6 @@ def _check(
 
 
 def _credential(change: Deletion | Upsertion) -> ScramCredential | None:
-    """Return what a change stores; None if it deletes."""
     if isinstance(change, Deletion):
         return None
     mechanism = ScramMechanism(change.mechanism)

@@ -61,7 +61,6 @@ def api_versions(broker: BrokerApi, context: RequestContext, request: Request) -
 
 
 def _is_software_name(name: str) -> bool:
-    """Return whether a client's software name or version is valid in Kafka."""
     return (
         bool(name)
         and name[0].isalnum()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from purgatory_broker.groups import GroupCoordinator
+from purgatory_broker.groups.coordinator import GroupCoordinator
 from purgatory_broker.metadata.controller import Controller
 from purgatory_broker.metadata.metadata_cache import MetadataCache
 from purgatory_broker.metadata.scram_credentials import ScramCredentials
@@ -28,8 +28,7 @@ class BrokerApi(Protocol):
     def node_id(self) -> int: ...
 
     @property
-    def apis(self) -> ApiTable:
-        """The APIs that the broker serves, by key."""
+    def apis(self) -> ApiTable: ...
 
     @property
     def settings(self) -> ClusterSettings: ...
@@ -61,8 +60,7 @@ class BrokerApi(Protocol):
     def log_directory(self) -> LogDirectory: ...
 
     @property
-    def elections(self) -> LeaderElections:
-        """The leader elections that clients wait for."""
+    def elections(self) -> LeaderElections: ...
 
     @property
     def groups(self) -> GroupCoordinator: ...
@@ -70,8 +68,7 @@ class BrokerApi(Protocol):
     @property
     def fetch_sessions(self) -> FetchSessions: ...
 
-    def now_ms(self) -> int:
-        """Return the event loop's time in milliseconds."""
+    def now_ms(self) -> int: ...
 
     def wall_ms(self) -> int:
         """Return the time of day in milliseconds since 1970."""
@@ -81,9 +78,6 @@ class BrokerApi(Protocol):
 
     def endpoints(self, nodes: Iterable[int], listener: str) -> list[dict[str, Any]]:
         """Return the `node_id`, `host`, `port` and `rack` of brokers; skip negative ids."""
-
-    def create_offsets_topic(self) -> None:
-        """Create `__consumer_offsets`, if it does not exist."""
 
     def produce_throttle_ms(self, client: Client, size_bytes: int) -> int:
         """Return a client's throttle time in milliseconds, with some more produced bytes."""

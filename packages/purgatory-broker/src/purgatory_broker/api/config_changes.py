@@ -35,8 +35,6 @@ class ConfigChange:
 
 @dataclass(frozen=True, slots=True)
 class ConfigResource:
-    """A topic, or another resource, and the changes of its configs."""
-
     type: int
     name: str
     changes: tuple[ConfigChange, ...]
@@ -78,7 +76,6 @@ def decode(message: Any, *, is_incremental: bool) -> Request:
 
 
 def alter_resources(broker: BrokerApi, request: Request, response: Any) -> Any:
-    """Change the configs of all resources of a request."""
     results = []
     counts = Counter((resource.type, resource.name) for resource in request.resources)
     for resource in request.resources:
@@ -155,7 +152,6 @@ def _form_error(broker: BrokerApi, resource: ConfigResource) -> str | None:
 
 
 def _alter_other(broker: BrokerApi, request: Request, resource: ConfigResource) -> None:
-    """Change the configs of a group or a broker, none of which is a list."""
     controller, kind = broker.controller, ResourceType(resource.type)
     present = controller.resource_configs.get((kind, resource.name), {})
     configs = dict(present) if request.is_incremental else {}

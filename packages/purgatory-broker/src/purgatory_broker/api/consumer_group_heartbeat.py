@@ -29,7 +29,6 @@ class Request:
 
 
 def decode(message: Any, context: RequestContext) -> Request:
-    """Return what is needed of a request."""
     return Request(
         message.group_id,
         tuple(

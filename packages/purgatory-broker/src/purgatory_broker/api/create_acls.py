@@ -20,8 +20,6 @@ NO_AUTHORIZER = "No Authorizer is configured."
 
 @dataclass(frozen=True, slots=True)
 class CreateAcls:
-    """A decoded request: the number of ACLs to create."""
-
     count: int
 
 

@@ -61,7 +61,6 @@ def decode(message: Any, context: RequestContext) -> Request:
 
 
 def create_partitions(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a CreatePartitions request: add partitions to topics."""
     if not broker.reaches_controller:
         context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
         return
@@ -88,7 +87,6 @@ def create_partitions(broker: BrokerApi, context: RequestContext, request: Reque
 def _grow(
     broker: BrokerApi, requested: TopicGrowth, *, validate_only: bool
 ) -> tuple[ErrorCode, str | None]:
-    """Add partitions to a topic."""
     topic = broker.metadata.topics.get(requested.name)
     added = 0 if topic is None else requested.count - len(topic.partitions)
     if added > MAX_PARTITIONS_PER_REQUEST:

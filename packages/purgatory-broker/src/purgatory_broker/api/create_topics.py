@@ -105,7 +105,6 @@ def _num_partitions(broker: BrokerApi, topic: NewTopic) -> int:
 
 
 def _is_excessive(broker: BrokerApi, topics: Iterable[NewTopic]) -> bool:
-    """Return whether topics have more partitions together than one request may ask for."""
     return sum(_num_partitions(broker, topic) for topic in topics) > MAX_PARTITIONS_PER_REQUEST
 
 

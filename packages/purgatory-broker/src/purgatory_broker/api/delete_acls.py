@@ -18,8 +18,6 @@ _Result = DeleteAclsResponse.DeleteAclsFilterResult
 
 @dataclass(frozen=True, slots=True)
 class DeleteAcls:
-    """A decoded request: the number of its filters."""
-
     count: int
 
 

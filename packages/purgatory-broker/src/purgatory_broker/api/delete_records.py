@@ -11,7 +11,7 @@ from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, request_subjects
 from purgatory_broker.metadata.topic_configs import topic_value
 from purgatory_broker.metadata.topics import TopicPartition
-from purgatory_broker.replication.delayed_delete_records import DeletedPartition
+from purgatory_broker.replication.record_deletions import DeletedPartition
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
 
@@ -52,7 +52,6 @@ def decode(message: Any, context: RequestContext) -> Request:
 
 
 def delete_records(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a DeleteRecords request; the response waits for every replica."""
     # As in Kafka, the last entry of a partition that is named twice counts.
     refused: dict[TopicPartition, DeletedPartition] = {}
     offsets: dict[TopicPartition, int] = {}
@@ -88,7 +87,6 @@ def delete_records(broker: BrokerApi, context: RequestContext, request: Request)
 
 
 def _delete_error(broker: BrokerApi, key: TopicPartition) -> ErrorCode | None:
-    """Return why clients can't delete records of a partition, or None."""
     topic = broker.metadata.topics.get(key.topic)
     if topic is None or not broker.metadata.partition_exists(key):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -41,7 +41,6 @@ def decode(message: Any, context: RequestContext) -> Request:
 
 
 def delete_topics(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a DeleteTopics request: delete topics by name or by id."""
     if not broker.reaches_controller:
         context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
         return

@@ -72,7 +72,6 @@ def _filter(request: Request) -> QuotaFilter:
 
 
 def describe_client_quotas(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a DescribeClientQuotas request, from what the broker knows."""
     try:
         wanted = _filter(request)
         wanted.check()

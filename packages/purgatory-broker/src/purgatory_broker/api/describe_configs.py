@@ -61,7 +61,6 @@ def decode(message: Any, context: RequestContext) -> Request:
 
 
 def describe_configs(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a DescribeConfigs request: describe the configs of topics, groups and brokers."""
     # Each resource once: a small request that repeats a resource would have a huge response.
     resources = {(resource.type, resource.name): resource for resource in request.resources}
     results = [

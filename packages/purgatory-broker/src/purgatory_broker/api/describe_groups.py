@@ -35,7 +35,6 @@ def decode(message: Any, context: RequestContext) -> Request:
 
 
 def describe_groups(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a DescribeGroups request; a group that is named twice has one result."""
     operations = ON_GROUPS if request.include_authorized_operations else None
     groups = [
         encode(broker.groups.describe_group(group_id), operations, context.version)

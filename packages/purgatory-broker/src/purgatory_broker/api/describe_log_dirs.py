@@ -35,7 +35,6 @@ def decode(message: Any, context: RequestContext) -> Request:
 
 
 def describe_log_dirs(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a DescribeLogDirs request: describe all partitions, or those that are named."""
     replicas = broker.replicas.replicas
     described = list(replicas.values())
     if request.topics is not None:

@@ -36,7 +36,6 @@ def decode(message: Any, context: RequestContext) -> Request:
 
 
 def describe_producers(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a DescribeProducers request: describe the producers of this broker's replicas."""
     # Each partition once: a small request that repeats one would have a huge response.
     wanted: dict[str, dict[int, None]] = {}
     for name, indexes in request.topics:

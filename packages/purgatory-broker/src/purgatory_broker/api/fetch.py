@@ -99,7 +99,6 @@ def fetch(broker: BrokerApi, context: RequestContext, request: FetchRequest) -> 
 def _requested_targets(
     broker: BrokerApi, request: FetchRequest, *, by_id: bool
 ) -> tuple[list[FetchTarget], list[_UnknownTopic]]:
-    """Return the partitions that a request names, and those of unknown topic ids."""
     targets: dict[TopicPartition, FetchTarget] = {}
     unknown: list[_UnknownTopic] = []
     for topic in request.topics:
@@ -131,7 +130,6 @@ def _topic_name(
 def _open_session(
     broker: BrokerApi, context: RequestContext, request: FetchRequest, targets: list[FetchTarget]
 ) -> FetchSession | None:
-    """Open or continue the request's fetch session, and update the session's partitions."""
     if context.version < SESSION_SINCE:
         return None
     by_id = context.version >= TOPIC_ID_SINCE
@@ -189,8 +187,6 @@ def _fetch_params(
 
 
 class _FetchReply:
-    """Builds and sends the response when the partitions have been read."""
-
     __slots__ = ("_broker", "_context", "_missing", "_session", "_unknown")
 
     def __init__(

@@ -54,7 +54,6 @@ def decode(message: Any, context: RequestContext) -> Request:
 
 
 def find_coordinator(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a FindCoordinator request: look up the brokers that coordinate groups."""
     located = [
         (key, _find_coordinator(broker, context, key, request.key_type)) for key in request.keys
     ]
@@ -69,7 +68,6 @@ def find_coordinator(broker: BrokerApi, context: RequestContext, request: Reques
 def _find_coordinator(
     broker: BrokerApi, context: RequestContext, key: str, key_type: int
 ) -> dict[str, Any]:
-    """Return the fields of one coordinator: the leader of the group's offsets partition."""
     code = ErrorCode.NONE
     leader = NO_LEADER
     message = None
@@ -87,7 +85,7 @@ def _find_coordinator(
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     else:
         with suppress(ControllerError):  # Clients retry, and so does the creation.
-            broker.create_offsets_topic()
+            broker.controller.topic_changes.create_offsets_topic()
         partition = TopicPartition(OFFSETS_TOPIC, broker.groups.partition_for(key))
         leader, _ = broker.metadata.leader_of(partition)
         if leader == NO_LEADER:

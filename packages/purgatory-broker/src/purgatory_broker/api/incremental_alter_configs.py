@@ -19,7 +19,6 @@ def decode(message: Any, context: RequestContext) -> Request:
 
 
 def incremental_alter_configs(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle an IncrementalAlterConfigs request: change some configs."""
     context.reply(alter_resources(broker, request, IncrementalAlterConfigsResponse))
 
 

@@ -86,7 +86,6 @@ def decode(message: Any, context: RequestContext) -> Request:
 
 
 def list_offsets(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a ListOffsets request: look up the earliest, the latest or a timestamp's offset."""
     counts = Counter(
         TopicPartition(topic.name, partition.index)
         for topic in request.topics

@@ -40,7 +40,6 @@ def decode(message: Any, context: RequestContext) -> Request:
 def list_partition_reassignments(
     broker: BrokerApi, context: RequestContext, request: Request
 ) -> None:
-    """Handle a ListPartitionReassignments request; partitions at rest are left out."""
     if not broker.reaches_controller:
         context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
         return

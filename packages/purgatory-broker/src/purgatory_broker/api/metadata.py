@@ -73,7 +73,6 @@ def decode(message: Any, context: RequestContext) -> Request:
 
 
 def metadata(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a Metadata request; missing topics are created where this is allowed."""
     if request.topics is None:
         topics = [_describe_topic(broker, topic) for topic in broker.metadata.topics.values()]
     else:
@@ -110,7 +109,6 @@ def metadata(broker: BrokerApi, context: RequestContext, request: Request) -> No
 def _find_topic(
     broker: BrokerApi, context: RequestContext, requested: DescribedTopic, *, may_create: bool
 ) -> Any:
-    """Return the response's topic for one that the request names, by name or by id."""
     name, topic_id = requested.name, requested.topic_id
     if topic_id is not None:
         name = broker.metadata.topic_name(topic_id)
@@ -142,7 +140,7 @@ def _create_topic(broker: BrokerApi, name: str) -> ErrorCode:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         if name == OFFSETS_TOPIC:
-            broker.create_offsets_topic()
+            broker.controller.topic_changes.create_offsets_topic()
         elif available_partitions(broker) < broker.settings.num_partitions:
             return ErrorCode.POLICY_VIOLATION
         else:

@@ -69,7 +69,6 @@ def decode(message: Any, context: RequestContext) -> Request:
 
 
 def offset_commit(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle an OffsetCommit request; offsets of unknown partitions are refused."""
     requested = split_partitions(broker, request.topics)
 
     def reply(errors: tuple[ErrorCode, ...]) -> None:

@@ -44,7 +44,6 @@ def decode(message: Any, context: RequestContext) -> Request:
 
 
 def offset_delete(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle an OffsetDelete request; offsets of unknown partitions are refused."""
     requested = split_partitions(broker, request.topics)
 
     def reply(deleted: DeleteOffsetsResult) -> None:

@@ -89,7 +89,6 @@ def offset_fetch(broker: BrokerApi, context: RequestContext, request: Request) -
 
 
 def _fetch_group(broker: BrokerApi, group: RequestedGroup) -> Any:
-    """Return the result of one group of a request for several."""
     fetched = broker.groups.fetch_offsets(group.group_id, group.topics)
     return _Group(
         group_id=group.group_id,

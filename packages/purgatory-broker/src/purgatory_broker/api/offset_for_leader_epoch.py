@@ -62,7 +62,6 @@ def decode(message: Any, context: RequestContext) -> Request:
 
 
 def offset_for_leader_epoch(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle an OffsetForLeaderEpoch request, by which clients detect a truncated log."""
     topics = []
     for topic in request.topics:
         results = []

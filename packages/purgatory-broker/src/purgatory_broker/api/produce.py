@@ -34,7 +34,6 @@ def decode(message: ProduceRequest, context: RequestContext) -> ProduceRequest:
 
 
 def produce(broker: BrokerApi, context: RequestContext, request: ProduceRequest) -> None:
-    """Handle a Produce request: append the records, and respond when `acks` is satisfied."""
     if request.acks not in (-1, 0, 1):
         context.reply(error_response(request, ErrorCode.INVALID_REQUIRED_ACKS))
         return
@@ -69,7 +68,6 @@ def produce(broker: BrokerApi, context: RequestContext, request: ProduceRequest)
 
 
 def _partition_error(broker: BrokerApi, key: TopicPartition, *, by_id: bool) -> ErrorCode | None:
-    """Return why clients can't produce to a partition, or None."""
     topic = broker.metadata.topics.get(key.topic)
     if topic is None and by_id:
         return ErrorCode.UNKNOWN_TOPIC_ID
@@ -87,7 +85,6 @@ def _reply(
     topic_ids: dict[str, UUID | None],
     produced: list[ProducedPartition],
 ) -> None:
-    """Respond to a Produce request when its partitions have been appended or refused."""
     if request.acks == 0:
         if any(result.error is not ErrorCode.NONE for result in produced):
             # As in Kafka: only a closed connection makes a client that expects no response look up

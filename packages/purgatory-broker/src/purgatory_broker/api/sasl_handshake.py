@@ -26,7 +26,6 @@ def decode(message: Any, context: RequestContext) -> Handshake:
 
 
 def sasl_handshake(broker: BrokerApi, context: RequestContext, request: Handshake) -> None:
-    """Handle a SaslHandshake request: begin the login."""
     login = context.login
     if login is None:
         # The listener has no SASL, or the client is logged in.

@@ -24,7 +24,6 @@ _NOTHING = RequestSubjects(frozenset(), frozenset(), frozenset())
 
 
 def no_subjects(broker: BrokerApi, request: object) -> RequestSubjects:
-    """Return what a request names that names nothing."""
     return _NOTHING
 
 

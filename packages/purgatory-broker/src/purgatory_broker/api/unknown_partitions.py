@@ -19,8 +19,6 @@ E = TypeVar("E", bound=RequestElement)
 
 
 class RequestedPartitions(NamedTuple, Generic[E]):
-    """The partitions of a request, those that exist apart from the others."""
-
     #: The topics with a partition that exists, and the request's elements for these partitions.
     known: list[tuple[str, list[E]]]
     #: The numbers of the other partitions, by topic.

@@ -13,7 +13,7 @@ from purgatory_broker.cli.failures import describe_failure
 from purgatory_broker.cli.printing import PRINTERS
 from purgatory_broker.cluster.admin_server import CONTROL_PORT, ControlClient
 from purgatory_broker.cluster.cluster_client import ClusterClient
-from purgatory_broker.cluster.commands import COMMANDS
+from purgatory_broker.cluster.commands.cluster_commands import COMMANDS
 from purgatory_broker.cluster.json_values import to_json
 from request_purgatory.command_line.command import command
 from request_purgatory.command_line.exit_codes import ExitCode
@@ -42,7 +42,6 @@ class _RemoteCluster(ClusterClient):
 
 
 def control_commands() -> list[str]:
-    """Return the names of the cluster's commands that are commands here too."""
     return [name for name in COMMANDS if name != "bootstrap_servers"]
 
 
@@ -85,8 +84,6 @@ def _control_command(name: str) -> Callable[..., ExitCode]:
 
 
 def _condition(types: tuple[Callable[[str], Any], ...]) -> Callable[..., tuple[Any, ...]]:
-    """Return a converter of values that are joined by colons."""
-
     def convert(_type: Any, tokens: Sequence[Any]) -> tuple[Any, ...]:
         # Names of topics have no colon, but numbers come last in any case.
         values = tokens[0].value.rsplit(":", len(types) - 1)

@@ -11,7 +11,6 @@ from request_purgatory.errors import InvalidArgumentError, PurgatoryError
 
 
 def describe_failure(error: Exception) -> tuple[ExitCode, str]:
-    """Return the exit code of a failed command on the broker, and the message for its user."""
     if isinstance(error, RecorderError):  # pyarrow is not installed
         return ExitCode.MISSING_DEPENDENCY, str(error)
     if isinstance(error, (InvalidArgumentError, ControllerError)):

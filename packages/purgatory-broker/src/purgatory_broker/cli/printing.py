@@ -91,7 +91,6 @@ def _text(value: bytes | None) -> str:
 
 
 def _print_requests(console: Console, requests: list[ClientRequest]) -> None:
-    """Print a row for each request; their fields are in the JSON."""
     table = Table("received", "answered", "node", "API", "version", "client id", "correlation id")
     for request in requests:
         table.add_row(

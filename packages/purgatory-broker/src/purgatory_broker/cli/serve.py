@@ -183,7 +183,6 @@ def _serve_metrics(address: str) -> Iterator[str]:
 
 
 def _create_topic(cluster: AsyncCluster, name: str, partitions: int, replicas: int) -> None:
-    """Create a topic of the command line, unless the data directory has it."""
     existing = cluster.controller.topics.get(name)
     if existing is None:
         cluster.create_topic(name, partitions=partitions, replication_factor=replicas)
@@ -202,7 +201,6 @@ def _create_topic(cluster: AsyncCluster, name: str, partitions: int, replicas: i
 def _print_addresses(
     output: Output, cluster: AsyncCluster, control: str, pages: dict[str, str]
 ) -> None:
-    """Print where the cluster can be reached, and what else is served, by name."""
     addresses = {"bootstrap_servers": cluster.bootstrap_servers, "control": control}
     output.print_result(addresses | pages, indent=None)
     folder = cluster.settings.data_dir

@@ -24,8 +24,8 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from purgatory_broker.cluster.cluster_errors import ClusterError, ClusterTimeoutError
-from purgatory_broker.cluster.commands import ClusterCommands
 from purgatory_broker.cluster.commands.arguments import QUOTED_CHARACTERS, quoted
+from purgatory_broker.cluster.commands.cluster_commands import ClusterCommands
 from purgatory_broker.cluster.run_command import checked_arguments, command_timeout, run_command
 from purgatory_broker.cluster.slices import VALUES_PER_SLICE, slices
 from purgatory_broker.listeners import LOOPBACK
@@ -56,7 +56,6 @@ class _Connection:
         self.is_closed = False
 
     def close(self, reason: str) -> None:
-        """Say why, and end the connection."""
         self.is_closed = True
         logger.info("control connection closed: %s", reason)
         self.writer.write(_encode({"error": reason, "code": None, "closed": True}))
@@ -91,7 +90,6 @@ class ControlServer:
 
     @property
     def address(self) -> str:
-        """The address that the server listens on, "host:port"."""
         return f"{LOOPBACK}:{self.port}"
 
     async def _serve_connection(
@@ -170,7 +168,6 @@ def _encode(answer: dict[str, Any]) -> bytes:
 
 
 async def _encoded_parts(answer: dict[str, Any]) -> AsyncIterator[bytes]:
-    """Iterate over the bytes of an answer, and give way between the parts of a list."""
     result = answer.get("result")
     if not isinstance(result, list):
         yield _encode(answer)
@@ -235,7 +232,6 @@ class ControlClient:
         self._is_stale = False
 
     def call(self, command: str, arguments: dict[str, Any]) -> Any:
-        """Run a command."""
         checked = checked_arguments(command, arguments)
         if self._is_closed:
             raise ClusterError(f"{command}: the connection was closed")
@@ -276,7 +272,6 @@ class ControlClient:
         return True
 
     def close(self) -> None:
-        """Close the connection; a command of another thread ends with an error."""
         self._is_closed = True
         with suppress(OSError):
             # It ends the other thread's read, for which closing the file would wait.

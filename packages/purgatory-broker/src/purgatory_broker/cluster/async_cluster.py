@@ -11,14 +11,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from purgatory_broker.cluster.commands import ClusterCommands
+from purgatory_broker.cluster.commands.cluster_commands import ClusterCommands
 from purgatory_broker.cluster.interception import Interceptions
 from purgatory_broker.cluster.network import CONTROLLER, Network
 from purgatory_broker.cluster.node import ClusterParts, Node
 from purgatory_broker.cluster.unseen_errors import raise_first
 from purgatory_broker.cluster.wall_time import WallTime
 from purgatory_broker.metadata.controller import Controller
-from purgatory_broker.metadata.offsets_topic import create_offsets_topic
 from purgatory_broker.metadata.topics import Partition, Topic
 from purgatory_broker.replication.log_directory import LogDirectory
 from purgatory_broker.replication.recorder import Recorder
@@ -34,7 +33,6 @@ class DataDir:
     """Locks a directory until `release` or the end of the process, however the process ends."""
 
     def __init__(self, folder: Path) -> None:
-        """Create the directory if necessary, and lock it."""
         folder.mkdir(parents=True, exist_ok=True)
         self._file: IO[str] = (folder / _LOCK_FILE).open("a")
         try:
@@ -46,7 +44,6 @@ class DataDir:
             ) from None
 
     def release(self) -> None:
-        """Unlock the directory. Further calls do nothing."""
         self._file.close()
 
 
@@ -214,7 +211,7 @@ class AsyncCluster(ClusterCommands):
 
     def create_offsets_topic(self) -> None:
         """Create `__consumer_offsets`, the topic of groups and offsets; no-op if it exists."""
-        create_offsets_topic(self.controller, self.settings)
+        self.controller.topic_changes.create_offsets_topic()
 
     def check(self) -> None:
         """Assert every invariant of every replica and purgatory."""

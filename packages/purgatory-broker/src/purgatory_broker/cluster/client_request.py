@@ -54,7 +54,6 @@ class ClientRequest:
 
 
 def client_request(logged: LoggedRequest) -> ClientRequest:
-    """Return a remembered request with its fields and those of its response."""
     header = logged.header
     api, version = header.api, header.version if header.is_supported else 0
     request = response = None
@@ -93,7 +92,6 @@ def _fields(
 
 
 def _without(secrets: frozenset[str], value: Any) -> Any:
-    """Return fields in which secrets are hidden, by their names."""
     if isinstance(value, dict):
         return {
             name: _HIDDEN if name in secrets else _without(secrets, field)
@@ -103,7 +101,6 @@ def _without(secrets: frozenset[str], value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return fields of numbers, texts, bytes and None in dicts and lists."""
     if isinstance(value, dict):
         return {name: _plain(field) for name, field in value.items()}
     if isinstance(value, list):

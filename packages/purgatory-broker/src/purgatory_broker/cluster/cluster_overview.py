@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from purgatory_broker.cluster.commands import ClusterCommands
+from purgatory_broker.cluster.commands.cluster_commands import ClusterCommands
 from purgatory_broker.cluster.group_snapshot import GroupSnapshot
 from purgatory_broker.cluster.node import Node
 from purgatory_broker.listeners import join_address
@@ -46,7 +46,6 @@ def cluster_overview(cluster: ClusterCommands) -> Row:
 
 
 def _node(cluster: ClusterCommands, node: Node) -> Row:
-    """Return a node with the faults that are in force on it."""
     number = node.node_id
     partitions = [
         partition for topic in cluster.controller.topics.values() for partition in topic.partitions
@@ -67,7 +66,6 @@ def _node(cluster: ClusterCommands, node: Node) -> Row:
 
 
 def _group(cluster: ClusterCommands, group: GroupSnapshot) -> Row:
-    """Return a group, and how far its committed offsets are behind the high watermarks."""
     lag = 0
     for topic, offsets in group.offsets.items():
         for partition, offset in offsets.items():

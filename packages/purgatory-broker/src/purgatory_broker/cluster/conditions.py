@@ -8,7 +8,7 @@ from typing import Any
 from purgatory_broker.api.registry import find_api
 from purgatory_broker.cluster.node import ClusterParts, Node
 from purgatory_broker.cluster.waits import Condition, fault_key, group_key, request_key, topic_key
-from purgatory_broker.groups import Group, GroupState
+from purgatory_broker.groups.group import Group, GroupState
 from purgatory_broker.metadata.controller import Controller
 from purgatory_broker.metadata.topics import OFFSETS_TOPIC, Partition, TopicPartition
 from purgatory_broker.replication.replica import Replica
@@ -40,8 +40,6 @@ def coordinated_groups(controller: Controller, nodes: list[Node]) -> Iterator[tu
 
 
 class Conditions:
-    """Makes conditions on the state of a cluster."""
-
     def __init__(self, parts: ClusterParts) -> None:
         self._controller = parts.controller
         self._nodes = parts.nodes
@@ -50,7 +48,6 @@ class Conditions:
         self._interceptions = parts.interceptions
 
     def records(self, given: tuple[str, int]) -> Condition:
-        """Return the condition that consumers can read so many records of a topic, or more."""
         topic, count = given
         _require_count("records", given)
 
@@ -92,7 +89,6 @@ class Conditions:
         return f" ({'; '.join(states)})"
 
     def isr(self, given: tuple[str, int, list[int]]) -> Condition:
-        """Return the condition that certain nodes, and no others, are in sync with a partition."""
         topic, partition, nodes = given
         if partition < 0 or not all(0 <= node < len(self._nodes) for node in nodes):
             requirement = f"of a partition from 0 on and nodes from 0 to {len(self._nodes) - 1}"
@@ -137,7 +133,6 @@ class Conditions:
         return Condition(group_key(group_id), holds, describe)
 
     def request(self, given: tuple[str, int]) -> Condition:
-        """Return the condition that clients have sent so many requests of an API, or more."""
         name, times = find_api(given[0]).name, given[1]
         _require_count("request", given)
         counts = self._request_log.counts
@@ -148,7 +143,6 @@ class Conditions:
         return Condition(request_key(name), lambda: counts[name] >= times, describe)
 
     def fault(self, given: tuple[int, int]) -> Condition:
-        """Return the condition that a fault or an interception has so many hits, or more."""
         number, hits = given
         _require_count("fault", given)
 

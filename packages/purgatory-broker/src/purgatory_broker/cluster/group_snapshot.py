@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from purgatory_broker.groups import Group, GroupCoordinator
 from purgatory_broker.groups.consumer_protocol import assigned_partitions
-from purgatory_broker.groups.group import CONSUMER_PROTOCOL_TYPE
+from purgatory_broker.groups.coordinator import GroupCoordinator
+from purgatory_broker.groups.group import CONSUMER_PROTOCOL_TYPE, Group
 from purgatory_broker.groups.member import Member
 
 
@@ -57,7 +57,6 @@ class GroupSnapshot:
 
 
 def snapshot(coordinator: GroupCoordinator, group: Group) -> GroupSnapshot:
-    """Return a group with its members and committed offsets."""
     fetched = coordinator.fetch_offsets(group.group_id, None).topics
     return GroupSnapshot(
         group_id=group.group_id,

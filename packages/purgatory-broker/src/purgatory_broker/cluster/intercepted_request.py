@@ -103,7 +103,6 @@ class InterceptedRequest:
         return self._served_api.error_response(self._decode(), error_code(error))
 
     def _decode(self) -> Any:
-        """Return what the broker's handler would get of the request in its present state."""
         return decode(self._served_api, self.request, self._context)
 
     def _take_response(self, _context: RequestContext, response: Any) -> None:

@@ -179,8 +179,6 @@ def _task_that_runs() -> asyncio.Task[Any] | None:
 
 
 class Interceptions:
-    """The interceptions of a cluster, in the order in which they were added."""
-
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
         self._all: list[Interception] = []
@@ -189,7 +187,6 @@ class Interceptions:
         self._unseen: deque[UnseenErrors] = deque()
 
     def add(self, api: ServedApi[Any] | None, function: InterceptFunction) -> Interception:
-        """Intercept the requests of an API; None is every API."""
         made = Interception(next(self._faults.ids), api, function, self._unseen.append)
         self._all.append(made)
         return made
@@ -211,7 +208,6 @@ class Interceptions:
             _cancel_once(task)
 
     async def wait_cancelled(self) -> None:
-        """Wait until the cancelled functions have ended."""
         if self._tasks:
             _, running = await asyncio.wait(self._tasks, timeout=_CANCEL_TIMEOUT)
             for task in running:
@@ -243,7 +239,6 @@ class Interceptions:
         context: RequestContext,
         request: InterceptedRequest,
     ) -> None:
-        """Let functions answer a request, one after the other until one of them does."""
         task = asyncio.get_running_loop().create_task(self._answer(interceptions, request))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -45,7 +45,6 @@ def to_json(value: Any, *, is_untyped: bool = False) -> Any:
 
 @functools.cache
 def _fields_of(kind: Any) -> tuple[tuple[str, bool], ...]:
-    """Return the names of a dataclass's fields, and whether their annotations have Any."""
     hints = _hints_of(kind)
     return tuple((field.name, _has_any(hints[field.name])) for field in fields(kind))
 

@@ -67,7 +67,6 @@ class Network:
         return source == target or not (source in self._partitioned or target in self._partitioned)
 
     def partition_node(self, node: int) -> None:
-        """Cut a node off from all other ends, and lose its messages in flight."""
         self._partitioned.add(node)
         for link in [link for link in self._in_flight if node in link]:
             self._in_flight.pop(link).clear()
@@ -76,7 +75,6 @@ class Network:
         self._partitioned.discard(node)
 
     def reset(self) -> None:
-        """Undo every partition and latency, and lose all messages in flight."""
         self._partitioned.clear()
         self._latency_ms.clear()
         for link in self._in_flight.values():
@@ -88,11 +86,9 @@ class Network:
         return frozenset(self._partitioned)
 
     def latency_ms(self, node: int) -> int:
-        """Return the delay of messages from and to a node, in each direction."""
         return self._latency_ms.get(node, 0)
 
     def set_latency(self, node: int, latency_ms: int) -> None:
-        """Delay every later message from and to a node."""
         if latency_ms:
             self._latency_ms[node] = latency_ms
         else:

@@ -18,16 +18,16 @@ from purgatory_broker.cluster.request_handler import RequestHandler
 from purgatory_broker.cluster.waits import Waits
 from purgatory_broker.cluster.wall_time import WallTime
 from purgatory_broker.deferred_actions import ActionQueue
-from purgatory_broker.groups import GroupCoordinator, GroupPurgatories
+from purgatory_broker.groups.coordinator import GroupCoordinator
+from purgatory_broker.groups.rebalancer import GroupPurgatories
 from purgatory_broker.listeners import Listener
 from purgatory_broker.metadata.client_quotas import ClientLimit, client_limit
 from purgatory_broker.metadata.controller import AlterPartitionRequest, Controller
 from purgatory_broker.metadata.metadata_cache import MetadataCache
-from purgatory_broker.metadata.offsets_topic import create_offsets_topic
 from purgatory_broker.metadata.scram_credentials import ScramCredentials
 from purgatory_broker.replication.appends import Appends
 from purgatory_broker.replication.fetch_sessions import FetchSessions
-from purgatory_broker.replication.fetcher_manager import FetcherManager
+from purgatory_broker.replication.fetcher import FetcherManager
 from purgatory_broker.replication.fetches import Fetches
 from purgatory_broker.replication.leader_elections import LeaderElections
 from purgatory_broker.replication.log_directory import LogDirectory
@@ -244,8 +244,6 @@ class Node:
         del self.groups, self.fetchers, self.partitions, self.server
 
     def _schedule(self, name: str, interval_ms: int, work: Callable[[], None]) -> None:
-        """Call `work` every `interval_ms` milliseconds until the node stops."""
-
         def run() -> None:
             self._schedule(name, interval_ms, work)
             with self.actions:
@@ -278,9 +276,6 @@ class Node:
     @property
     def reaches_controller(self) -> bool:
         return self._cluster.network.is_connected(self.node_id, CONTROLLER)
-
-    def create_offsets_topic(self) -> None:
-        create_offsets_topic(self.controller, self.settings)
 
     def produce_throttle_ms(self, client: Client, size_bytes: int) -> int:
         default = self.settings.producer_byte_rate
@@ -325,11 +320,9 @@ class Node:
     # -- contact with the controller
 
     def disconnect_controller(self) -> None:
-        """Keep the present metadata, since the controller becomes unreachable."""
         self.metadata.disconnect()
 
     def start_without_metadata(self) -> None:
-        """Begin with empty metadata, since the node has started out of reach of the controller."""
         self.metadata.start_empty(self.node_id)
 
     def connect_controller(self) -> None:

@@ -7,12 +7,12 @@ import uuid
 from collections.abc import Iterable
 
 from purgatory_broker.cluster.replicated_offsets import stored_records
-from purgatory_broker.groups import GroupCoordinator
-from purgatory_broker.log import RecordError
+from purgatory_broker.groups.coordinator import GroupCoordinator
+from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.metadata.metadata_cache import MetadataCache
 from purgatory_broker.metadata.topic_configs import topic_value
 from purgatory_broker.metadata.topics import NO_LEADER, OFFSETS_TOPIC, Partition, Topic
-from purgatory_broker.replication.fetcher_manager import FetcherManager
+from purgatory_broker.replication.fetcher import FetcherManager
 from purgatory_broker.replication.leader_elections import LeaderElections
 from purgatory_broker.replication.log_directory import LogDirectory, log_settings
 from purgatory_broker.replication.replica import Replica
@@ -23,8 +23,6 @@ logger = logging.getLogger(__name__)
 
 
 class NodePartitions:
-    """Opens, leads, follows and deletes the replicas of one node."""
-
     def __init__(
         self,
         node_id: int,
@@ -70,7 +68,6 @@ class NodePartitions:
         self.apply([(topic.topic_id, partition) for topic, partition in partitions])
 
     def apply(self, partitions: list[tuple[uuid.UUID, Partition]]) -> None:
-        """Become leader or follower of changed partitions."""
         if self._replicas.is_closed:
             return
         with self._replicas.actions:
@@ -120,7 +117,6 @@ class NodePartitions:
         self._replicas.notify_partition(key)
 
     def _remove(self, partition: Partition) -> None:
-        """Delete the replica of a partition that a reassignment has removed from this node."""
         replica = self._replicas.find(partition.key)
         if replica is not None:
             # It leads no more: so are waiting requests answered.
@@ -140,7 +136,6 @@ class NodePartitions:
             self._groups.unload(replica.key.partition)
 
     def delete_topic(self, topic: Topic) -> None:
-        """Delete the replicas of a topic that the controller has deleted."""
         if self._replicas.is_closed:
             return
         with self._replicas.actions:
@@ -163,7 +158,6 @@ class NodePartitions:
     # -- periodic work
 
     def checkpoint(self) -> None:
-        """Write the high watermarks into the node's folder."""
         replicas = self._replicas.replicas.values()
         self._log_directory.checkpoint_high_watermarks({
             (replica.topic_id, replica.key.partition): replica.high_watermark
@@ -171,7 +165,6 @@ class NodePartitions:
         })
 
     def delete_old_segments(self, now_ms: int) -> None:
-        """Delete the segments that the topics' retention does not keep."""
         for replica in self._replicas.replicas.values():
             try:
                 deleted = replica.log.delete_old_segments(now_ms, replica.high_watermark)
@@ -190,6 +183,5 @@ class NodePartitions:
             self._log_directory.close(replica.log)
 
     def abandon_logs(self) -> None:
-        """Leave the logs as they are, as by `kill -9`."""
         for replica in self._replicas.replicas.values():
             self._log_directory.abandon(replica.log)

@@ -103,8 +103,6 @@ class RemoteLeader:
 
 
 class RoundTrip:
-    """A request to a leader without a response so far."""
-
     __slots__ = ("is_cancelled", "waiting_fetch")
 
     def __init__(self) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from purgatory_broker.deferred_actions import ActionQueue
-from purgatory_broker.log import PartitionLog, build_batch
+from purgatory_broker.log.log import PartitionLog
+from purgatory_broker.log.record import build_batch
 from purgatory_broker.metadata.topics import OFFSETS_TOPIC, TopicPartition
 from purgatory_broker.replication.appends import Appends
 from purgatory_broker.replication.delayed_produce import ProducedPartition
@@ -31,8 +32,6 @@ class ReplicatedOffsets:
         records: list[tuple[bytes, bytes | None]],
         done: Callable[[ErrorCode], None],
     ) -> None:
-        """Append records, and call `done` when they are replicated or have failed."""
-
         def reply(produced: list[ProducedPartition]) -> None:
             done(produced[0].error)
 
@@ -44,7 +43,6 @@ class ReplicatedOffsets:
 
 
 def stored_records(log: PartitionLog) -> Iterator[tuple[bytes, bytes | None]]:
-    """Iterate over the keys and values in a partition of `__consumer_offsets`."""
     for record in log.records():
         if record.key is not None:
             yield record.key, record.value

@@ -19,8 +19,6 @@ from purgatory_broker.wire.error_code import ErrorCode
 
 
 class RequestHandler:
-    """Handles the requests of a node's clients."""
-
     def __init__(
         self,
         broker: BrokerApi,
@@ -39,7 +37,6 @@ class RequestHandler:
         self._is_stopped = is_stopped
 
     def handle(self, context: RequestContext, message: Any) -> None:
-        """Handle a request, now or later, unless a fault or a function answers it."""
         api = APIS[context.header.api.key]
         request = decode(api, message, context)
         if context.header.is_supported:

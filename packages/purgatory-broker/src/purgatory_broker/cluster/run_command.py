@@ -7,11 +7,11 @@ from collections.abc import Awaitable
 from typing import Any
 
 from purgatory_broker.cluster.cluster_errors import ClusterError
-from purgatory_broker.cluster.commands import COMMANDS, ClusterCommands
 from purgatory_broker.cluster.commands.arguments import checked_types, quoted
+from purgatory_broker.cluster.commands.cluster_commands import COMMANDS, ClusterCommands
 from purgatory_broker.cluster.json_values import to_json
 from purgatory_broker.cluster.slices import VALUES_PER_SLICE, slices
-from purgatory_broker.log import RecordError
+from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.metadata.controller import ControllerError
 from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError
 
@@ -43,7 +43,6 @@ def run_command_at_once(cluster: ClusterCommands, name: str, arguments: dict[str
 
 
 async def run_command(cluster: ClusterCommands, name: str, arguments: dict[str, Any]) -> Any:
-    """Run one command on the cluster's event loop."""
     checked = checked_arguments(name, arguments)
     try:
         result = COMMANDS[name](cluster, **checked)
@@ -64,7 +63,6 @@ async def run_command(cluster: ClusterCommands, name: str, arguments: dict[str, 
 
 
 def checked_arguments(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a command, converted to the types of its parameters."""
     if not isinstance(arguments, dict):
         raise InvalidArgumentError("arguments", "an object", quoted(arguments))
     if not isinstance(name, str) or name not in COMMANDS:

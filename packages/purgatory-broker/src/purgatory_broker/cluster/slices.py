@@ -13,7 +13,6 @@ VALUES_PER_SLICE = 25
 
 
 async def give_way() -> None:
-    """Let everything else that is ready on the event loop run, once."""
     await asyncio.sleep(0)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from purgatory_broker.cluster.slices import give_way
-from purgatory_broker.log import PartitionLog
+from purgatory_broker.log.log import PartitionLog
 from purgatory_broker.log.record import read_records_with_headers
 from request_purgatory.errors import InvalidArgumentError
 

@@ -29,7 +29,6 @@ class UnseenErrors:
         self._errors.append(error)
 
     def take(self) -> Iterator[BaseException]:
-        """Iterate over the exceptions that are kept, and forget each."""
         while self._errors:
             try:
                 yield self._errors.popleft()

@@ -35,12 +35,10 @@ def group_key(group_id: str) -> Hashable:
 
 
 def request_key(api: str) -> Hashable:
-    """Return the watch key of an API's requests."""
     return "request", api
 
 
 def fault_key(fault: int) -> Hashable:
-    """Return the watch key of an injected fault's hits, or an interception's."""
     return "fault", fault
 
 
@@ -57,12 +55,10 @@ class Waits:
         self._num_waiting = 0
 
     def partition_changed(self, key: TopicPartition) -> None:
-        """Try the waits for a topic: one of its partitions has changed."""
         if self._num_waiting:
             self.purgatory.notify(topic_key(key.topic))
 
     def group_stable(self, group_id: str) -> None:
-        """Try the waits for a group, which has become stable or was loaded."""
         if self._num_waiting:
             self.purgatory.notify(group_key(group_id))
 
@@ -71,7 +67,6 @@ class Waits:
             self.purgatory.notify(request_key(api))
 
     def fault_hit(self, fault: int) -> None:
-        """Try the waits for the hits of a fault."""
         if self._num_waiting:
             self.purgatory.notify(fault_key(fault))
 

@@ -13,5 +13,4 @@ class WallTime:
         self._read = read
 
     def __call__(self) -> int:
-        """Return the time in milliseconds since 1970."""
         return self._read() + self.advanced_ms

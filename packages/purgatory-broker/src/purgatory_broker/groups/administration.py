@@ -48,7 +48,6 @@ class AdministrationHandler:
     # -- ListGroups
 
     def list_groups(self, states: Collection[str], types: Collection[str]) -> ListedGroups:
-        """Handle a ListGroups request."""
         states = {state.lower() for state in states}
         types = {kind.lower() for kind in types}
         if any(shard.is_loading for shard in self._shards):
@@ -86,7 +85,6 @@ class AdministrationHandler:
     # -- DeleteGroups
 
     def delete_groups(self, group_ids: Iterable[str], reply: DeleteGroupsReply) -> None:
-        """Handle a DeleteGroups request: delete groups without members, with their offsets."""
         results: dict[str, ErrorCode] = {}
         by_shard: dict[int, tuple[Shard, list[Group]]] = {}
         for group_id in dict.fromkeys(group_ids):
@@ -118,7 +116,6 @@ class AdministrationHandler:
             self._actions.add(partial(reply, results))
 
     def _find_deletable(self, group_id: str) -> tuple[Shard, Group]:
-        """Return a group without members, and its shard."""
         shard = self._shards.shard_of(group_id)
         group = shard.groups.get(group_id)
         if group is None:
@@ -141,7 +138,6 @@ class AdministrationHandler:
 
 
 def _describe_member(group: Group, member: Member) -> MemberDescription:
-    """Return a member with its metadata, if the group is stable."""
     is_stable = group.state is GroupState.STABLE
     return MemberDescription(
         member_id=member.member_id,

@@ -107,7 +107,6 @@ class GroupCoordinator:
     # -- partitions
 
     def partition_for(self, group_id: str) -> int:
-        """Return the partition of the offsets topic whose leader coordinates a group."""
         return self._shards.partition_for(group_id)
 
     @property
@@ -266,14 +265,12 @@ class GroupCoordinator:
                 self._actions.add(partial(reply, DeleteOffsetsResult(error.code)))
 
     def forget_topic(self, topic: str) -> None:
-        """Remove the committed offsets of a deleted topic."""
         with self._actions:
             self._offsets.forget_topic(topic)
 
     # -- administration
 
     def list_groups(self, states: Collection[str], types: Collection[str]) -> ListedGroups:
-        """Return this node's groups of some states and types, in any case; empty for all."""
         return self._administration.list_groups(states, types)
 
     def describe_group(self, group_id: str) -> GroupDescription:
@@ -291,7 +288,6 @@ class GroupCoordinator:
         return [group for shard in self._shards for group in shard.groups.values()]
 
     def check(self) -> None:
-        """Assert every invariant. O(members of all groups)."""
         for group in self.groups:
             assert group.state is not GroupState.DEAD, group.group_id
             group.check()

@@ -32,7 +32,6 @@ class DelayedJoin(DelayedOperation):
 
     @property
     def is_stale(self) -> bool:
-        """True if the group waits for another operation, or for none."""
         return self._group.delayed_join is not self
 
     def try_complete(self) -> bool:
@@ -74,7 +73,6 @@ class DelayedSync(DelayedOperation):
 
     @property
     def is_stale(self) -> bool:
-        """True if the group waits for another operation, or for none."""
         return self._group.delayed_sync is not self
 
     def try_complete(self) -> bool:

@@ -123,7 +123,6 @@ class Group:
 
     @property
     def num_awaiting_join(self) -> int:
-        """The number of members whose JoinGroup is pending."""
         return self._num_awaiting_join
 
     @property
@@ -150,7 +149,6 @@ class Group:
         self.set_join_reply(member, join_reply)
 
     def remove(self, member_id: str) -> None:
-        """Remove a member without pending requests, or a member id that is outstanding."""
         self.pending_join_members.discard(member_id)
         self.pending_sync_members.discard(member_id)
         member = self.members.pop(member_id, None)
@@ -165,7 +163,6 @@ class Group:
             self.leader_id = next(iter(self.members), None)
 
     def replace_static_member(self, former: Member, member: Member) -> None:
-        """Replace a static member by one with the same instance id."""
         assert former.join_reply is None, f"{former} has a pending JoinGroup request"
         assert former.sync_reply is None, f"{former} has a pending SyncGroup request"
         assert member.instance_id is not None, f"{member} is not static"
@@ -194,7 +191,6 @@ class Group:
         member.session_timeout_ms = session_timeout_ms
 
     def set_join_reply(self, member: Member, reply: JoinReply | None) -> None:
-        """Set the reply to a member's pending JoinGroup request; None if none is pending."""
         self._num_awaiting_join += (reply is not None) - (member.join_reply is not None)
         member.join_reply = reply
 
@@ -236,7 +232,6 @@ class Group:
     # -- protocols
 
     def supports_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Return True if a member with these protocols can join the present members."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and protocols)
         num_members = len(self.members)

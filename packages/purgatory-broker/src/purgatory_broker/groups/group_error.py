@@ -7,8 +7,6 @@ from request_purgatory.errors import PurgatoryError
 
 
 class GroupError(PurgatoryError):
-    """The coordinator rejects a group request."""
-
     def __init__(self, code: ErrorCode, group_id: str) -> None:
         super().__init__(f"group {group_id!r}: {code.name}")
         self.code = code

@@ -212,8 +212,6 @@ def _bytes(raw: bytes) -> bytes:
 
 
 class _Reader:
-    """Reads the fields of a record one after the other."""
-
     def __init__(self, raw: bytes) -> None:
         self._raw = raw
         self._position = 0

@@ -12,8 +12,6 @@ from purgatory_broker.wire.error_code import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class JoinedMember:
-    """A member of the generation, as the leader gets it."""
-
     member_id: str
     instance_id: str | None
     #: For the group's protocol.
@@ -43,8 +41,6 @@ class JoinResult:
 
 @dataclass(frozen=True, slots=True)
 class SyncResult:
-    """A member's assignment, or an error."""
-
     error: ErrorCode = ErrorCode.NONE
     protocol_type: str | None = None
     protocol_name: str | None = None
@@ -97,8 +93,6 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class ListedGroups:
-    """The groups of a coordinator, or an error."""
-
     error: ErrorCode = ErrorCode.NONE
     groups: tuple[GroupListing, ...] = ()
 
@@ -116,8 +110,6 @@ class MemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group with its members, or an error."""
-
     group_id: str
     error: ErrorCode = ErrorCode.NONE
     state: str = ""

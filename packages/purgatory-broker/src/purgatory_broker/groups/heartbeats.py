@@ -36,7 +36,6 @@ class Heartbeats:
         self._on_expired = _ignore
 
     def reschedule(self, group: Group, member_id: str, timeout_ms: int) -> None:
-        """Expect a member's next heartbeat within `timeout_ms` milliseconds from now."""
         operation = DelayedHeartbeat(
             group, member_id, timeout_ms, self._now_ms() + timeout_ms, self._on_expired
         )
@@ -57,6 +56,5 @@ class Heartbeats:
                 self._purgatory.renew(operation, remaining_ms / 1_000)
 
     def cancel(self, group: Group, member_id: str) -> None:
-        """Stop expecting heartbeats of a member; no-op if none is expected."""
         if group.heartbeats.pop(member_id, None) is not None:
             self._actions.add(partial(self._purgatory.notify, (group.group_id, member_id)))

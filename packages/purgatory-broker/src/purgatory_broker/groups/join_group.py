@@ -167,7 +167,6 @@ class JoinGroupHandler:
     def _replace_static_member(
         self, group: Group, former: Member, member_id: str, request: JoinRequest, reply: JoinReply
     ) -> None:
-        """Replace a static member that was restarted, and fence its former process."""
         logger.info(
             "group %r: static member %r joins again as %r",
             group.group_id,

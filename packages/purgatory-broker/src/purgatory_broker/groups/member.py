@@ -56,11 +56,9 @@ class Member:
         return next(metadata for name, metadata in self.protocols if name == protocol)
 
     def vote(self, candidates: Collection[str]) -> str:
-        """Return the member's preferred protocol of `candidates`, all of which it supports."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     def to_record(self, protocol: str, assignment: bytes) -> MemberValue:
-        """Return the member's part of a group record, with the given assignment."""
         return MemberValue(
             member_id=self.member_id,
             instance_id=self.instance_id,
@@ -74,7 +72,6 @@ class Member:
 
     @classmethod
     def from_record(cls, value: MemberValue, protocol_type: str, protocol: str) -> Member:
-        """Build a member from its part of a group record."""
         return cls(
             member_id=value.member_id,
             instance_id=value.instance_id,

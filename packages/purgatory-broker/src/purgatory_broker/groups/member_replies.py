@@ -27,7 +27,6 @@ class MemberReplies:
         self._actions = actions
 
     def reply_to_join(self, group: Group, member: Member, result: JoinResult) -> None:
-        """Answer a member's pending JoinGroup; no-op if none is pending."""
         if member.join_reply is not None:
             self._actions.add(partial(member.join_reply, result))
             group.set_join_reply(member, None)
@@ -79,7 +78,6 @@ def _members(group: Group) -> tuple[JoinedMember, ...]:
 def assignment_result(
     group: Group, member: Member, error: ErrorCode = ErrorCode.NONE
 ) -> SyncResult:
-    """Return the result with a member's assignment, or with `error`."""
     if error is not ErrorCode.NONE:
         return SyncResult(error)
     return SyncResult(error, group.protocol_type, group.protocol, member.assignment)

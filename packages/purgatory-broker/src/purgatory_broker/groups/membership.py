@@ -20,8 +20,6 @@ logger = logging.getLogger(__name__)
 
 
 class MembershipHandler:
-    """Handles the requests of members between joining and leaving."""
-
     def __init__(self, shards: Shards, rebalancer: Rebalancer, actions: ActionQueue) -> None:
         self._shards = shards
         self._rebalancer = rebalancer
@@ -113,7 +111,6 @@ class MembershipHandler:
         return errors
 
     def _leave(self, group: Group, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Remove one member."""
         if not member_id and instance_id is not None:
             member_id = group.static_members.get(instance_id, "")
         if member_id in group.pending_join_members:

@@ -137,7 +137,6 @@ class OffsetManager:
     def delete(
         self, group_id: str, partitions: Sequence[tuple[str, int]], reply: DeleteOffsetsReply
     ) -> None:
-        """Handle an OffsetDelete request."""
         if not group_id:
             raise GroupError(ErrorCode.INVALID_GROUP_ID, group_id)
         shard = self._shards.shard_of(group_id)

@@ -27,8 +27,6 @@ logger = logging.getLogger(__name__)
 
 
 class GroupPurgatories(NamedTuple):
-    """The purgatories of a coordinator, one for each kind of operation."""
-
     join: Purgatory
     sync: Purgatory
     heartbeat: Purgatory
@@ -115,7 +113,6 @@ class Rebalancer:
         group.remove(member_id)
 
     def mark_dead(self, group: Group, error: ErrorCode) -> None:
-        """Mark a group as dead and answer its pending requests with an error."""
         for member in group.members.values():
             self.replies.reply_to_join(group, member, JoinResult(error, member_id=member.member_id))
             self.replies.reply_to_sync(member, SyncResult(error))
@@ -244,7 +241,6 @@ class Rebalancer:
             self._cancel_sync(group)
 
     def _expire_pending_sync(self, group: Group) -> None:
-        """Remove the members that have not sent SyncGroup in time, and rebalance."""
         with self._actions:
             late = sorted(group.pending_sync_members)
             logger.info("group %r: members %s have not synced in time", group.group_id, late)
@@ -261,7 +257,6 @@ class Rebalancer:
         self._on_stable(group.group_id)
 
     def fail_assignment(self, group: Group, error: ErrorCode) -> None:
-        """Answer the members that wait for an assignment with an error, and rebalance."""
         self._reset_and_propagate_assignment(group, error)
         self.prepare_rebalance(group, f"{error.name} while the assignment was stored")
 
@@ -288,8 +283,6 @@ class Rebalancer:
     def store_group(
         self, group: Group, assignment: Mapping[str, bytes], done: Callable[[ErrorCode], None]
     ) -> None:
-        """Append a record of the group in its present state."""
-
         def stored(error: ErrorCode) -> None:
             group.has_record |= error is ErrorCode.NONE
             done(error)

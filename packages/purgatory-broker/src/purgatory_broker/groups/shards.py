@@ -28,8 +28,6 @@ from request_purgatory.error_log import ErrorLog
 
 
 class CommittedOffsets:
-    """The committed offsets of one shard whose records are replicated."""
-
     def __init__(self) -> None:
         self._by_group: dict[str, dict[str, dict[int, OffsetValue]]] = {}
 
@@ -37,11 +35,9 @@ class CommittedOffsets:
         self._by_group.setdefault(key.group_id, {}).setdefault(key.topic, {})[key.partition] = value
 
     def get(self, group_id: str, topic: str, partition: int) -> OffsetValue | None:
-        """Return a group's committed offset of a partition, or None if there is none."""
         return self._by_group.get(group_id, {}).get(topic, {}).get(partition)
 
     def remove(self, key: OffsetKey) -> None:
-        """Remove a committed offset; no-op if there is none."""
         topics = self._by_group.get(key.group_id, {})
         partitions = topics.get(key.topic, {})
         partitions.pop(key.partition, None)
@@ -76,8 +72,6 @@ Record = tuple[Key, Value | None]
 
 
 class OffsetsStore(Protocol):
-    """Appends to the offsets topic `__consumer_offsets`."""
-
     def append(
         self,
         partition: int,
@@ -109,8 +103,6 @@ def partition_of(group_id: str, num_partitions: int) -> int:
 
 
 class Shard:
-    """The groups and committed offsets of one partition of the offsets topic."""
-
     def __init__(self, partition: int) -> None:
         self.partition = partition
         self.groups: dict[str, Group] = {}
@@ -118,7 +110,6 @@ class Shard:
         self.is_loading = True
 
     def add_group(self, group_id: str, now_ms: int) -> Group:
-        """Return a new, empty group of this shard."""
         group = self.groups[group_id] = Group(group_id, now_ms)
         return group
 
@@ -177,7 +168,6 @@ class Shards:
         return iter(list(self._shards.values()))
 
     def partition_for(self, group_id: str) -> int:
-        """Return the partition of the offsets topic that has a group's records."""
         return partition_of(group_id, self._num_partitions)
 
     def get(self, partition: int) -> Shard | None:
@@ -188,7 +178,6 @@ class Shards:
         return shard
 
     def remove(self, shard: Shard) -> None:
-        """Remove a shard that another node coordinates from now on."""
         del self._shards[shard.partition]
 
     def shard_of(self, group_id: str) -> Shard:

@@ -101,7 +101,6 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """Whether the records are Kafka's control records, not a client's records."""
         return bool(self.attributes & CONTROL)
 
     @property
@@ -172,7 +171,6 @@ def split_batches(
 
 
 def verify_checksum(header: BatchHeader, batch: Buffer) -> None:
-    """Compare a batch's checksum with its bytes."""
     crc = crc32c(memoryview(batch)[_ATTRIBUTES_POSITION:])
     if crc != header.crc:
         raise RecordError(

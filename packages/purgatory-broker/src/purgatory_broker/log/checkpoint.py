@@ -37,7 +37,6 @@ class OffsetCheckpoint:
         return None
 
     def write(self, offset: int) -> None:
-        """Replace the offset, and flush it to the disk."""
         partial = self.path.with_suffix(".tmp")
         try:
             with partial.open("w", encoding="ascii", newline="\n") as file:

@@ -63,7 +63,6 @@ class LeaderEpochs:
         starts.append(start_offset)
 
     def start_offset_of(self, epoch: int) -> int | None:
-        """Return the start offset of an epoch, or None if the epoch is unknown."""
         index = bisect_left(self._epochs, epoch)
         if index < len(self._epochs) and self._epochs[index] == epoch:
             return self._starts[index]

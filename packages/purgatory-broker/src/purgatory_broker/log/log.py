@@ -26,8 +26,6 @@ logger = logging.getLogger(__name__)
 
 
 class AppendInfo(NamedTuple):
-    """The offsets and timestamps of a batch that a leader appended."""
-
     base_offset: int
     last_offset: int
     #: UNSET with CreateTime. For a duplicate, as in Kafka, the timestamp of the first append.
@@ -46,7 +44,8 @@ class PartitionLog(ReadableLog):
     records are replicated. It must be used by one event loop only. A method that raises RecordError
     leaves the log unchanged, except where its documentation says otherwise.
 
-    >>> from purgatory_broker.log import LogSettings, build_batch
+    >>> from purgatory_broker.log.log_settings import LogSettings
+    >>> from purgatory_broker.log.record import build_batch
     >>> log = PartitionLog.in_memory("orders-0", LogSettings())
     >>> batch = build_batch([(b"key", b"value")], 1_000)
     >>> log.append_as_leader(batch, leader_epoch=1, now_ms=1_000).base_offset

@@ -53,7 +53,6 @@ def read_clean_shutdown(folder: Path) -> CleanShutdown | None:
 
 
 def delete_clean_shutdown(folder: Path) -> None:
-    """Delete the file, if there is one, before the log changes."""
     path = folder / _CLEAN_SHUTDOWN_FILE
     try:
         path.unlink(missing_ok=True)
@@ -65,8 +64,6 @@ _START_OFFSET_FILE = "log-start-offset"
 
 
 class LogFolder:
-    """The folder of a log: its segments, and what is noted beside them."""
-
     __slots__ = ("_files", "_start_offset", "is_flushed", "path")
 
     def __init__(self, path: Path, files: OpenFiles) -> None:
@@ -86,7 +83,6 @@ class LogFolder:
         return Segment(base_offset, FileStore(self.path / segment_name(base_offset), self._files))
 
     def read_start_offset(self) -> int | None:
-        """Return the log start offset; None if none has been saved."""
         return self._start_offset.read()
 
     def save_start_offset(self, offset: int) -> None:
@@ -106,7 +102,6 @@ class LogFolder:
         write_clean_shutdown(self.path, CleanShutdown(end_offset, size_bytes))
 
     def delete(self) -> None:
-        """Delete the folder; no-op if it does not exist."""
         try:
             shutil.rmtree(self.path)
         except FileNotFoundError:

@@ -42,13 +42,10 @@ class ProducerState:
 
     @property
     def last_sequence(self) -> int:
-        """The sequence of the producer's last record; -1 if there is none."""
         return self.batches[-1].last_sequence if self.batches else UNSET
 
 
 class ProducerStates:
-    """The state of a partition's producers by producer id."""
-
     __slots__ = ("_producers",)
 
     def __init__(self) -> None:
@@ -58,7 +55,6 @@ class ProducerStates:
         return len(self._producers)
 
     def get(self, producer_id: int) -> ProducerState | None:
-        """Return a producer's state, or None if the producer is unknown."""
         return self._producers.get(producer_id)
 
     def items(self) -> ItemsView[int, ProducerState]:
@@ -112,7 +108,6 @@ class ProducerStates:
             )
 
     def add(self, header: BatchHeader, base_offset: int, timestamp: int) -> None:
-        """Record a batch that was appended at `base_offset` with max timestamp `timestamp`."""
         producer = self._producers.get(header.producer_id)
         if producer is None:
             producer = self._producers[header.producer_id] = ProducerState(header.producer_epoch)
@@ -167,7 +162,6 @@ class ProducerStates:
         return len(producer.batches) == BATCHES_KEPT
 
     def expire(self, now_ms: int) -> None:
-        """Remove the producers whose last batch is EXPIRATION_MS old or older."""
         expired = [
             producer_id
             for producer_id, producer in self._producers.items()

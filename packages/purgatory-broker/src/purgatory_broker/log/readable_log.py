@@ -16,8 +16,6 @@ _CHUNK_BYTES = 1_048_576
 
 
 class ReadableLog:
-    """The state of a log, and the methods that do not change it."""
-
     def __init__(
         self,
         name: str,
@@ -69,7 +67,6 @@ class ReadableLog:
         return self._epochs.end_offset_for(epoch, self.end_offset)
 
     def epoch_at(self, offset: int) -> int:
-        """Return the leader epoch of the record at `offset`; -1 if it is unknown."""
         return self._epochs.epoch_at(offset)
 
     # -- reading
@@ -115,7 +112,6 @@ class ReadableLog:
                 base_offset = offset = header.next_offset
 
     def records(self, from_offset: int = 0) -> Iterator[Record]:
-        """Read all records but control records, from `from_offset` on."""
         from_offset = max(from_offset, self._start_offset)
         for header, batch in self.batches(from_offset):
             if not header.is_control:

@@ -100,7 +100,6 @@ def _parse_records(records: bytes, count: int, layouts: list[RecordLayout]) -> i
 
 
 def _skip_headers(records: bytes, position: int) -> int:
-    """Return the position after a record's headers."""
     count, position = _varint(records, position)
     if count < 0:
         raise ValueError(f"it has {count} headers")

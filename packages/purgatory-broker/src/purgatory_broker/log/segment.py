@@ -12,13 +12,10 @@ from purgatory_broker.log.store import Store
 
 
 def segment_name(base_offset: int) -> str:
-    """Return the name of a segment's file, the same as in Kafka."""
     return f"{base_offset:020d}.log"
 
 
 class BatchEntry(NamedTuple):
-    """What the index of a segment needs to know of a batch."""
-
     base_offset: int
     next_offset: int
     size: int
@@ -57,7 +54,6 @@ class Segment:
         return self._latest[-1] if self._latest else UNSET
 
     def append(self, data: bytes | bytearray, batches: list[BatchEntry]) -> None:
-        """Append batches and index them."""
         position = self.store.size
         self.store.append(data)
         for batch in batches:
@@ -65,7 +61,6 @@ class Segment:
             position += batch.size
 
     def index(self, batch: BatchEntry, position: int) -> None:
-        """Add a batch that the store holds at `position` to the index."""
         latest = self._latest[-1] if self._latest else UNSET
         self._offsets.append(batch.base_offset)
         self._positions.append(position)
@@ -137,19 +132,16 @@ class Segment:
         return self.store.read(position, self._end_position(index) - position)
 
     def reversed_headers(self) -> Iterator[BatchHeader]:
-        """Yield the headers of all batches, the last first."""
         for index in range(len(self._offsets) - 1, -1, -1):
             yield self.header(index)
 
     def delete(self) -> None:
-        """Delete the file and the index; the segment must not be used any more."""
         self.store.delete()
         self._offsets = array("q")
         self._positions = array("I")
         self._latest = array("q")
 
     def check(self) -> None:
-        """Assert that the index matches the batches."""
         assert len(self._offsets) == len(self._positions) == len(self._latest)
         offset, position, latest = self.base_offset, 0, UNSET
         for index in range(len(self._offsets)):

@@ -49,7 +49,6 @@ class Segments:
         return sum(segment.size for segment in self._segments)
 
     def at(self, offset: int) -> Segment:
-        """Return the segment that contains `offset`, which must not precede the first segment."""
         active = self.active
         if offset >= active.base_offset:
             return active
@@ -89,12 +88,10 @@ class Segments:
     # -- growing and shrinking
 
     def roll(self) -> None:
-        """Start a new active segment; the current one must not be empty."""
         self._segments.append(self._new_segment(self.active.next_offset))
         self.active = self._segments[-1]
 
     def delete_before(self, offset: int) -> int:
-        """Delete the segments that end at `offset` or earlier, except the active one."""
         # The oldest first: if the process dies, what is left is the end of the log.
         deleted = 0
         while len(self._segments) > 1 and self._segments[1].base_offset <= offset:
@@ -136,7 +133,6 @@ class Segments:
     # -- the disk
 
     def flush_from(self, offset: int) -> None:
-        """Flush the segments with records at `offset` or later to the disk."""
         for segment in reversed(self._segments):
             segment.store.flush()
             if segment.base_offset <= offset:
@@ -147,12 +143,10 @@ class Segments:
             segment.store.close()
 
     def delete(self) -> None:
-        """Delete the files and the indexes of all segments, which must not be used any more."""
         for segment in self._segments:
             segment.delete()
 
     def check(self) -> None:
-        """Assert every invariant; reads the headers of all batches."""
         assert self.active is self._segments[-1]
         for segment, following in pairwise(self._segments):
             assert segment.next_offset == following.base_offset, (

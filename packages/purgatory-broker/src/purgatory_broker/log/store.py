@@ -78,7 +78,6 @@ class OpenFiles:
         return len(self._descriptors)
 
     def descriptor(self, path: Path) -> int:
-        """Return the descriptor of a file, which is opened, and created if it does not exist."""
         descriptors = self._descriptors
         descriptor = descriptors.pop(path, None)
         if descriptor is None:
@@ -115,7 +114,6 @@ class FileStore:
             raise StorageError(f"opening {path} failed: {error}") from error
 
     def append(self, data: bytes | bytearray) -> None:
-        """Append all of `data`, or nothing."""
         start = self.size
         try:
             descriptor = self._files.descriptor(self.path)
@@ -170,7 +168,6 @@ class FileStore:
         self._has_torn_tail = False
 
     def flush(self) -> None:
-        """Flush the file to the disk, unless it has not changed since the last flush."""
         if self._flushed:
             return
         try:

@@ -94,7 +94,6 @@ def validate_batch(
 
 
 def _only_batch(records: Buffer) -> tuple[BatchHeader, Buffer]:
-    """Return the one batch of `records`."""
     if len(records) >= HEADER_BYTES:
         header = read_header(records)
         if header.size == len(records):  # The normal case.
@@ -180,7 +179,6 @@ def _check_records(header: BatchHeader, batch: Buffer, settings: LogSettings, no
 
 
 def _timestamp_range(settings: LogSettings, now_ms: int) -> tuple[int, int]:
-    """Return the lowest and the highest timestamp that records may have."""
     before_ms = settings.message_timestamp_before_max_ms
     after_ms = settings.message_timestamp_after_max_ms
     return (
@@ -226,7 +224,6 @@ def _record_errors(
 
 
 def _reject(record_errors: list[tuple[ErrorCode, int, str]]) -> NoReturn:
-    """Raise the error for a batch with invalid records."""
     codes = {code for code, _, _ in record_errors}
     raise RecordError(
         ErrorCode.INVALID_TIMESTAMP

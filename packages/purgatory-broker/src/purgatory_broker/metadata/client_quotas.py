@@ -46,15 +46,12 @@ class QuotaAlteration:
 
 
 class ClientQuotas:
-    """Changes the quotas that are stored."""
-
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
 
     def alter(
         self, alterations: Sequence[QuotaAlteration], *, validate_only: bool
     ) -> dict[QuotaEntity, str | None]:
-        """Change quotas, all in one change."""
         values = {entity: dict(values) for entity, values in self._store.client_quotas.items()}
         results: dict[QuotaEntity, str | None] = {}
         for alteration in alterations:
@@ -85,7 +82,6 @@ class ClientQuotas:
 
 
 def _alteration_error(alteration: QuotaAlteration) -> str | None:
-    """Return why a change is invalid, in Kafka's words; None if it is valid."""
     names = dict(alteration.entity)
     if not names:
         return "Invalid empty client quota entity"

@@ -6,7 +6,6 @@ so the controller never fails alone.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping
 
 from purgatory_broker.metadata.client_quotas import ClientQuotas, ClientQuotaValues
@@ -18,7 +17,7 @@ from purgatory_broker.metadata.resource_configs import ResourceConfigs
 from purgatory_broker.metadata.scram_credentials import ScramCredentials
 from purgatory_broker.metadata.topic_changes import TopicChanges, warn_about_compaction
 from purgatory_broker.metadata.topic_configs import topic_config_error
-from purgatory_broker.metadata.topics import Partition, Topic, TopicPartition
+from purgatory_broker.metadata.topics import Partition, Topic
 from purgatory_broker.settings import ClusterSettings
 from request_purgatory.errors import InvalidArgumentError
 
@@ -34,7 +33,6 @@ class Controller:
     """
 
     def __init__(self, settings: ClusterSettings) -> None:
-        """Create a controller, and load the topics in `settings.data_dir`, if there are any."""
         error = topic_config_error(settings.topic_defaults)
         if error is not None:
             raise InvalidArgumentError(
@@ -51,6 +49,14 @@ class Controller:
         self.quotas = ClientQuotas(self._store)
         self.config_changes = ResourceConfigs(self._store)
         self.reassignments = Reassignments(self._store, self.leaders)
+        self.cluster_id = self._store.cluster_id
+        # The store's own, which it changes in place.
+        self.topics = self._store.topics
+        self.names = self._store.names
+        self.alive = self._store.alive
+        self.partition = self._store.partition
+        self.require_topic = self._store.require_topic
+        self.new_producer_id = self._store.new_producer_id
 
     def notify(
         self, on_change: Callable[[list[Partition]], None], on_delete: Callable[[Topic], None]
@@ -59,25 +65,6 @@ class Controller:
         self._store.on_delete = on_delete
 
     # -- lookup
-
-    @property
-    def cluster_id(self) -> str:
-        return self._store.cluster_id
-
-    @property
-    def topics(self) -> dict[str, Topic]:
-        """The topics by name."""
-        return self._store.topics
-
-    @property
-    def names(self) -> dict[uuid.UUID, str]:
-        """The topics' names by topic id."""
-        return self._store.names
-
-    @property
-    def alive(self) -> set[int]:
-        """The live nodes."""
-        return self._store.alive
 
     @property
     def controller_id(self) -> int:
@@ -96,12 +83,6 @@ class Controller:
     def change_count(self) -> int:
         """The changes of the metadata that were stored since the start."""
         return self._store.change_count
-
-    def partition(self, key: TopicPartition) -> Partition | None:
-        return self._store.partition(key)
-
-    def require_topic(self, name: str) -> Topic:
-        return self._store.require_topic(name)
 
     def reset(self) -> None:
         """Delete all topics and fence all nodes, without notice to the nodes, which are to restart.
@@ -135,8 +116,3 @@ class Controller:
         self.alive.discard(node)
         self.controller_epoch += self.controller_id != before
         self.leaders.update()
-
-    # -- producer ids
-
-    def new_producer_id(self) -> int:
-        return self._store.new_producer_id()

@@ -58,7 +58,6 @@ class MetadataCache:
 
     @property
     def topics(self) -> Mapping[str, Topic]:
-        """The topics by name."""
         return self._controller.topics if self._image is None else self._image.topics
 
     @property
@@ -72,7 +71,6 @@ class MetadataCache:
         return self._controller.resource_configs if image is None else image.resource_configs
 
     def alive(self) -> AbstractSet[int]:
-        """Return the numbers of the live nodes."""
         return self._controller.alive if self._image is None else self._image.alive
 
     def partition_exists(self, key: TopicPartition) -> bool:
@@ -80,12 +78,10 @@ class MetadataCache:
         return topic is not None and 0 <= key.partition < len(topic.partitions)
 
     def topic_name(self, topic_id: uuid.UUID | None) -> str | None:
-        """Return the name of the topic with an id; None if there is no such topic."""
         names = self._controller.names if self._image is None else self._image.names
         return None if topic_id is None else names.get(topic_id)
 
     def topic_id(self, name: str) -> uuid.UUID | None:
-        """Return a topic's id; None if there is no such topic."""
         topic = self.topics.get(name)
         return None if topic is None else topic.topic_id
 

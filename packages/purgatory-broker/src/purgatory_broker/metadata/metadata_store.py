@@ -36,7 +36,6 @@ class MetadataStore:
     """
 
     def __init__(self, settings: ClusterSettings) -> None:
-        """Create a store, and load the topics in `settings.data_dir`, if there are any."""
         self.settings = settings
         self.cluster_id = _base64_id(uuid.uuid4())
         self.topics: dict[str, Topic] = {}
@@ -67,7 +66,6 @@ class MetadataStore:
     # -- lookup
 
     def partition(self, key: TopicPartition) -> Partition | None:
-        """Return a partition; None if there is no such topic or partition number."""
         topic = self.topics.get(key.topic)
         if topic is None or not 0 <= key.partition < len(topic.partitions):
             return None
@@ -143,7 +141,6 @@ class MetadataStore:
         self.alive.clear()
 
     def new_producer_id(self) -> int:
-        """Return a producer id that was never assigned before."""
         if self._next_producer_id >= self._producer_ids_reserved:
             before = self._producer_ids_reserved
             self._producer_ids_reserved = self._next_producer_id + _PRODUCER_ID_BLOCK

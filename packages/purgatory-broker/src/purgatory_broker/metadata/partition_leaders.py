@@ -98,7 +98,6 @@ class PartitionLeaders:
         return True
 
     def move_leader(self, key: TopicPartition, node: int) -> None:
-        """Make another in-sync replica the leader of a partition."""
         partition = self._store.partition(key)
         if partition is None:
             raise ControllerError(
@@ -212,7 +211,6 @@ class PartitionLeaders:
         return False
 
     def may_elect_unclean(self, partition: Partition) -> bool:
-        """Return whether the partition's topic allows unclean elections."""
         configs = self._store.topics[partition.topic].configs
         allowed = topic_value("unclean.leader.election.enable", configs, self._store.settings)
         return allowed.lower() == "true"

@@ -112,7 +112,6 @@ class Reassignments:
         partition.replicas = [*replicas, *partition.removing]
 
     def _cancel(self, partition: Partition) -> None:
-        """Return to the replicas before the reassignment."""
         if not partition.is_reassigned:
             raise ControllerError(
                 ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress."

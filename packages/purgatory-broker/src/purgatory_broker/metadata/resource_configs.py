@@ -24,7 +24,6 @@ class _OffsetReset(TopicConfig):
     """Where the members of a group begin to read: also by the age of records."""
 
     def error(self, value: str | None) -> str | None:
-        """Return why a value is not allowed; None if it is allowed."""
         if value is not None and _OFFSET_RESET.fullmatch(value):
             return None
         return f"Invalid value {value} for configuration {self.name}"
@@ -70,8 +69,6 @@ BROKER_CONFIGS = _by_name(
 
 
 class ResourceConfigs:
-    """Checks and stores the settings of groups and brokers."""
-
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
 

@@ -16,8 +16,6 @@ _SALT_BYTES = 16
 
 
 class ScramMechanism(IntEnum):
-    """A SCRAM mechanism, numbered as in the protocol."""
-
     SCRAM_SHA_256 = 1
     SCRAM_SHA_512 = 2
 

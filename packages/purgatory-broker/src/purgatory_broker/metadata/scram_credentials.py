@@ -49,7 +49,6 @@ class ScramCredentials:
         return iterations_by_mechanism
 
     def find(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
-        """Return a user's credential; None if there is none."""
         key = (user, mechanism)
         if key in self._store.scram_changes:
             return self._store.scram_changes[key]

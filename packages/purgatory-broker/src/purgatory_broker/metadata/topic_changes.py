@@ -14,6 +14,7 @@ from purgatory_broker.metadata.topic_configs import topic_config_error
 from purgatory_broker.metadata.topics import (
     INTERNAL_TOPICS,
     NO_LEADER,
+    OFFSETS_TOPIC,
     Partition,
     Topic,
     topic_name_error,
@@ -24,11 +25,15 @@ from purgatory_broker.wire.error_code import ErrorCode
 logger = logging.getLogger(__name__)
 
 _POLICY = "cleanup.policy"
+#: The settings of `__consumer_offsets`.
+_OFFSETS_CONFIGS = {
+    _POLICY: "compact",
+    "compression.type": "producer",
+    "segment.bytes": "104857600",
+}
 
 
 class TopicChanges:
-    """Creates, extends, configures and deletes topics."""
-
     def __init__(self, store: MetadataStore, leaders: PartitionLeaders) -> None:
         self._store = store
         self._leaders = leaders
@@ -83,6 +88,18 @@ class TopicChanges:
             self._topics_created += 1
             self._store.on_change(topic.partitions)
         return topic
+
+    def create_offsets_topic(self) -> None:
+        """Create `__consumer_offsets`, the topic of groups and offsets; no-op if it exists."""
+        settings = self._store.settings
+        if OFFSETS_TOPIC not in self._store.topics:
+            self.create(
+                OFFSETS_TOPIC,
+                partitions=settings.offsets_topic_num_partitions,
+                replication_factor=min(settings.replication_factor, len(self._store.alive)),
+                configs=dict(_OFFSETS_CONFIGS),
+                internal=True,
+            )
 
     def _check_new_name(self, name: str, *, internal: bool) -> None:
         error = topic_name_error(name)

@@ -12,8 +12,6 @@ from purgatory_broker.settings import ClusterSettings
 
 
 class ConfigType(IntEnum):
-    """A setting's type, numbered as in DescribeConfigs."""
-
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -24,8 +22,6 @@ class ConfigType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """The source of a setting's value, numbered as in DescribeConfigs."""
-
     DYNAMIC_TOPIC_CONFIG = 1
     DYNAMIC_BROKER_CONFIG = 2
     DYNAMIC_DEFAULT_BROKER_CONFIG = 3
@@ -35,8 +31,6 @@ class ConfigSource(IntEnum):
 
 
 class ResourceType(IntEnum):
-    """A kind of resource that has settings, numbered as in DescribeConfigs."""
-
     TOPIC = 2
     BROKER = 4
     BROKER_LOGGER = 8
@@ -46,8 +40,6 @@ class ResourceType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """A setting of topics, or of another kind of resource."""
-
     name: str
     type: ConfigType
     default: Callable[[ClusterSettings], str]
@@ -57,7 +49,6 @@ class TopicConfig:
     allowed: tuple[str, ...] | None = None
 
     def error(self, value: str | None) -> str | None:
-        """Return why a value is not allowed, in Kafka's words; None if it is allowed."""
         if value is None:
             return f"Null value not supported for topic configs: {self.name}"
         if not isinstance(value, str):  # From code or JSON; over Kafka's protocol, all are text.
@@ -101,7 +92,6 @@ def _number(kind: ConfigType, text: str) -> float | None:
 
 
 def constant(text: str) -> Callable[[ClusterSettings], str]:
-    """Return a default that does not depend on the settings of the cluster."""
     return lambda _settings: text
 
 
@@ -166,7 +156,6 @@ TOPIC_CONFIGS = {
 
 
 def topic_config_error(configs: Mapping[str, str | None]) -> str | None:
-    """Return why a topic's settings are invalid, in Kafka's words; None if they are valid."""
     for name, value in configs.items():
         config = TOPIC_CONFIGS.get(name)
         if config is None:
@@ -214,8 +203,6 @@ def broker_config_name(topic_config: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """A setting of a broker, as described by DescribeConfigs."""
-
     name: str
     value: str | None
     type: ConfigType
@@ -223,7 +210,6 @@ class BrokerConfig:
 
     @property
     def is_sensitive(self) -> bool:
-        """Whether the value is not shown."""
         return self.type is ConfigType.PASSWORD
 
 
@@ -254,7 +240,6 @@ _TEXT_SETTINGS = {
 
 
 def broker_configs(settings: ClusterSettings, node_id: int) -> list[BrokerConfig]:
-    """Return a broker's settings, by Kafka's names."""
     default = ClusterSettings()
     configs = [
         BrokerConfig("broker.id", str(node_id), ConfigType.INT, ConfigSource.STATIC_BROKER_CONFIG)

@@ -30,8 +30,6 @@ class TopicPartition(NamedTuple):
 
 @dataclass(slots=True)
 class Partition:
-    """The controller's state of a partition."""
-
     topic: str
     index: int
     replicas: list[int]
@@ -90,7 +88,6 @@ class Topic:
 
 
 def topic_name_error(name: str | None) -> str | None:
-    """Return why a topic's name is invalid, in Kafka's words; None if it is valid."""
     if not name:
         return "the empty string is not allowed"
     if name in (".", ".."):

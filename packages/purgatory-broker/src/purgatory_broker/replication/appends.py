@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from purgatory_broker.log import BatchFormatError, RecordError
+from purgatory_broker.log.log_errors import BatchFormatError, RecordError
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.delayed_produce import DelayedProduce, ProducedPartition
 from purgatory_broker.replication.replica import ReplicaError

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 
 class FetchTarget(NamedTuple):
-    """A partition in a fetch request, and the offset to fetch from."""
-
     key: TopicPartition
     offset: int
     max_bytes: int
@@ -32,8 +30,6 @@ class FetchTarget(NamedTuple):
 
 
 class FetchParams(NamedTuple):
-    """The parameters of a fetch request that apply to all its partitions."""
-
     #: The node that fetches as a follower; negative for consumers.
     replica_id: int
     max_wait_ms: int

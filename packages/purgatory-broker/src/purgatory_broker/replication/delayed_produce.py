@@ -12,8 +12,6 @@ from purgatory_broker.wire.error_code import ErrorCode
 
 @dataclass(slots=True)
 class ProducedPartition:
-    """The result of a produce request for one partition."""
-
     key: TopicPartition
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -36,7 +34,6 @@ class DelayedProduce(DelayedPartitions[ProducedPartition]):
     __slots__ = ()
 
     def result(self, partition: ProducedPartition, replica: Replica) -> ErrorCode | None:
-        """Return the result once the high watermark has passed the records; None before."""
         if replica.high_watermark < partition.required_offset:
             return None
         if not replica.may_have_enough_replicas:

@@ -91,11 +91,9 @@ class FetchSessions:
 
     @property
     def partitions(self) -> int:
-        """The number of partitions in all sessions together."""
         return self._partitions
 
     def partitions_of(self, session_id: int) -> Collection[TopicPartition]:
-        """Return the partitions of a session; none if there is no such session."""
         session = self._sessions.get(session_id)
         return () if session is None else session.partitions.keys()
 
@@ -173,7 +171,6 @@ class FetchSessions:
         return True
 
     def _touch(self, session: FetchSession, now_ms: int) -> None:
-        """Note the use of a session."""
         session.used_ms = now_ms
         if now_ms - session.created_ms > MIN_EVICTION_MS:
             size = len(session.partitions)
@@ -183,7 +180,6 @@ class FetchSessions:
                 self._replaceable.setdefault(size, {})[session.session_id] = session
 
     def _keep(self, session: FetchSession) -> None:
-        """Remove a session from those that may be replaced."""
         if session.replaceable_size is not None:
             same_size = self._replaceable[session.replaceable_size]
             del same_size[session.session_id]

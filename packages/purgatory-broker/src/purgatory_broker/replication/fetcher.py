@@ -9,7 +9,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from purgatory_broker.deferred_actions import ActionQueue
-from purgatory_broker.log import RecordError
+from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.delayed_fetch import FetchedPartition, FetchParams, FetchTarget
 from purgatory_broker.replication.follower_log import apply_fetched, move_into_bounds
@@ -39,11 +39,9 @@ class FollowerReplicas(Protocol):
     now_ms: Callable[[], int]
     change_count: int
 
-    def find(self, key: TopicPartition) -> Replica | None:
-        """Return the node's replica of a partition; None if it has none."""
+    def find(self, key: TopicPartition) -> Replica | None: ...
 
-    def notify_partition(self, key: TopicPartition) -> None:
-        """Try every request that waits for a partition."""
+    def notify_partition(self, key: TopicPartition) -> None: ...
 
 
 class Fetcher:
@@ -85,7 +83,6 @@ class Fetcher:
         self.restart()
 
     def remove(self, key: TopicPartition) -> None:
-        """Stop fetching a partition; no-op if the fetcher does not have it."""
         if key in self._partitions:
             del self._partitions[key]
             self.restart()
@@ -99,7 +96,6 @@ class Fetcher:
         self.restart()
 
     def close(self) -> None:
-        """Stop fetching, and forget all partitions."""
         self._partitions.clear()
         self._abandon_request()
 
@@ -158,7 +154,6 @@ class Fetcher:
         )
 
     def _fetch_targets(self, now_ms: int) -> list[FetchTarget]:
-        """Return the partitions that are not in their backoff."""
         change_count = self._replicas.change_count
         if self._last_targets is not None and self._last_targets[0] == change_count:
             return self._last_targets[1]
@@ -297,7 +292,6 @@ class Fetcher:
             self._back_off(target.key)
 
     def _back_off(self, key: TopicPartition) -> None:
-        """Do not fetch a partition for the next BACKOFF_MS."""
         self._partitions[key] = self._replicas.now_ms() + BACKOFF_MS
         self._last_targets = None
 
@@ -325,3 +319,47 @@ class Fetcher:
         if not move_into_bounds(replica, bounds):
             self._back_off(replica.key)
         self._replicas.notify_partition(replica.key)
+
+
+class FetcherManager:
+    def __init__(
+        self,
+        replicas: FollowerReplicas,
+        connect: Callable[[int], LeaderEndPoint],
+        *,
+        is_paused: bool,
+    ) -> None:
+        self.is_paused = is_paused
+        self.by_leader: dict[int, Fetcher] = {}
+        self._replicas = replicas
+        self._connect = connect
+
+    def add(self, key: TopicPartition, leader: int) -> None:
+        fetcher = self.by_leader.get(leader)
+        if fetcher is None:
+            fetcher = Fetcher(self._replicas, self._connect(leader), is_paused=self.is_paused)
+            self.by_leader[leader] = fetcher
+        fetcher.add(key)
+
+    def remove(self, key: TopicPartition) -> None:
+        for fetcher in self.by_leader.values():
+            fetcher.remove(key)
+
+    def pause(self) -> None:
+        self.is_paused = True
+        for fetcher in self.by_leader.values():
+            fetcher.pause()
+
+    def resume(self) -> None:
+        self.is_paused = False
+        for fetcher in self.by_leader.values():
+            fetcher.resume()
+
+    def restart(self, leader: int) -> None:
+        """Send the request to a leader again: the one in flight was lost with the link."""
+        if leader in self.by_leader:
+            self.by_leader[leader].restart()
+
+    def close(self) -> None:
+        for fetcher in self.by_leader.values():
+            fetcher.close()

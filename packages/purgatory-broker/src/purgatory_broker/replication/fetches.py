@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from purgatory_broker.log import RecordError
+from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.replication.delayed_fetch import (
     DelayedFetch,
     FetchedPartition,
@@ -44,8 +44,6 @@ class _IdleFollower(NamedTuple):
 
 
 class Fetches:
-    """Reads records, and lets requests wait until there are enough."""
-
     def __init__(self, replicas: ReplicaManager) -> None:
         self.expirations = FetchExpirations()
         self.replicas = replicas

@@ -52,13 +52,11 @@ class LeaderElections:
     """
 
     def __init__(self, purgatory: Purgatory, actions: ActionQueue) -> None:
-        """Create a node's elections; the node knows no leader."""
         self._purgatory = purgatory
         self._actions = actions
         self._epochs: dict[TopicPartition, int] = {}
 
     def learn(self, partition: Partition) -> None:
-        """Record a partition's leader epoch, as the controller has sent it."""
         key = partition.key
         self._epochs[key] = partition.leader_epoch
         if self._purgatory.num_watchers(key):

@@ -11,10 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from purgatory_broker.log import LogSettings, OpenFiles, PartitionLog, RecordError
 from purgatory_broker.log.checkpoint import flush_folder
 from purgatory_broker.log.free_memory import release_free_memory
-from purgatory_broker.log.log_errors import StorageError
+from purgatory_broker.log.log import PartitionLog
+from purgatory_broker.log.log_errors import RecordError, StorageError
+from purgatory_broker.log.log_settings import LogSettings
+from purgatory_broker.log.store import OpenFiles
 from purgatory_broker.metadata.topic_configs import topic_value
 from purgatory_broker.metadata.topics import Topic, TopicPartition
 from purgatory_broker.settings import ClusterSettings
@@ -57,7 +59,6 @@ class LogDirectory:
             self._high_watermarks = self._read_high_watermarks()
 
     def space(self) -> DirectorySpace:
-        """Return the directory's path, and the space of its volume."""
         if self.folder is None:
             return DirectorySpace("memory", -1, -1)
         usage = shutil.disk_usage(self.folder)
@@ -151,7 +152,6 @@ class LogDirectory:
     # -- high watermarks
 
     def high_watermark(self, key: TopicPartition, topic_id: uuid.UUID) -> int:
-        """Return a partition's last checkpointed high watermark; 0 if there is none."""
         return self._high_watermarks.get((topic_id, key.partition), 0)
 
     def checkpoint_high_watermarks(self, offsets: dict[tuple[uuid.UUID, int], int]) -> None:

@@ -11,7 +11,7 @@ from purgatory_broker.metadata.topics import NO_LEADER, Partition, TopicPartitio
 from purgatory_broker.wire.error_code import ErrorCode
 
 if TYPE_CHECKING:
-    from purgatory_broker.log import PartitionLog
+    from purgatory_broker.log.log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,6 @@ class FollowerState:
         self.fetched_ms = now_ms
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
-        """Return True if it has every record, or had every record within the last `max_lag_ms`."""
         return self.end_offset == leader_end_offset or now_ms - self.caught_up_ms <= max_lag_ms
 
 
@@ -227,7 +226,6 @@ class Replica:
         return True
 
     def out_of_sync_followers(self, now_ms: int, max_lag_ms: int) -> list[int]:
-        """Return the in-sync followers that have lagged for longer than `max_lag_ms`."""
         end = self.log.end_offset
         return [
             node
@@ -249,7 +247,6 @@ class Replica:
 
     @property
     def epoch_start(self) -> int:
-        """The offset in the log at which this leader's epoch begins."""
         return self.log.epoch_start_offset(self.leader_epoch)
 
     def low_watermark(self, alive: Collection[int]) -> int:
@@ -270,7 +267,6 @@ class Replica:
         return changed
 
     def truncate_to(self, offset: int) -> None:
-        """Remove the records from `offset` on, which the leader does not have."""
         if offset < self.log.end_offset:
             logger.info(
                 "node %d truncates %s from %d to %d",

@@ -20,8 +20,6 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPurgatories:
-    """The purgatories of requests that wait for replicas."""
-
     produce: Purgatory
     fetch: Purgatory
     delete_records: Purgatory
@@ -71,7 +69,6 @@ class ReplicaManager:
     # -- lookup
 
     def find(self, key: TopicPartition) -> Replica | None:
-        """Return this node's replica of a partition; None if it has none."""
         return self.replicas.get(key)
 
     def require_leader(

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class FetchExpirations:
-    """The number of fetches that timed out, of followers and of consumers."""
-
     follower: int = 0
     consumer: int = 0
 

@@ -57,17 +57,13 @@ class ConnectionServer(Protocol):
     now_ms: Callable[[], int]
     request_log: RequestLog
 
-    def register(self, connection: Connection) -> bool:
-        """Return whether a new connection is registered; False if there are too many."""
+    def register(self, connection: Connection) -> bool: ...
 
-    def unregister(self, connection: Connection) -> None:
-        """Remove a connection that has ended."""
+    def unregister(self, connection: Connection) -> None: ...
 
-    def new_login(self, listener: Listener) -> SaslLogin | None:
-        """Return the login of a new connection; None if its listener has no SASL."""
+    def new_login(self, listener: Listener) -> SaslLogin | None: ...
 
-    def throttle(self, connection: Connection, throttle_ms: int) -> None:
-        """Call the connection's `unmute` after the throttle time."""
+    def throttle(self, connection: Connection, throttle_ms: int) -> None: ...
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -138,7 +134,6 @@ class Connection(asyncio.BufferedProtocol):
     # -- callbacks of asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Register the connection; close it if there are too many."""
         # A cast, since uvloop's transports are not subclasses of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
@@ -154,11 +149,9 @@ class Connection(asyncio.BufferedProtocol):
             self.close("too many connections")
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
-        """Return the buffer that the event loop reads into."""
         return self._server.read_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Process the requests that are complete with the bytes that were read."""
         self.last_active_ms = self._now_ms()
         self._buffer += self._server.read_buffer[:nbytes]
         self._process_requests()
@@ -187,7 +180,6 @@ class Connection(asyncio.BufferedProtocol):
         self._process_requests()
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
-        """Cancel the pending request, and unregister the connection."""
         self.is_closed = True
         self._server.unread_responses.remove(self)
         self._cancel_request()
@@ -405,7 +397,6 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_request_pending(self) -> bool:
-        """Whether a request waits for its response."""
         return self._context is not None or self._deferred_frame is not None
 
     def close(self, reason: str) -> None:

@@ -29,8 +29,6 @@ Subjects: TypeAlias = Callable[[], RequestSubjects | None]
 
 
 class FaultDescription(TypedDict):
-    """An injected fault, and how often a request or a response has met it."""
-
     #: As returned by the command that injected the fault.
     id: int
     #: None is every API.
@@ -88,8 +86,6 @@ class FaultFilter:
 
 @dataclass(slots=True, kw_only=True)
 class Fault:
-    """What all faults have in common."""
-
     id: int
     api: Api
     times: int
@@ -122,8 +118,6 @@ class Fault:
 
 @dataclass(slots=True, kw_only=True)
 class RequestFault(Fault):
-    """An error response that requests of an API get without being handled."""
-
     code: ErrorCode
 
     @property
@@ -286,7 +280,6 @@ class Faults:
 
 
 def error_code(error: str | int) -> ErrorCode:
-    """Return an error of Kafka's protocol by its name or number."""
     code: ErrorCode | None = None
     if isinstance(error, str):
         code = ErrorCode.__members__.get(error.upper())

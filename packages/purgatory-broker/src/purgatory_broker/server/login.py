@@ -26,10 +26,7 @@ class _State(Enum):
 
 
 class SaslLogin:
-    """The login of one connection."""
-
     def __init__(self, mechanisms: tuple[str, ...], credentials: Credentials) -> None:
-        """Wait for the client's first request."""
         self.mechanisms = mechanisms
         #: The client sends tokens without a header, as after SaslHandshake of version 0.
         self.has_bare_tokens = False
@@ -39,12 +36,10 @@ class SaslLogin:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the client is logged in, and may send any request."""
         return self._state is _State.COMPLETE
 
     @property
     def user(self) -> str:
-        """Who has logged in; "" before."""
         return self._exchange.user if self._exchange is not None and self.is_complete else ""
 
     def check(self, api: Api) -> bool:

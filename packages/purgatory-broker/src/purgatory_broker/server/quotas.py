@@ -45,7 +45,6 @@ class SampledRate:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the last computation found no samples."""
         return not self._samples
 
 

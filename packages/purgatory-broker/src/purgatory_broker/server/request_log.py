@@ -52,7 +52,6 @@ class RequestLog:
         self._on_request = on_request
 
     def received(self, node_id: int, header: Header, frame: bytes) -> LoggedRequest:
-        """Remember a request."""
         size = len(frame)
         if size > MAX_FRAME_BYTES:
             request = LoggedRequest(node_id, header, self._wall_ms(), None, 0)
@@ -68,7 +67,6 @@ class RequestLog:
         return request
 
     def answered(self, request: LoggedRequest, response: bytes | bytearray | None) -> None:
-        """Remember a response; None for a request without one."""
         request.answered_ms = self._wall_ms()
         if response is None or request.size_bytes < 0:
             return

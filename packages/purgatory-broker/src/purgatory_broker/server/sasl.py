@@ -42,14 +42,11 @@ class SaslExchange(Protocol):
     is_complete: bool
     user: str
 
-    def evaluate(self, token: bytes) -> bytes:
-        """Return the server's next token."""
+    def evaluate(self, token: bytes) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What clients log in with."""
-
     #: By user, for PLAIN.
     passwords: Mapping[str, str] = field(repr=False)
     scram: ScramCredentials

@@ -44,7 +44,6 @@ class Security:
 
 
 def _tls(settings: ClusterSettings) -> ssl.SSLContext:
-    """Return the context of TLS connections, of TLS 1.2 and later."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     keys = settings.ssl_keystore_location
     assert keys is not None, "the settings require one"

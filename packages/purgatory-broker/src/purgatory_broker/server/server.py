@@ -40,7 +40,6 @@ class ThrottledChannel(DelayedOperation):
         return False
 
     def on_complete(self) -> None:
-        """Resume reading the connection."""
         self.unmute()
 
 
@@ -56,7 +55,6 @@ class ConnectionLimit:
 
     @property
     def is_reached(self) -> bool:
-        """Whether the process may have no further connection."""
         return self.num_open >= _max_connections()
 
 
@@ -125,7 +123,6 @@ class Server:
         self._sweep: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
-        """Listen, and note the ports in use."""
         for number, listener in enumerate(self.listeners):
             port = await self._listen(listener)
             bound = replace(listener, port=port)
@@ -133,7 +130,6 @@ class Server:
         self._schedule_sweep()
 
     async def _listen(self, listener: Listener) -> int:
-        """Start a listener."""
         # One socket: with a host that has several addresses, asyncio would take several free ports.
         family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
         bound = socket.create_server((listener.host, listener.port), family=family, backlog=BACKLOG)
@@ -156,12 +152,10 @@ class Server:
 
     @property
     def host(self) -> str:
-        """The address that the first listener is bound to."""
         return self.listeners[0].host
 
     @property
     def port(self) -> int:
-        """The port of the first listener."""
         return self.listeners[0].port
 
     def advertised(self, listener: str) -> tuple[str, int]:
@@ -169,7 +163,6 @@ class Server:
         return next(one.advertised for one in self.listeners if one.name == listener)
 
     def new_login(self, listener: Listener) -> SaslLogin | None:
-        """Return the login of a new connection; None if its listener has no SASL."""
         if not listener.protocol.has_sasl:
             return None
         return SaslLogin(self.settings.sasl_mechanisms, self._security.credentials)
@@ -186,7 +179,6 @@ class Server:
     # -- connections
 
     def register_handshake(self, connection: Connection) -> bool:
-        """Register a connection that begins its TLS handshake."""
         if not self._has_room:
             return False
         self._handshakes.add(connection)
@@ -213,13 +205,11 @@ class Server:
         return True
 
     def unregister(self, connection: Connection) -> None:
-        """Remove a connection that has ended; no-op if it was not registered."""
         if connection in self.connections:
             self.connections.remove(connection)
             self._connection_limit.num_open -= 1
 
     def throttle(self, connection: Connection, throttle_ms: int) -> None:
-        """Call the connection's `unmute` after the throttle time."""
         operation = ThrottledChannel(throttle_ms, connection.unmute)
         self._throttle_purgatory.try_complete_else_watch(operation, [id(connection)])
 

@@ -55,7 +55,6 @@ class TlsListener:
         self._loop.add_reader(bound, self._accept)
 
     def close(self) -> None:
-        """Accept no more connections, and close those in a handshake."""
         self._loop.remove_reader(self._bound)
         if self._retry is not None:
             self._retry.cancel()

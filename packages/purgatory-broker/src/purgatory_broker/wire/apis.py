@@ -83,12 +83,10 @@ class Api:
 
     @property
     def advertised_versions(self) -> tuple[int, int]:
-        """The oldest and the newest version that ApiVersions names."""
         oldest = self.min_advertised_version
         return self.min_version if oldest is None else oldest, self.max_version
 
     def supports(self, version: int) -> bool:
-        """Return whether requests of `version` are handled."""
         return self.min_version <= version <= self.max_version
 
     def is_flexible(self, version: int) -> bool:

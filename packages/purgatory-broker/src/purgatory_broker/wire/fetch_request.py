@@ -56,8 +56,6 @@ _NO_HIGH_WATERMARK = 2**63 - 1
 
 @dataclass(slots=True)
 class ReplicaState:
-    """The follower that sends a request."""
-
     replica_id: int = -1
     replica_epoch: int = -1
 
@@ -76,8 +74,6 @@ class FetchPartition:
 
 @dataclass(slots=True)
 class FetchTopic:
-    """The partitions of a topic."""
-
     topic: str
     topic_id: UUID | None
     partitions: list[FetchPartition]
@@ -85,8 +81,6 @@ class FetchTopic:
 
 @dataclass(slots=True)
 class ForgottenTopic:
-    """The partitions of a topic that leave the fetch session."""
-
     topic: str
     topic_id: UUID | None
     partitions: list[int]

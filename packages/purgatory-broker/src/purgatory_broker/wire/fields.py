@@ -72,7 +72,6 @@ def write_compact_length(out: bytearray, length: int) -> None:
 
 
 def write_uvarint(out: bytearray, value: int) -> None:
-    """Write an unsigned variable-length integer."""
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
         value >>= 7
@@ -104,7 +103,6 @@ def read_compact_string(frame: bytes, position: int) -> tuple[str | None, int]:
 
 
 def required(text: str | None, field: str) -> str:
-    """Return the string of a field that must not be null."""
     if text is None:
         raise WireError(f"{field} must not be null")
     return text
@@ -151,15 +149,11 @@ def topic_id_bytes(topic_id: UUID | None) -> bytes:
 
 
 class Readers(NamedTuple):
-    """The readers of a message's lengths and strings."""
-
     length: Callable[[bytes, int], tuple[int, int]]
     string: Callable[[bytes, int], tuple[str | None, int]]
 
 
 class Writers(NamedTuple):
-    """The writers of a message's lengths and strings."""
-
     length: Callable[[bytearray, int], None]
     string: Callable[[bytearray, str | None], None]
 

@@ -11,7 +11,6 @@ SIZE_BYTES = _SIZE.size
 
 
 def with_size(content: bytes) -> bytes:
-    """Return a frame with its size before it."""
     return _SIZE.pack(len(content)) + content
 
 

@@ -89,7 +89,6 @@ def _request_parts(api: Api, version: int) -> tuple[_Part, ...]:
 
 
 def _parts(fields: Iterable[Any], version: int, *, flexible: bool) -> tuple[_Part, ...]:
-    """Return the parts of a struct; fields of fixed size next to each other are one part."""
     parts: list[_Part] = []
     for field in fields:
         if not field.for_version_q(version) or field.tagged_field_q(version):

@@ -22,8 +22,6 @@ _MAX_CAUSE_CHARACTERS = 200
 
 @dataclass(slots=True)
 class Header:
-    """A request's header."""
-
     api: Api
     version: int
     correlation_id: int
@@ -36,7 +34,6 @@ class Header:
 
 
 def read_header(frame: bytes, apis: ApiTable) -> Header:
-    """Return the header of a request."""
     try:
         key, version, correlation_id, length = _HEADER.unpack_from(frame)
         position = _HEADER.size
@@ -133,7 +130,6 @@ class _ResponseBuffer(EncodeBuffer):  # type: ignore[misc]
         self.limit_bytes = limit_bytes
 
     def ensure(self, needed: int) -> None:
-        """Make room for `needed` more bytes."""
         if self.limit_bytes is not None and self.pos + needed > self.limit_bytes:
             raise WireError(f"a response exceeds the limit of {self.limit_bytes:,} bytes")
         super().ensure(needed)

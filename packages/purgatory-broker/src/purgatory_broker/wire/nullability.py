@@ -11,8 +11,6 @@ from purgatory_broker.wire.wire_error import WireError
 
 
 class _Field(NamedTuple):
-    """A field that must not be null, or whose elements have such fields."""
-
     name: str
     nullable: bool
     #: An array of strings or numbers, whose elements must not be null even if the array may.

@@ -24,16 +24,12 @@ _INT32 = struct.Struct(">i")
 
 @dataclass(slots=True)
 class PartitionProduceData:
-    """The records for a partition."""
-
     index: int
     records: bytes | None
 
 
 @dataclass(slots=True)
 class TopicProduceData:
-    """The partitions of a topic."""
-
     name: str
     topic_id: UUID | None
     partition_data: list[PartitionProduceData]

@@ -40,8 +40,6 @@ class BatchIndexAndErrorMessage:
 
 @dataclass(slots=True)
 class PartitionProduceResponse:
-    """The result for a partition."""
-
     index: int
     error_code: int
     base_offset: int
@@ -54,8 +52,6 @@ class PartitionProduceResponse:
 
 @dataclass(slots=True)
 class TopicProduceResponse:
-    """The partitions of a topic."""
-
     name: str
     topic_id: UUID | None
     partition_responses: list[PartitionProduceResponse]
@@ -69,7 +65,6 @@ class ProduceResponse:
 
 
 def write_produce_response(out: bytearray, response: ProduceResponse, version: int) -> None:
-    """Append a response."""
     flexible = version >= _FLEXIBLE_SINCE
     write_length, write_string = writers(flexible=flexible)
     write_length(out, len(response.responses))

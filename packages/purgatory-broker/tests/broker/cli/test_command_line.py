@@ -15,7 +15,7 @@ from cyclopts import Parameter
 
 from purgatory_broker.cli.control import control_commands
 from purgatory_broker.cluster.cluster_client import ClusterClient
-from purgatory_broker.cluster.commands import COMMANDS as CLUSTER_COMMANDS
+from purgatory_broker.cluster.commands.cluster_commands import COMMANDS as CLUSTER_COMMANDS
 from purgatory_broker.settings import ClusterSettings
 from purgatory_broker_command import COMMANDS, main
 from request_purgatory import __compiled__, __version__

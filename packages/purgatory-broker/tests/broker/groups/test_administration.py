@@ -9,7 +9,7 @@ from tests.broker.groups.harness import (
     run_scenario,
 )
 
-from purgatory_broker.groups import GroupState
+from purgatory_broker.groups.group import GroupState
 from purgatory_broker.wire.error_code import ErrorCode
 
 

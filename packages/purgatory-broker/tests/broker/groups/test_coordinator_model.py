@@ -30,7 +30,7 @@ from tests.broker.groups.harness import (
 from tests.support.profiles import examples
 from tests.unit.aio.virtual import VirtualLoop
 
-from purgatory_broker.groups import GroupState
+from purgatory_broker.groups.group import GroupState
 from purgatory_broker.wire.error_code import ErrorCode
 
 TIME_LIMIT = 600.0

@@ -10,7 +10,7 @@ from tests.broker.groups.harness import (
     sleep_ms,
 )
 
-from purgatory_broker.groups import GroupState
+from purgatory_broker.groups.group import GroupState
 from purgatory_broker.wire.error_code import ErrorCode
 
 BOTH = (("range", b"r"), ("roundrobin", b"rr"))

@@ -12,7 +12,8 @@ from tests.broker.groups.harness import (
     sleep_ms,
 )
 
-from purgatory_broker.groups import GroupState, partition_of
+from purgatory_broker.groups.group import GroupState
+from purgatory_broker.groups.shards import partition_of
 from purgatory_broker.wire.error_code import ErrorCode
 
 

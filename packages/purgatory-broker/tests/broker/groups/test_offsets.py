@@ -13,7 +13,7 @@ from tests.broker.groups.harness import (
     sleep_ms,
 )
 
-from purgatory_broker.groups import GroupState
+from purgatory_broker.groups.group import GroupState
 from purgatory_broker.groups.group_records import OffsetKey, decode_key, decode_offset
 from purgatory_broker.wire.error_code import ErrorCode
 

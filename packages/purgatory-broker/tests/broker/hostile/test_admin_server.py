@@ -26,7 +26,7 @@ from purgatory_broker.cluster.admin_server import (
 )
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.cluster.cluster_errors import ClusterError
-from purgatory_broker.cluster.commands import COMMANDS
+from purgatory_broker.cluster.commands.cluster_commands import COMMANDS
 
 
 async def _send_line(control: ControlServer, line: bytes) -> dict[str, Any] | None:

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
 from tests.broker.log.batches import NOW, batch, values, with_fields
 
-from purgatory_broker.log import (
-    RecordError,
+from purgatory_broker.log.batch import (
     read_header,
     split_batches,
     verify_checksum,
+    with_max_timestamp,
     with_offset_and_epoch,
 )
-from purgatory_broker.log.batch import with_max_timestamp
+from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.wire.error_code import ErrorCode
 
 

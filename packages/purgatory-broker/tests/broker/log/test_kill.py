@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from tests.broker.log.batches import NOW, append, batch
 
-from purgatory_broker.log import LogSettings, PartitionLog
+from purgatory_broker.log.log import PartitionLog
+from purgatory_broker.log.log_settings import LogSettings
 
 ROOT = Path(__file__).parents[3]
 

@@ -19,14 +19,11 @@ from tests.broker.log.batches import (
 )
 from tests.broker.log.conftest import MakeLog
 
-from purgatory_broker.log import (
-    LogSettings,
-    PartitionLog,
-    RecordError,
-    build_batch,
-    read_header,
-    split_batches,
-)
+from purgatory_broker.log.batch import read_header, split_batches
+from purgatory_broker.log.log import PartitionLog
+from purgatory_broker.log.log_errors import RecordError
+from purgatory_broker.log.log_settings import LogSettings
+from purgatory_broker.log.record import build_batch
 from purgatory_broker.log.segment import Segment
 from purgatory_broker.wire.error_code import ErrorCode
 

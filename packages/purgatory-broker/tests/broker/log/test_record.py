@@ -11,14 +11,7 @@ from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
 from tests.broker.log.batches import NOW, batch, with_fields
 
-from purgatory_broker.log import (
-    Record,
-    RecordError,
-    build_batch,
-    read_header,
-    read_records,
-    verify_checksum,
-)
+from purgatory_broker.log.batch import read_header, verify_checksum
 from purgatory_broker.log.compression import (
     CODEC_NAMES,
     GZIP,
@@ -27,7 +20,14 @@ from purgatory_broker.log.compression import (
     ZSTD,
     decompress,
 )
-from purgatory_broker.log.record import decompress_records, first_at_or_after
+from purgatory_broker.log.log_errors import RecordError
+from purgatory_broker.log.record import (
+    Record,
+    build_batch,
+    decompress_records,
+    first_at_or_after,
+    read_records,
+)
 from purgatory_broker.wire.error_code import ErrorCode
 
 COMPRESSED = {GZIP: None, SNAPPY: "snappy", LZ4: "lz4.frame", ZSTD: "zstandard"}

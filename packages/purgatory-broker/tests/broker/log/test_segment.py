@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.broker.log.batches import NOW, batch
 
-from purgatory_broker.log import read_header, split_batches, with_offset_and_epoch
+from purgatory_broker.log.batch import read_header, split_batches, with_offset_and_epoch
 from purgatory_broker.log.segment import BatchEntry, Segment
 from purgatory_broker.log.store import MemoryStore
 

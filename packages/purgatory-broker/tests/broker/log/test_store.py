@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from purgatory_broker.log import OpenFiles, RecordError
 from purgatory_broker.log.checkpoint import OffsetCheckpoint
-from purgatory_broker.log.store import FileStore, MemoryStore, Store
+from purgatory_broker.log.log_errors import RecordError
+from purgatory_broker.log.store import FileStore, MemoryStore, OpenFiles, Store
 from purgatory_broker.wire.error_code import ErrorCode
 
 resource = pytest.importorskip("resource")

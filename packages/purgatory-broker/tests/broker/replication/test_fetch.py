@@ -15,12 +15,8 @@ from tests.broker.replication.cluster_harness import (
     run_scenario,
 )
 
-from purgatory_broker.log import PartitionLog
+from purgatory_broker.log.log import PartitionLog
 from purgatory_broker.metadata.topics import TopicPartition
-from purgatory_broker.replication.delayed_delete_records import (
-    DelayedDeleteRecords,
-    DeletedPartition,
-)
 from purgatory_broker.replication.delayed_fetch import (
     DelayedFetch,
     FetchParams,
@@ -31,6 +27,10 @@ from purgatory_broker.replication.delayed_produce import (
     ProducedPartition,
 )
 from purgatory_broker.replication.fetches import Fetches
+from purgatory_broker.replication.record_deletions import (
+    DelayedDeleteRecords,
+    DeletedPartition,
+)
 from purgatory_broker.replication.replica import Replica
 from purgatory_broker.replication.replica_metrics import FetchExpirations
 from purgatory_broker.wire.error_code import ErrorCode

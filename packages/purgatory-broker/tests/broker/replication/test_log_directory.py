@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from tests.broker.log.batches import append, contents
 
-from purgatory_broker.log import LogSettings
 from purgatory_broker.log.free_memory import _malloc_trim
+from purgatory_broker.log.log_settings import LogSettings
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.log_directory import LogDirectory
 
@@ -98,7 +98,8 @@ def test_memory_of_a_deleted_log_is_given_back() -> None:
     script = """
 import re, uuid
 from pathlib import Path
-from purgatory_broker.log import LogSettings, build_batch
+from purgatory_broker.log.log_settings import LogSettings
+from purgatory_broker.log.record import build_batch
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.log_directory import LogDirectory
 

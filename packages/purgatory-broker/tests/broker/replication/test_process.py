@@ -12,7 +12,8 @@ from tests.broker.raw_requests import fetch, produce
 from tests.broker.replication.cluster_harness import fetched_values
 
 from purgatory_broker import ClusterProcess
-from purgatory_broker.log import LogSettings, PartitionLog
+from purgatory_broker.log.log import PartitionLog
+from purgatory_broker.log.log_settings import LogSettings
 from purgatory_broker.wire.error_code import ErrorCode
 
 TIME_LIMIT_S = 30.0

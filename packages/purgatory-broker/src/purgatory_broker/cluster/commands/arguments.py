@@ -28,7 +28,6 @@ class _UnfitError(Exception):
 
 
 def checked_call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> inspect.BoundArguments:
-    """Return the arguments of a call, converted to the types of the parameters."""
     try:
         bound = _signature_of(function).bind(*args, **kwargs)
     except TypeError as error:
@@ -56,7 +55,6 @@ def checked_types(function: Callable[..., Any], arguments: dict[str, Any]) -> di
 
 
 def require_between(name: str, value: int, lowest: int, highest: int) -> int:
-    """Return a number that is in a range."""
     if not lowest <= value <= highest:
         raise InvalidArgumentError(name, f"between {lowest} and {highest}", value)
     return value
@@ -74,7 +72,6 @@ def quoted(value: object) -> object:
 
 
 def _converted(value: Any, hint: Any) -> Any:
-    """Return a value as the type of a parameter."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return _converted_to_any(value, arguments)
@@ -131,7 +128,6 @@ def _finite_number(value: Any) -> float:
 
 
 def _describe(hint: Any) -> str:
-    """Return what a value of a parameter must be, for an error message."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return " or ".join(map(_describe, arguments))

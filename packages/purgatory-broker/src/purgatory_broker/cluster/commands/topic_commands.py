@@ -9,8 +9,7 @@ from purgatory_broker.cluster.commands.command_group import CommandGroup, comman
 from purgatory_broker.cluster.node import Node
 from purgatory_broker.metadata.controller import ControllerError
 from purgatory_broker.metadata.topics import NO_LEADER, Partition, TopicPartition
-from purgatory_broker.replication.delayed_delete_records import DeletedPartition
-from purgatory_broker.replication.record_deletions import TO_HIGH_WATERMARK
+from purgatory_broker.replication.record_deletions import TO_HIGH_WATERMARK, DeletedPartition
 from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
 
