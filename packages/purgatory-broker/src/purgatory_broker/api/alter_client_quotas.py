@@ -20,12 +20,12 @@ _Entry = AlterClientQuotasResponse.EntryData
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     alterations: tuple[QuotaAlteration, ...]
     validate_only: bool
 
 
-def decode(message: Any, context: RequestContext) -> Request:
+def _decode(message: Any, context: RequestContext) -> _Request:
     alterations = tuple(
         QuotaAlteration(
             quota_entity({
@@ -35,19 +35,19 @@ def decode(message: Any, context: RequestContext) -> Request:
         )
         for entry in message.entries
     )
-    return Request(alterations, bool(message.validate_only))
+    return _Request(alterations, bool(message.validate_only))
 
 
-def alter_client_quotas(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+def _alter_client_quotas(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     if not broker.reaches_controller:
-        context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
+        context.reply(_error_response(request, ErrorCode.REQUEST_TIMED_OUT))
         return
     try:
         results = broker.controller.quotas.alter(
             request.alterations, validate_only=request.validate_only
         )
     except ControllerError as error:
-        context.reply(error_response(request, error.code))
+        context.reply(_error_response(request, error.code))
         return
     context.reply(
         AlterClientQuotasResponse(
@@ -71,7 +71,7 @@ def _result(entity: QuotaEntity, code: ErrorCode, message: str | None = None) ->
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return AlterClientQuotasResponse(
         entries=[_result(alteration.entity, code) for alteration in request.alterations]
     )
@@ -84,8 +84,8 @@ API = ServedApi(
     response=AlterClientQuotasResponse,
     min_version=0,
     max_version=1,
-    decode=decode,
-    handle=alter_client_quotas,
-    error_response=error_response,
+    decode=_decode,
+    handle=_alter_client_quotas,
+    error_response=_error_response,
     subjects=no_subjects,
 )

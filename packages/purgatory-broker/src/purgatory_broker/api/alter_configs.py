@@ -14,15 +14,15 @@ from purgatory_broker.request_context import RequestContext, Subject
 from purgatory_broker.wire.error_code import ErrorCode
 
 
-def decode(message: Any, context: RequestContext) -> Request:
+def _decode(message: Any, context: RequestContext) -> Request:
     return decode_changes(message, is_incremental=False)
 
 
-def alter_configs(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+def _alter_configs(broker: BrokerApi, context: RequestContext, request: Request) -> None:
     context.reply(alter_resources(broker, request, AlterConfigsResponse))
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
+def _error_response(request: Request, code: ErrorCode) -> Any:
     return refuse_all(request, AlterConfigsResponse, code)
 
 
@@ -33,9 +33,9 @@ API = ServedApi(
     response=AlterConfigsResponse,
     min_version=0,
     max_version=2,
-    decode=decode,
-    handle=alter_configs,
-    error_response=error_response,
+    decode=_decode,
+    handle=_alter_configs,
+    error_response=_error_response,
     subjects=subjects,
     names=frozenset({Subject.TOPIC}),
 )

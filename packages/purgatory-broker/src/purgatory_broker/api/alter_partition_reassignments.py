@@ -24,14 +24,14 @@ _Partition = _Topic.ReassignablePartitionResponse
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request for reassignments, by topic."""
 
     topics: tuple[tuple[str, tuple[Reassignment, ...]], ...]
     may_change_factor: bool
 
 
-def decode(message: Any, context: RequestContext) -> Request:
+def _decode(message: Any, context: RequestContext) -> _Request:
     """Return what the handler needs of a request; version 0 allows another replication factor."""
     topics = tuple(
         (
@@ -46,15 +46,15 @@ def decode(message: Any, context: RequestContext) -> Request:
         )
         for topic in message.topics
     )
-    return Request(topics, bool(message.allow_replication_factor_change))
+    return _Request(topics, bool(message.allow_replication_factor_change))
 
 
-def alter_partition_reassignments(
-    broker: BrokerApi, context: RequestContext, request: Request
+def _alter_partition_reassignments(
+    broker: BrokerApi, context: RequestContext, request: _Request
 ) -> None:
     """Handle an AlterPartitionReassignments request; the response does not wait for the end."""
     if not broker.reaches_controller:
-        context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
+        context.reply(_error_response(request, ErrorCode.REQUEST_TIMED_OUT))
         return
     wanted = [reassignment for _, reassignments in request.topics for reassignment in reassignments]
     try:
@@ -62,7 +62,7 @@ def alter_partition_reassignments(
             wanted, may_change_factor=request.may_change_factor
         )
     except ControllerError as error:
-        context.reply(error_response(request, error.code))
+        context.reply(_error_response(request, error.code))
         return
     results = iter(refusals)
     context.reply(
@@ -90,7 +90,7 @@ def _result(reassignment: Reassignment, refusal: ControllerError | None) -> Any:
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return AlterPartitionReassignmentsResponse(
         error_code=int(code),
         responses=[
@@ -106,7 +106,7 @@ def error_response(request: Request, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(
         partitions=[
             (name, [reassignment.key.partition for reassignment in reassignments])
@@ -122,9 +122,9 @@ API = ServedApi(
     response=AlterPartitionReassignmentsResponse,
     min_version=0,
     max_version=1,
-    decode=decode,
-    handle=alter_partition_reassignments,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_alter_partition_reassignments,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC, Subject.PARTITION}),
 )

@@ -29,7 +29,7 @@ MAX_USERS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Deletion:
+class _Deletion:
     """A credential to delete; the mechanism is a number of the protocol, or unknown."""
 
     user: str
@@ -37,7 +37,7 @@ class Deletion:
 
 
 @dataclass(frozen=True, slots=True)
-class Upsertion:
+class _Upsertion:
     user: str
     mechanism: int
     iterations: int
@@ -46,12 +46,12 @@ class Upsertion:
 
 
 @dataclass(frozen=True, slots=True)
-class AlterCredentials:
-    deletions: tuple[Deletion, ...]
-    upsertions: tuple[Upsertion, ...]
+class _AlterCredentials:
+    deletions: tuple[_Deletion, ...]
+    upsertions: tuple[_Upsertion, ...]
 
     @property
-    def changes(self) -> list[Deletion | Upsertion]:
+    def changes(self) -> list[_Deletion | _Upsertion]:
         return [*self.deletions, *self.upsertions]
 
 
@@ -65,11 +65,11 @@ _TWICE = _Refusal(
 )
 
 
-def decode(message: Any, context: RequestContext) -> AlterCredentials:
-    return AlterCredentials(
-        tuple(Deletion(deletion.name, deletion.mechanism) for deletion in message.deletions),
+def _decode(message: Any, context: RequestContext) -> _AlterCredentials:
+    return _AlterCredentials(
+        tuple(_Deletion(deletion.name, deletion.mechanism) for deletion in message.deletions),
         tuple(
-            Upsertion(
+            _Upsertion(
                 upsertion.name,
                 upsertion.mechanism,
                 upsertion.iterations,
@@ -81,15 +81,15 @@ def decode(message: Any, context: RequestContext) -> AlterCredentials:
     )
 
 
-def alter_user_scram_credentials(
-    broker: BrokerApi, context: RequestContext, request: AlterCredentials
+def _alter_user_scram_credentials(
+    broker: BrokerApi, context: RequestContext, request: _AlterCredentials
 ) -> None:
     """Handle an AlterUserScramCredentials request: all changes of a user that is named once."""
     if not broker.reaches_controller:
-        context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
+        context.reply(_error_response(request, ErrorCode.REQUEST_TIMED_OUT))
         return
     credentials = broker.scram_credentials
-    changes: dict[str, Deletion | Upsertion] = {}
+    changes: dict[str, _Deletion | _Upsertion] = {}
     refusals: dict[str, _Refusal] = {}
     users = set(credentials.users)
     for change in request.changes:
@@ -123,14 +123,14 @@ def alter_user_scram_credentials(
 
 
 def _check(
-    credentials: ScramCredentials, change: Deletion | Upsertion, users: set[str]
+    credentials: ScramCredentials, change: _Deletion | _Upsertion, users: set[str]
 ) -> _Refusal | None:
     """Return why a change is refused; None if it is allowed."""
     if not change.user:
         return _Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
     if change.mechanism not in list(ScramMechanism):
         return _Refusal(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
-    if isinstance(change, Deletion):
+    if isinstance(change, _Deletion):
         if not credentials.has(change.user, ScramMechanism(change.mechanism)):
             return _Refusal(
                 ErrorCode.RESOURCE_NOT_FOUND,
@@ -146,8 +146,8 @@ def _check(
     return None
 
 
-def _credential(change: Deletion | Upsertion) -> ScramCredential | None:
-    if isinstance(change, Deletion):
+def _credential(change: _Deletion | _Upsertion) -> ScramCredential | None:
+    if isinstance(change, _Deletion):
         return None
     mechanism = ScramMechanism(change.mechanism)
     return salted_credential(mechanism, change.salt, change.iterations, change.salted_password)
@@ -157,7 +157,7 @@ def _result(user: str, code: ErrorCode, message: str | None) -> Any:
     return _Result(user=user, error_code=int(code), error_message=truncate_message(message))
 
 
-def error_response(request: AlterCredentials, code: ErrorCode) -> Any:
+def _error_response(request: _AlterCredentials, code: ErrorCode) -> Any:
     return AlterUserScramCredentialsResponse(
         results=[
             _result(user, code, None)
@@ -173,9 +173,9 @@ API = ServedApi(
     response=AlterUserScramCredentialsResponse,
     min_version=0,
     max_version=0,
-    decode=decode,
-    handle=alter_user_scram_credentials,
-    error_response=error_response,
+    decode=_decode,
+    handle=_alter_user_scram_credentials,
+    error_response=_error_response,
     subjects=no_subjects,
     secrets=frozenset({"salted_password"}),
 )

@@ -25,7 +25,7 @@ SET, DELETE, APPEND, SUBTRACT = _OPERATIONS = range(4)
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigChange:
+class _ConfigChange:
     """A config to set, or the operation on it."""
 
     name: str
@@ -34,10 +34,10 @@ class ConfigChange:
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigResource:
+class _ConfigResource:
     type: int
     name: str
-    changes: tuple[ConfigChange, ...]
+    changes: tuple[_ConfigChange, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Request:
         is_incremental: Apply the operation of each change; False replaces all configs.
     """
 
-    resources: tuple[ConfigResource, ...]
+    resources: tuple[_ConfigResource, ...]
     validate_only: bool
     is_incremental: bool
 
@@ -56,11 +56,11 @@ class Request:
 def decode(message: Any, *, is_incremental: bool) -> Request:
     return Request(
         resources=tuple(
-            ConfigResource(
+            _ConfigResource(
                 resource.resource_type,
                 resource.resource_name,
                 tuple(
-                    ConfigChange(
+                    _ConfigChange(
                         change.name,
                         change.config_operation if is_incremental else SET,
                         change.value,
@@ -108,7 +108,7 @@ def refuse_all(request: Request, response: Any, code: ErrorCode) -> Any:
     )
 
 
-def _result(response: Any, resource: ConfigResource, code: ErrorCode, message: str | None) -> Any:
+def _result(response: Any, resource: _ConfigResource, code: ErrorCode, message: str | None) -> Any:
     return response.AlterConfigsResourceResponse(
         error_code=int(code),
         error_message=truncate_message(message),
@@ -117,7 +117,7 @@ def _result(response: Any, resource: ConfigResource, code: ErrorCode, message: s
     )
 
 
-def _alter(broker: BrokerApi, request: Request, resource: ConfigResource) -> None:
+def _alter(broker: BrokerApi, request: Request, resource: _ConfigResource) -> None:
     error = _form_error(broker, resource)
     if error is not None:
         raise ControllerError(ErrorCode.INVALID_REQUEST, error)
@@ -127,7 +127,7 @@ def _alter(broker: BrokerApi, request: Request, resource: ConfigResource) -> Non
         _alter_other(broker, request, resource)
 
 
-def _form_error(broker: BrokerApi, resource: ConfigResource) -> str | None:
+def _form_error(broker: BrokerApi, resource: _ConfigResource) -> str | None:
     """Return why a change is not well-formed, or not for this broker; None if it is."""
     names = [change.name for change in resource.changes]
     if len(set(names)) < len(names):
@@ -151,7 +151,7 @@ def _form_error(broker: BrokerApi, resource: ConfigResource) -> str | None:
     return None
 
 
-def _alter_other(broker: BrokerApi, request: Request, resource: ConfigResource) -> None:
+def _alter_other(broker: BrokerApi, request: Request, resource: _ConfigResource) -> None:
     controller, kind = broker.controller, ResourceType(resource.type)
     present = controller.resource_configs.get((kind, resource.name), {})
     configs = dict(present) if request.is_incremental else {}
@@ -161,7 +161,7 @@ def _alter_other(broker: BrokerApi, request: Request, resource: ConfigResource) 
     )
 
 
-def _alter_topic(broker: BrokerApi, request: Request, resource: ConfigResource) -> None:
+def _alter_topic(broker: BrokerApi, request: Request, resource: _ConfigResource) -> None:
     topic = broker.controller.require_topic(resource.name)
     configs = dict(topic.configs) if request.is_incremental else {}
     for change in resource.changes:
@@ -184,7 +184,7 @@ def _alter_topic(broker: BrokerApi, request: Request, resource: ConfigResource) 
 
 
 def _apply(
-    configs: dict[str, str], resource: ConfigResource, list_value: Callable[[str], str | None]
+    configs: dict[str, str], resource: _ConfigResource, list_value: Callable[[str], str | None]
 ) -> None:
     """Apply the changes of a resource to `configs`.
 

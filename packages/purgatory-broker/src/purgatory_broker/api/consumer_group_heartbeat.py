@@ -17,7 +17,7 @@ from purgatory_broker.wire.error_code import ErrorCode
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A member's heartbeat, which is refused.
 
     Attributes:
@@ -28,8 +28,8 @@ class Request:
     assigned: tuple[tuple[UUID | None, tuple[int, ...]], ...]
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    return Request(
+def _decode(message: Any, context: RequestContext) -> _Request:
+    return _Request(
         message.group_id,
         tuple(
             (topic.topic_id, tuple(topic.partitions)) for topic in message.topic_partitions or ()
@@ -37,7 +37,9 @@ def decode(message: Any, context: RequestContext) -> Request:
     )
 
 
-def consumer_group_heartbeat(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+def _consumer_group_heartbeat(
+    broker: BrokerApi, context: RequestContext, request: _Request
+) -> None:
     """Refuse a ConsumerGroupHeartbeat request, as Kafka does without this group protocol.
 
     A client that does not find the API at all may wait for it for ever.
@@ -50,11 +52,11 @@ def consumer_group_heartbeat(broker: BrokerApi, context: RequestContext, request
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return ConsumerGroupHeartbeatResponse(error_code=int(code))
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(
         partitions=(
             (broker.metadata.topic_name(topic_id), indexes)
@@ -71,9 +73,9 @@ API = ServedApi(
     response=ConsumerGroupHeartbeatResponse,
     min_version=0,
     max_version=1,
-    decode=decode,
-    handle=consumer_group_heartbeat,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_consumer_group_heartbeat,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC, Subject.PARTITION, Subject.GROUP}),
 )

@@ -24,7 +24,7 @@ _Grown = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 
 @dataclass(frozen=True, slots=True)
-class TopicGrowth:
+class _TopicGrowth:
     """The partitions that a topic is to have.
 
     Attributes:
@@ -37,17 +37,17 @@ class TopicGrowth:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request to add partitions, or only to check whether they can be added."""
 
-    topics: tuple[TopicGrowth, ...]
+    topics: tuple[_TopicGrowth, ...]
     validate_only: bool
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    return Request(
+def _decode(message: Any, context: RequestContext) -> _Request:
+    return _Request(
         tuple(
-            TopicGrowth(
+            _TopicGrowth(
                 topic.name,
                 topic.count,
                 None
@@ -60,9 +60,9 @@ def decode(message: Any, context: RequestContext) -> Request:
     )
 
 
-def create_partitions(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+def _create_partitions(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     if not broker.reaches_controller:
-        context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
+        context.reply(_error_response(request, ErrorCode.REQUEST_TIMED_OUT))
         return
     counts = Counter(topic.name for topic in request.topics)
     results = [
@@ -85,7 +85,7 @@ def create_partitions(broker: BrokerApi, context: RequestContext, request: Reque
 
 
 def _grow(
-    broker: BrokerApi, requested: TopicGrowth, *, validate_only: bool
+    broker: BrokerApi, requested: _TopicGrowth, *, validate_only: bool
 ) -> tuple[ErrorCode, str | None]:
     topic = broker.metadata.topics.get(requested.name)
     added = 0 if topic is None else requested.count - len(topic.partitions)
@@ -106,7 +106,7 @@ def _grow(
     return ErrorCode.NONE, None
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return CreatePartitionsResponse(
         results=[
             _Grown(name=topic.name, error_code=int(code), error_message=None)
@@ -115,7 +115,7 @@ def error_response(request: Request, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(topics=(topic.name for topic in request.topics))
 
 
@@ -126,9 +126,9 @@ API = ServedApi(
     response=CreatePartitionsResponse,
     min_version=0,
     max_version=3,
-    decode=decode,
-    handle=create_partitions,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_create_partitions,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC}),
 )

@@ -29,7 +29,7 @@ _CreatedConfig = _Created.CreatableTopicConfigs
 
 
 @dataclass(frozen=True, slots=True)
-class NewTopic:
+class _NewTopic:
     """A topic to create.
 
     Attributes:
@@ -46,17 +46,17 @@ class NewTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request to create topics, or only to check whether they can be created."""
 
-    topics: tuple[NewTopic, ...]
+    topics: tuple[_NewTopic, ...]
     validate_only: bool
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    return Request(
+def _decode(message: Any, context: RequestContext) -> _Request:
+    return _Request(
         tuple(
-            NewTopic(
+            _NewTopic(
                 topic.name,
                 topic.num_partitions,
                 topic.replication_factor,
@@ -69,10 +69,10 @@ def decode(message: Any, context: RequestContext) -> Request:
     )
 
 
-def create_topics(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+def _create_topics(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     """Handle a CreateTopics request; an error of one topic does not affect the others."""
     if not broker.reaches_controller:
-        context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
+        context.reply(_error_response(request, ErrorCode.REQUEST_TIMED_OUT))
         return
     counts = Counter(topic.name for topic in request.topics)
     requested = {topic.name: topic for topic in request.topics}
@@ -96,7 +96,7 @@ def create_topics(broker: BrokerApi, context: RequestContext, request: Request) 
     context.reply(CreateTopicsResponse(topics=results))
 
 
-def _num_partitions(broker: BrokerApi, topic: NewTopic) -> int:
+def _num_partitions(broker: BrokerApi, topic: _NewTopic) -> int:
     if topic.assignments:
         return len(topic.assignments)
     if topic.num_partitions == -1:
@@ -104,11 +104,11 @@ def _num_partitions(broker: BrokerApi, topic: NewTopic) -> int:
     return max(topic.num_partitions, 0)
 
 
-def _is_excessive(broker: BrokerApi, topics: Iterable[NewTopic]) -> bool:
+def _is_excessive(broker: BrokerApi, topics: Iterable[_NewTopic]) -> bool:
     return sum(_num_partitions(broker, topic) for topic in topics) > MAX_PARTITIONS_PER_REQUEST
 
 
-def _create(broker: BrokerApi, requested: NewTopic, *, validate_only: bool) -> Any:
+def _create(broker: BrokerApi, requested: _NewTopic, *, validate_only: bool) -> Any:
     assignment: dict[int, list[int]] = {}
     for index, nodes in requested.assignments:
         if index in assignment:
@@ -165,7 +165,7 @@ def _refused(name: str, code: ErrorCode, message: str | None) -> Any:
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return CreateTopicsResponse(
         topics=[
             _Created(name=topic.name, error_code=int(code), error_message=None, configs=[])
@@ -174,7 +174,7 @@ def error_response(request: Request, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(topics=(topic.name for topic in request.topics))
 
 
@@ -185,9 +185,9 @@ API = ServedApi(
     response=CreateTopicsResponse,
     min_version=2,
     max_version=7,
-    decode=decode,
-    handle=create_topics,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_create_topics,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC}),
 )

@@ -17,24 +17,24 @@ _Result = DeleteAclsResponse.DeleteAclsFilterResult
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteAcls:
+class _DeleteAcls:
     count: int
 
 
-def decode(message: Any, context: RequestContext) -> DeleteAcls:
-    return DeleteAcls(len(message.filters))
+def _decode(message: Any, context: RequestContext) -> _DeleteAcls:
+    return _DeleteAcls(len(message.filters))
 
 
-def delete_acls(broker: BrokerApi, context: RequestContext, request: DeleteAcls) -> None:
+def _delete_acls(broker: BrokerApi, context: RequestContext, request: _DeleteAcls) -> None:
     context.reply(_response(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER))
 
 
-def _response(request: DeleteAcls, code: ErrorCode, text: str | None) -> Any:
+def _response(request: _DeleteAcls, code: ErrorCode, text: str | None) -> Any:
     result = _Result(error_code=int(code), error_message=text, matching_acls=[])
     return DeleteAclsResponse(filter_results=[result] * request.count)
 
 
-def error_response(request: DeleteAcls, code: ErrorCode) -> Any:
+def _error_response(request: _DeleteAcls, code: ErrorCode) -> Any:
     return _response(request, code, None)
 
 
@@ -45,8 +45,8 @@ API = ServedApi(
     response=DeleteAclsResponse,
     min_version=1,
     max_version=3,
-    decode=decode,
-    handle=delete_acls,
-    error_response=error_response,
+    decode=_decode,
+    handle=_delete_acls,
+    error_response=_error_response,
     subjects=no_subjects,
 )

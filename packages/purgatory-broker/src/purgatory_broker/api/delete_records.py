@@ -20,7 +20,7 @@ _Deleted = _DeletedTopic.DeleteRecordsPartitionResult
 
 
 @dataclass(frozen=True, slots=True)
-class TopicOffsets:
+class _TopicOffsets:
     """Offsets of a topic: the records of a partition before its offset are to be deleted."""
 
     name: str
@@ -29,17 +29,17 @@ class TopicOffsets:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request to delete records; the response waits for up to `timeout_ms` milliseconds."""
 
-    topics: tuple[TopicOffsets, ...]
+    topics: tuple[_TopicOffsets, ...]
     timeout_ms: int
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    return Request(
+def _decode(message: Any, context: RequestContext) -> _Request:
+    return _Request(
         tuple(
-            TopicOffsets(
+            _TopicOffsets(
                 topic.name,
                 tuple(
                     (partition.partition_index, partition.offset) for partition in topic.partitions
@@ -51,7 +51,7 @@ def decode(message: Any, context: RequestContext) -> Request:
     )
 
 
-def delete_records(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+def _delete_records(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     # As in Kafka, the last entry of a partition that is named twice counts.
     refused: dict[TopicPartition, DeletedPartition] = {}
     offsets: dict[TopicPartition, int] = {}
@@ -97,7 +97,7 @@ def _delete_error(broker: BrokerApi, key: TopicPartition) -> ErrorCode | None:
     return None
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return DeleteRecordsResponse(
         topics=[
             _DeletedTopic(
@@ -112,7 +112,7 @@ def error_response(request: Request, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(
         partitions=(
             (topic.name, (index for index, _ in topic.partitions)) for topic in request.topics
@@ -128,9 +128,9 @@ API = ServedApi(
     min_version=0,
     max_version=2,
     recorded_timeout_ms=lambda request: request.timeout_ms,
-    decode=decode,
-    handle=delete_records,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_delete_records,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC, Subject.PARTITION}),
 )

@@ -22,7 +22,7 @@ _EXACT, _DEFAULT, _SPECIFIED = range(3)
 
 
 @dataclass(frozen=True, slots=True)
-class Component:
+class _Component:
     """A part of the filter: a type of entities, how to select some, and the name to match."""
 
     kind: str
@@ -31,22 +31,22 @@ class Component:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    components: tuple[Component, ...]
+class _Request:
+    components: tuple[_Component, ...]
     is_strict: bool
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    return Request(
+def _decode(message: Any, context: RequestContext) -> _Request:
+    return _Request(
         tuple(
-            Component(component.entity_type, component.match_type, component.match)
+            _Component(component.entity_type, component.match_type, component.match)
             for component in message.components
         ),
         bool(message.strict),
     )
 
 
-def _filter(request: Request) -> QuotaFilter:
+def _filter(request: _Request) -> QuotaFilter:
     exact: dict[str, str | None] = {}
     types: set[str] = set()
     for component in request.components:
@@ -71,12 +71,12 @@ def _filter(request: Request) -> QuotaFilter:
     return QuotaFilter(exact, frozenset(types), request.is_strict)
 
 
-def describe_client_quotas(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+def _describe_client_quotas(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     try:
         wanted = _filter(request)
         wanted.check()
     except ControllerError as error:
-        context.reply(error_response(request, error.code, str(error)))
+        context.reply(_error_response(request, error.code, str(error)))
         return
     context.reply(
         DescribeClientQuotasResponse(
@@ -98,7 +98,7 @@ def describe_client_quotas(broker: BrokerApi, context: RequestContext, request: 
     )
 
 
-def error_response(request: Request, code: ErrorCode, message: str | None = None) -> Any:
+def _error_response(request: _Request, code: ErrorCode, message: str | None = None) -> Any:
     return DescribeClientQuotasResponse(
         error_code=int(code), error_message=truncate_message(message), entries=None
     )
@@ -111,8 +111,8 @@ API = ServedApi(
     response=DescribeClientQuotasResponse,
     min_version=0,
     max_version=1,
-    decode=decode,
-    handle=describe_client_quotas,
-    error_response=error_response,
+    decode=_decode,
+    handle=_describe_client_quotas,
+    error_response=_error_response,
     subjects=no_subjects,
 )

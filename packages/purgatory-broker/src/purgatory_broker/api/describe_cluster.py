@@ -23,7 +23,7 @@ _MISMATCHED_ENDPOINT_TYPE, _UNSUPPORTED_ENDPOINT_TYPE = 114, 115
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request for the cluster's nodes.
 
     Attributes:
@@ -35,15 +35,15 @@ class Request:
     include_authorized_operations: bool
 
 
-def decode(message: Any, context: RequestContext) -> Request:
+def _decode(message: Any, context: RequestContext) -> _Request:
     has_type = context.version >= ENDPOINT_TYPE_SINCE
-    return Request(
+    return _Request(
         message.endpoint_type if has_type else _BROKER_ENDPOINTS,
         message.include_cluster_authorized_operations,
     )
 
 
-def describe_cluster(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+def _describe_cluster(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     if request.endpoint_type != _BROKER_ENDPOINTS:
         # This listener is a broker's, not a controller's.
         is_known = request.endpoint_type == _CONTROLLER_ENDPOINTS
@@ -74,7 +74,7 @@ def describe_cluster(broker: BrokerApi, context: RequestContext, request: Reques
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return DescribeClusterResponse(
         error_code=int(code), error_message=None, cluster_id="", brokers=[]
     )
@@ -87,8 +87,8 @@ API = ServedApi(
     response=DescribeClusterResponse,
     min_version=0,
     max_version=2,
-    decode=decode,
-    handle=describe_cluster,
-    error_response=error_response,
+    decode=_decode,
+    handle=_describe_cluster,
+    error_response=_error_response,
     subjects=no_subjects,
 )

@@ -30,7 +30,7 @@ _Synonym = _Config.DescribeConfigsSynonym
 
 
 @dataclass(frozen=True, slots=True)
-class DescribedResource:
+class _DescribedResource:
     """A topic, a group or a broker, and the names of configs; None for all of them."""
 
     type: int
@@ -39,17 +39,17 @@ class DescribedResource:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request for configs, with the sources of their values or without."""
 
-    resources: tuple[DescribedResource, ...]
+    resources: tuple[_DescribedResource, ...]
     include_synonyms: bool
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    return Request(
+def _decode(message: Any, context: RequestContext) -> _Request:
+    return _Request(
         tuple(
-            DescribedResource(
+            _DescribedResource(
                 resource.resource_type,
                 resource.resource_name,
                 None if resource.configuration_keys is None else tuple(resource.configuration_keys),
@@ -60,7 +60,7 @@ def decode(message: Any, context: RequestContext) -> Request:
     )
 
 
-def describe_configs(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+def _describe_configs(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     # Each resource once: a small request that repeats a resource would have a huge response.
     resources = {(resource.type, resource.name): resource for resource in request.resources}
     results = [
@@ -70,7 +70,7 @@ def describe_configs(broker: BrokerApi, context: RequestContext, request: Reques
     context.reply(DescribeConfigsResponse(results=results))
 
 
-def _describe(broker: BrokerApi, resource: DescribedResource, *, synonyms: bool) -> Any:
+def _describe(broker: BrokerApi, resource: _DescribedResource, *, synonyms: bool) -> Any:
     name, keys = resource.name, resource.keys
 
     def wanted(config: str) -> bool:
@@ -211,7 +211,7 @@ def _broker_config(config: BrokerConfig) -> Any:
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return DescribeConfigsResponse(
         results=[
             _Result(
@@ -226,7 +226,7 @@ def error_response(request: Request, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(
         topics=(
             resource.name for resource in request.resources if resource.type == ResourceType.TOPIC
@@ -241,9 +241,9 @@ API = ServedApi(
     response=DescribeConfigsResponse,
     min_version=1,
     max_version=4,
-    decode=decode,
-    handle=describe_configs,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_describe_configs,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC}),
 )

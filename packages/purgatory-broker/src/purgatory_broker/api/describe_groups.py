@@ -23,27 +23,27 @@ GROUP_ID_NOT_FOUND_SINCE = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request for groups, with the operations that the client may do on them or without."""
 
     group_ids: tuple[str, ...]
     include_authorized_operations: bool
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    return Request(tuple(message.groups), message.include_authorized_operations)
+def _decode(message: Any, context: RequestContext) -> _Request:
+    return _Request(tuple(message.groups), message.include_authorized_operations)
 
 
-def describe_groups(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+def _describe_groups(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     operations = ON_GROUPS if request.include_authorized_operations else None
     groups = [
-        encode(broker.groups.describe_group(group_id), operations, context.version)
+        _encode(broker.groups.describe_group(group_id), operations, context.version)
         for group_id in dict.fromkeys(request.group_ids)
     ]
     context.reply(DescribeGroupsResponse(throttle_time_ms=0, groups=groups))
 
 
-def encode(group: GroupDescription, operations: frozenset[int] | None, version: int) -> Any:
+def _encode(group: GroupDescription, operations: frozenset[int] | None, version: int) -> Any:
     """Return a group of the response; old versions report a group that is not found as dead."""
     error, message = group.error, None
     if error is ErrorCode.GROUP_ID_NOT_FOUND:
@@ -73,7 +73,7 @@ def encode(group: GroupDescription, operations: frozenset[int] | None, version: 
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return DescribeGroupsResponse(
         groups=[
             _Group(
@@ -89,7 +89,7 @@ def error_response(request: Request, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(groups=request.group_ids)
 
 
@@ -100,9 +100,9 @@ API = ServedApi(
     response=DescribeGroupsResponse,
     min_version=0,
     max_version=6,
-    decode=decode,
-    handle=describe_groups,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_describe_groups,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.GROUP}),
 )

@@ -20,21 +20,21 @@ _Partition = _Topic.DescribeLogDirsPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request for the logs of partitions; None is all of them."""
 
     topics: tuple[RequestedTopic, ...] | None
 
 
-def decode(message: Any, context: RequestContext) -> Request:
+def _decode(message: Any, context: RequestContext) -> _Request:
     if message.topics is None:
-        return Request(None)
-    return Request(
+        return _Request(None)
+    return _Request(
         tuple(RequestedTopic(topic.topic, tuple(topic.partitions)) for topic in message.topics)
     )
 
 
-def describe_log_dirs(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+def _describe_log_dirs(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     replicas = broker.replicas.replicas
     described = list(replicas.values())
     if request.topics is not None:
@@ -75,13 +75,13 @@ def _describe(replica: Replica) -> Any:
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     """Return the response with an error; old versions have one in each directory only."""
     directory = _Directory(error_code=int(code), log_dir="", topics=[])
     return DescribeLogDirsResponse(error_code=int(code), results=[directory])
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     """Return what a request names; one for all partitions names none."""
     return request_subjects(partitions=request.topics or ())
 
@@ -93,9 +93,9 @@ API = ServedApi(
     response=DescribeLogDirsResponse,
     min_version=1,
     max_version=4,
-    decode=decode,
-    handle=describe_log_dirs,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_describe_log_dirs,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC, Subject.PARTITION}),
 )

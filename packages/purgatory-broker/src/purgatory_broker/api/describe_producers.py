@@ -23,19 +23,19 @@ _MAX_MESSAGE_CHARACTERS = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     topics: tuple[RequestedTopic, ...]
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    return Request(
+def _decode(message: Any, context: RequestContext) -> _Request:
+    return _Request(
         tuple(
             RequestedTopic(topic.name, tuple(topic.partition_indexes)) for topic in message.topics
         )
     )
 
 
-def describe_producers(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+def _describe_producers(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     # Each partition once: a small request that repeats one would have a huge response.
     wanted: dict[str, dict[int, None]] = {}
     for name, indexes in request.topics:
@@ -90,7 +90,7 @@ def _refused(index: int, code: ErrorCode, message: str | None = None) -> Any:
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return DescribeProducersResponse(
         topics=[
             _Topic(name=name, partitions=[_refused(index, code) for index in indexes])
@@ -99,7 +99,7 @@ def error_response(request: Request, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(partitions=request.topics)
 
 
@@ -110,9 +110,9 @@ API = ServedApi(
     response=DescribeProducersResponse,
     min_version=0,
     max_version=0,
-    decode=decode,
-    handle=describe_producers,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_describe_producers,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC, Subject.PARTITION}),
 )

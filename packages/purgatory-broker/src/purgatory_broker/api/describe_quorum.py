@@ -25,12 +25,12 @@ _UNKNOWN = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     topics: tuple[RequestedTopic, ...]
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    return Request(
+def _decode(message: Any, context: RequestContext) -> _Request:
+    return _Request(
         tuple(
             RequestedTopic(
                 topic.topic_name, tuple(partition.partition_index for partition in topic.partitions)
@@ -40,10 +40,10 @@ def decode(message: Any, context: RequestContext) -> Request:
     )
 
 
-def describe_quorum(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+def _describe_quorum(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     """Handle a DescribeQuorum request; the one controller is shown as a quorum of all nodes."""
     if not broker.reaches_controller:
-        context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
+        context.reply(_error_response(request, ErrorCode.REQUEST_TIMED_OUT))
         return
     if request.topics != ((_METADATA.topic, (_METADATA.partition,)),):
         context.reply(_refusal(request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
@@ -93,7 +93,7 @@ def describe_quorum(broker: BrokerApi, context: RequestContext, request: Request
     )
 
 
-def _refusal(request: Request, code: ErrorCode) -> Any:
+def _refusal(request: _Request, code: ErrorCode) -> Any:
     return DescribeQuorumResponse(
         error_code=0,
         topics=[
@@ -109,11 +109,11 @@ def _refusal(request: Request, code: ErrorCode) -> Any:
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return DescribeQuorumResponse(error_code=int(code), topics=[], nodes=[])
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(partitions=request.topics)
 
 
@@ -124,9 +124,9 @@ API = ServedApi(
     response=DescribeQuorumResponse,
     min_version=0,
     max_version=2,
-    decode=decode,
-    handle=describe_quorum,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_describe_quorum,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC, Subject.PARTITION}),
 )

@@ -22,21 +22,21 @@ _Credential = _Result.CredentialInfo
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeCredentials:
+class _DescribeCredentials:
     """A decoded request: how often it names each user; None asks for all users."""
 
     users: Counter[str] | None
 
 
-def decode(message: Any, context: RequestContext) -> DescribeCredentials:
+def _decode(message: Any, context: RequestContext) -> _DescribeCredentials:
     """Return the request of a message; as in Kafka, an empty list asks for all users."""
     if not message.users:
-        return DescribeCredentials(None)
-    return DescribeCredentials(Counter(user.name for user in message.users))
+        return _DescribeCredentials(None)
+    return _DescribeCredentials(Counter(user.name for user in message.users))
 
 
-def describe_user_scram_credentials(
-    broker: BrokerApi, context: RequestContext, request: DescribeCredentials
+def _describe_user_scram_credentials(
+    broker: BrokerApi, context: RequestContext, request: _DescribeCredentials
 ) -> None:
     users = Counter(broker.scram_credentials.users) if request.users is None else request.users
     context.reply(
@@ -83,7 +83,7 @@ def _failure(user: str, code: ErrorCode, message: str | None) -> Any:
     )
 
 
-def error_response(request: DescribeCredentials, code: ErrorCode) -> Any:
+def _error_response(request: _DescribeCredentials, code: ErrorCode) -> Any:
     return DescribeUserScramCredentialsResponse(
         error_code=int(code),
         error_message=None,
@@ -98,8 +98,8 @@ API = ServedApi(
     response=DescribeUserScramCredentialsResponse,
     min_version=0,
     max_version=0,
-    decode=decode,
-    handle=describe_user_scram_credentials,
-    error_response=error_response,
+    decode=_decode,
+    handle=_describe_user_scram_credentials,
+    error_response=_error_response,
     subjects=no_subjects,
 )

@@ -24,7 +24,7 @@ _PREFERRED, _UNCLEAN = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request for elections.
 
     Attributes:
@@ -38,7 +38,7 @@ class Request:
     timeout_ms: int
 
 
-def decode(message: Any, context: RequestContext) -> Request:
+def _decode(message: Any, context: RequestContext) -> _Request:
     topics = None
     if message.topic_partitions is not None:
         topics = tuple(
@@ -46,16 +46,16 @@ def decode(message: Any, context: RequestContext) -> Request:
             for topic in message.topic_partitions
         )
     election_type = message.election_type if context.version >= ELECTION_TYPE_SINCE else _PREFERRED
-    return Request(election_type, topics, message.timeout_ms)
+    return _Request(election_type, topics, message.timeout_ms)
 
 
-def elect_leaders(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+def _elect_leaders(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     """Handle an ElectLeaders request; the response waits until this broker knows the leaders."""
     if not broker.reaches_controller:
-        context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
+        context.reply(_error_response(request, ErrorCode.REQUEST_TIMED_OUT))
         return
     if request.election_type not in (_PREFERRED, _UNCLEAN):
-        context.reply(error_response(request, ErrorCode.INVALID_REQUEST))
+        context.reply(_error_response(request, ErrorCode.INVALID_REQUEST))
         return
     controller = broker.controller
     wanted = request.topics
@@ -72,7 +72,7 @@ def elect_leaders(broker: BrokerApi, context: RequestContext, request: Request) 
             keys, is_unclean=request.election_type == _UNCLEAN
         )
     except ControllerError as error:
-        context.reply(error_response(request, error.code))
+        context.reply(_error_response(request, error.code))
         return
     elected = {key: result.leader_epoch for key, result in results.items() if not result.error}
 
@@ -110,7 +110,7 @@ def _result(index: int, error: ErrorCode, message: str | None = None) -> Any:
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return ElectLeadersResponse(
         error_code=int(code),
         replica_election_results=[
@@ -120,7 +120,7 @@ def error_response(request: Request, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     """Return what a request names; one for all partitions names none."""
     return request_subjects(partitions=request.topics or ())
 
@@ -133,9 +133,9 @@ API = ServedApi(
     min_version=0,
     max_version=2,
     recorded_timeout_ms=lambda request: request.timeout_ms,
-    decode=decode,
-    handle=elect_leaders,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_elect_leaders,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC, Subject.PARTITION}),
 )

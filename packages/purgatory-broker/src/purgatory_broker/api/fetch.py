@@ -55,11 +55,11 @@ class _UnknownTopic(NamedTuple):
     partition: FetchedPartition
 
 
-def decode(message: FetchRequest, context: RequestContext) -> FetchRequest:
+def _decode(message: FetchRequest, context: RequestContext) -> FetchRequest:
     return message
 
 
-def fetch(broker: BrokerApi, context: RequestContext, request: FetchRequest) -> None:
+def _fetch(broker: BrokerApi, context: RequestContext, request: FetchRequest) -> None:
     """Handle a Fetch request: read partitions, at once or when enough records are available.
 
     1. Look up the requested partitions; with topic ids, some may be of unknown topics.
@@ -273,7 +273,7 @@ class _FetchReply:
         return partition
 
 
-def error_response(request: FetchRequest, code: ErrorCode) -> Any:
+def _error_response(request: FetchRequest, code: ErrorCode) -> Any:
     return FetchResponse(
         error_code=int(code),
         responses=[
@@ -296,7 +296,7 @@ def error_response(request: FetchRequest, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: FetchRequest) -> RequestSubjects:
+def _subjects(broker: BrokerApi, request: FetchRequest) -> RequestSubjects:
     """Return what a request names, and the partitions of its session."""
     requested = [
         (
@@ -322,9 +322,9 @@ API = ServedApi(
     max_version=18,
     max_response_bytes=None,
     holds_records=True,
-    decode=decode,
-    handle=fetch,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_fetch,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC, Subject.PARTITION}),
 )

@@ -30,7 +30,7 @@ LIBRDKAFKA_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request for coordinators.
 
     Attributes:
@@ -44,16 +44,16 @@ class Request:
     is_batched: bool
 
 
-def decode(message: Any, context: RequestContext) -> Request:
+def _decode(message: Any, context: RequestContext) -> _Request:
     is_batched = context.version >= BATCHED_SINCE
-    return Request(
+    return _Request(
         message.key_type if context.version >= KEY_TYPE_SINCE else GROUP,
         tuple(message.coordinator_keys) if is_batched else (message.key,),
         is_batched,
     )
 
 
-def find_coordinator(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+def find_coordinator(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     located = [
         (key, _find_coordinator(broker, context, key, request.key_type)) for key in request.keys
     ]
@@ -108,7 +108,7 @@ def _find_coordinator(
     }
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     coordinators = [
         _Coordinator(
             key=key, node_id=-1, host="", port=-1, error_code=int(code), error_message=None
@@ -125,7 +125,7 @@ def error_response(request: Request, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(groups=request.keys if request.key_type == GROUP else ())
 
 
@@ -136,9 +136,9 @@ API = ServedApi(
     response=FindCoordinatorResponse,
     min_version=0,
     max_version=6,
-    decode=decode,
+    decode=_decode,
     handle=find_coordinator,
-    error_response=error_response,
-    subjects=subjects,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.GROUP}),
 )

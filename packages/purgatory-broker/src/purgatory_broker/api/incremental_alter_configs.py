@@ -14,15 +14,17 @@ from purgatory_broker.request_context import RequestContext, Subject
 from purgatory_broker.wire.error_code import ErrorCode
 
 
-def decode(message: Any, context: RequestContext) -> Request:
+def _decode(message: Any, context: RequestContext) -> Request:
     return decode_changes(message, is_incremental=True)
 
 
-def incremental_alter_configs(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+def _incremental_alter_configs(
+    broker: BrokerApi, context: RequestContext, request: Request
+) -> None:
     context.reply(alter_resources(broker, request, IncrementalAlterConfigsResponse))
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
+def _error_response(request: Request, code: ErrorCode) -> Any:
     return refuse_all(request, IncrementalAlterConfigsResponse, code)
 
 
@@ -33,9 +35,9 @@ API = ServedApi(
     response=IncrementalAlterConfigsResponse,
     min_version=0,
     max_version=1,
-    decode=decode,
-    handle=incremental_alter_configs,
-    error_response=error_response,
+    decode=_decode,
+    handle=_incremental_alter_configs,
+    error_response=_error_response,
     subjects=subjects,
     names=frozenset({Subject.TOPIC}),
 )

@@ -32,7 +32,7 @@ NULLABLE_PROTOCOL_NAME_SINCE = 7
 SKIP_ASSIGNMENT_SINCE = 9
 
 
-def decode(message: Any, context: RequestContext) -> JoinRequest:
+def _decode(message: Any, context: RequestContext) -> JoinRequest:
     if len(message.protocols) > MAX_PROTOCOLS:
         raise WireError(
             f"JoinGroup with {len(message.protocols):,} protocols exceeds the limit of "
@@ -65,11 +65,13 @@ def decode(message: Any, context: RequestContext) -> JoinRequest:
     )
 
 
-def join_group(broker: BrokerApi, context: RequestContext, request: JoinRequest) -> None:
-    broker.groups.join_group(request, lambda result: context.reply(encode(result, context.version)))
+def _join_group(broker: BrokerApi, context: RequestContext, request: JoinRequest) -> None:
+    broker.groups.join_group(
+        request, lambda result: context.reply(_encode(result, context.version))
+    )
 
 
-def encode(result: JoinResult, version: int) -> Any:
+def _encode(result: JoinResult, version: int) -> Any:
     no_name = None if version >= NULLABLE_PROTOCOL_NAME_SINCE else ""
     return JoinGroupResponse(
         throttle_time_ms=0,
@@ -91,7 +93,7 @@ def encode(result: JoinResult, version: int) -> Any:
     )
 
 
-def error_response(request: JoinRequest, code: ErrorCode) -> Any:
+def _error_response(request: JoinRequest, code: ErrorCode) -> Any:
     return JoinGroupResponse(
         error_code=int(code),
         generation_id=-1,
@@ -103,7 +105,7 @@ def error_response(request: JoinRequest, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: JoinRequest) -> RequestSubjects:
+def _subjects(broker: BrokerApi, request: JoinRequest) -> RequestSubjects:
     return request_subjects(groups=[request.group_id])
 
 
@@ -115,9 +117,9 @@ API = ServedApi(
     min_version=0,
     max_version=9,
     recorded_timeout_ms=lambda request: request.rebalance_timeout_ms,
-    decode=decode,
-    handle=join_group,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_join_group,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.GROUP}),
 )

@@ -20,7 +20,7 @@ MEMBER_LIST_SINCE = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request to remove members from a group.
 
     Attributes:
@@ -32,7 +32,7 @@ class Request:
     has_member_list: bool
 
 
-def decode(message: Any, context: RequestContext) -> Request:
+def _decode(message: Any, context: RequestContext) -> _Request:
     """Return what the handler needs of a request.
 
     Old versions are about their sender. Later ones list members, which may be named by their
@@ -46,10 +46,10 @@ def decode(message: Any, context: RequestContext) -> Request:
         if has_member_list
         else (LeavingMember(message.member_id),)
     )
-    return Request(message.group_id, members, has_member_list)
+    return _Request(message.group_id, members, has_member_list)
 
 
-def leave_group(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+def _leave_group(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     left = broker.groups.leave_group(request.group_id, request.members)
     if not request.has_member_list:
         code = left.members[0] if left.members else left.error
@@ -72,11 +72,11 @@ def leave_group(broker: BrokerApi, context: RequestContext, request: Request) ->
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return LeaveGroupResponse(error_code=int(code), members=[])
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(groups=[request.group_id])
 
 
@@ -87,9 +87,9 @@ API = ServedApi(
     response=LeaveGroupResponse,
     min_version=0,
     max_version=5,
-    decode=decode,
-    handle=leave_group,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_leave_group,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.GROUP}),
 )

@@ -16,18 +16,18 @@ _Listed = ListGroupsResponse.ListedGroup
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request for the groups of some states and types; empty is all."""
 
     states: tuple[str, ...]
     types: tuple[str, ...]
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    return Request(tuple(message.states_filter or ()), tuple(message.types_filter or ()))
+def _decode(message: Any, context: RequestContext) -> _Request:
+    return _Request(tuple(message.states_filter or ()), tuple(message.types_filter or ()))
 
 
-def list_groups(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+def _list_groups(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     listed = broker.groups.list_groups(request.states, request.types)
     context.reply(
         ListGroupsResponse(
@@ -46,7 +46,7 @@ def list_groups(broker: BrokerApi, context: RequestContext, request: Request) ->
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return ListGroupsResponse(error_code=int(code), groups=[])
 
 
@@ -57,8 +57,8 @@ API = ServedApi(
     response=ListGroupsResponse,
     min_version=0,
     max_version=5,
-    decode=decode,
-    handle=list_groups,
-    error_response=error_response,
+    decode=_decode,
+    handle=_list_groups,
+    error_response=_error_response,
     subjects=no_subjects,
 )

@@ -38,7 +38,7 @@ SPECIAL_TIMESTAMP_SINCE = {
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionQuestion:
+class _PartitionQuestion:
     """A question for an offset of a partition.
 
     Attributes:
@@ -52,27 +52,27 @@ class PartitionQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicQuestions:
+class _TopicQuestions:
     name: str
-    partitions: tuple[PartitionQuestion, ...]
+    partitions: tuple[_PartitionQuestion, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request for offsets, of a follower or of a client."""
 
     is_follower: bool
-    topics: tuple[TopicQuestions, ...]
+    topics: tuple[_TopicQuestions, ...]
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    return Request(
+def _decode(message: Any, context: RequestContext) -> _Request:
+    return _Request(
         message.replica_id >= 0,
         tuple(
-            TopicQuestions(
+            _TopicQuestions(
                 topic.name,
                 tuple(
-                    PartitionQuestion(
+                    _PartitionQuestion(
                         partition.partition_index,
                         partition.timestamp,
                         partition.current_leader_epoch,
@@ -85,7 +85,7 @@ def decode(message: Any, context: RequestContext) -> Request:
     )
 
 
-def list_offsets(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+def _list_offsets(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     counts = Counter(
         TopicPartition(topic.name, partition.index)
         for topic in request.topics
@@ -110,9 +110,9 @@ def list_offsets(broker: BrokerApi, context: RequestContext, request: Request) -
 def _list_partition(
     broker: BrokerApi,
     context: RequestContext,
-    request: Request,
+    request: _Request,
     key: TopicPartition,
-    partition: PartitionQuestion,
+    partition: _PartitionQuestion,
     *,
     is_named_once: bool,
 ) -> Any:
@@ -166,7 +166,7 @@ def _find_offset(replica: Replica, timestamp: int, *, is_follower: bool) -> tupl
     return match[0], match[1], log.epoch_at(match[1])
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return ListOffsetsResponse(
         topics=[
             _ListedTopic(
@@ -181,7 +181,7 @@ def error_response(request: Request, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(
         partitions=(
             (topic.name, (partition.index for partition in topic.partitions))
@@ -197,9 +197,9 @@ API = ServedApi(
     response=ListOffsetsResponse,
     min_version=1,
     max_version=10,
-    decode=decode,
-    handle=list_offsets,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_list_offsets,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC, Subject.PARTITION}),
 )

@@ -21,27 +21,27 @@ _Partition = _Topic.OngoingPartitionReassignment
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request for the ongoing reassignments of some partitions; None is all."""
 
     topics: tuple[RequestedTopic, ...] | None
 
 
-def decode(message: Any, context: RequestContext) -> Request:
+def _decode(message: Any, context: RequestContext) -> _Request:
     if message.topics is None:
-        return Request(None)
-    return Request(
+        return _Request(None)
+    return _Request(
         tuple(
             RequestedTopic(topic.name, tuple(topic.partition_indexes)) for topic in message.topics
         )
     )
 
 
-def list_partition_reassignments(
-    broker: BrokerApi, context: RequestContext, request: Request
+def _list_partition_reassignments(
+    broker: BrokerApi, context: RequestContext, request: _Request
 ) -> None:
     if not broker.reaches_controller:
-        context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
+        context.reply(_error_response(request, ErrorCode.REQUEST_TIMED_OUT))
         return
     keys = None
     if request.topics is not None:
@@ -76,11 +76,11 @@ def list_partition_reassignments(
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return ListPartitionReassignmentsResponse(error_code=int(code), topics=[])
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(partitions=request.topics or ())
 
 
@@ -91,9 +91,9 @@ API = ServedApi(
     response=ListPartitionReassignmentsResponse,
     min_version=0,
     max_version=0,
-    decode=decode,
-    handle=list_partition_reassignments,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_list_partition_reassignments,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC, Subject.PARTITION}),
 )

@@ -37,7 +37,7 @@ NULL_TOPIC_NAME_SINCE = 12
 
 
 @dataclass(frozen=True, slots=True)
-class DescribedTopic:
+class _DescribedTopic:
     """A topic to describe, named by its name or by its id."""
 
     name: str | None
@@ -45,7 +45,7 @@ class DescribedTopic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class _Request:
     """A request for topics and brokers.
 
     Attributes:
@@ -53,18 +53,18 @@ class Request:
         include_topic_operations: Whether the response is to list what the client may do to topics.
     """
 
-    topics: tuple[DescribedTopic, ...] | None
+    topics: tuple[_DescribedTopic, ...] | None
     may_create: bool
     include_topic_operations: bool
     include_cluster_operations: bool
 
 
-def decode(message: Any, context: RequestContext) -> Request:
+def _decode(message: Any, context: RequestContext) -> _Request:
     version = context.version
     topics = None
     if message.topics or (message.topics is not None and version >= EMPTY_TOPICS_IS_NONE_SINCE):
-        topics = tuple(DescribedTopic(topic.name, topic.topic_id) for topic in message.topics)
-    return Request(
+        topics = tuple(_DescribedTopic(topic.name, topic.topic_id) for topic in message.topics)
+    return _Request(
         topics=topics,
         may_create=version < AUTO_TOPIC_CREATION_FLAG_SINCE or message.allow_auto_topic_creation,
         include_topic_operations=message.include_topic_authorized_operations,
@@ -72,7 +72,7 @@ def decode(message: Any, context: RequestContext) -> Request:
     )
 
 
-def metadata(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+def _metadata(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     if request.topics is None:
         topics = [_describe_topic(broker, topic) for topic in broker.metadata.topics.values()]
     else:
@@ -107,7 +107,7 @@ def metadata(broker: BrokerApi, context: RequestContext, request: Request) -> No
 
 
 def _find_topic(
-    broker: BrokerApi, context: RequestContext, requested: DescribedTopic, *, may_create: bool
+    broker: BrokerApi, context: RequestContext, requested: _DescribedTopic, *, may_create: bool
 ) -> Any:
     name, topic_id = requested.name, requested.topic_id
     if topic_id is not None:
@@ -175,7 +175,7 @@ def _describe_partition(partition: Partition, alive: AbstractSet[int]) -> Any:
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     topics = [
         _Topic(error_code=int(code), name=topic.name or "", topic_id=topic.topic_id, partitions=[])
         for topic in request.topics or ()
@@ -183,7 +183,7 @@ def error_response(request: Request, code: ErrorCode) -> Any:
     return MetadataResponse(brokers=[], topics=topics, error_code=int(code))
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     """Return what a request names; one for all topics names none."""
     return request_subjects(
         topics=(
@@ -200,9 +200,9 @@ API = ServedApi(
     response=MetadataResponse,
     min_version=0,
     max_version=13,
-    decode=decode,
-    handle=metadata,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_metadata,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC}),
 )

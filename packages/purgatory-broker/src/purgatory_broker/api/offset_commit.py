@@ -26,7 +26,7 @@ GROUP_ID_NOT_FOUND_SINCE = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class _Request:
     """A request to commit offsets, also of partitions that do not exist.
 
     Attributes:
@@ -42,8 +42,8 @@ class Request:
     topics: tuple[tuple[str, tuple[OffsetToCommit, ...]], ...]
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    return Request(
+def _decode(message: Any, context: RequestContext) -> _Request:
+    return _Request(
         group_id=message.group_id,
         generation_id=message.generation_id_or_member_epoch,
         member_id=message.member_id,
@@ -68,7 +68,7 @@ def decode(message: Any, context: RequestContext) -> Request:
     )
 
 
-def offset_commit(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+def _offset_commit(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     requested = split_partitions(broker, request.topics)
 
     def reply(errors: tuple[ErrorCode, ...]) -> None:
@@ -90,7 +90,7 @@ def offset_commit(broker: BrokerApi, context: RequestContext, request: Request) 
     broker.groups.commit_offsets(commit, reply)
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return OffsetCommitResponse(
         topics=[
             _Topic(
@@ -105,7 +105,7 @@ def error_response(request: Request, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(
         partitions=(
             (name, (offset.partition for offset in partitions))
@@ -122,9 +122,9 @@ API = ServedApi(
     response=OffsetCommitResponse,
     min_version=2,
     max_version=9,
-    decode=decode,
-    handle=offset_commit,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_offset_commit,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC, Subject.PARTITION, Subject.GROUP}),
 )

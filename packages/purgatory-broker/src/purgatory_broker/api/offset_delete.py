@@ -20,15 +20,15 @@ _Partition = _Topic.OffsetDeleteResponsePartition
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request to delete a group's offsets of partitions, by topic."""
 
     group_id: str
     topics: tuple[tuple[str, tuple[TopicPartition, ...]], ...]
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    return Request(
+def _decode(message: Any, context: RequestContext) -> _Request:
+    return _Request(
         message.group_id,
         tuple(
             (
@@ -43,12 +43,12 @@ def decode(message: Any, context: RequestContext) -> Request:
     )
 
 
-def offset_delete(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+def _offset_delete(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     requested = split_partitions(broker, request.topics)
 
     def reply(deleted: DeleteOffsetsResult) -> None:
         if deleted.error is not ErrorCode.NONE:
-            context.reply(error_response(request, deleted.error))
+            context.reply(_error_response(request, deleted.error))
             return
         topics = topic_results(requested, deleted.partitions, _Topic, _Partition)
         context.reply(OffsetDeleteResponse(error_code=0, throttle_time_ms=0, topics=topics))
@@ -57,11 +57,11 @@ def offset_delete(broker: BrokerApi, context: RequestContext, request: Request) 
     broker.groups.delete_offsets(request.group_id, known, reply)
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return OffsetDeleteResponse(error_code=int(code), topics=[])
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(
         partitions=(
             (name, (partition.partition for partition in partitions))
@@ -78,9 +78,9 @@ API = ServedApi(
     response=OffsetDeleteResponse,
     min_version=0,
     max_version=0,
-    decode=decode,
-    handle=offset_delete,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_offset_delete,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC, Subject.PARTITION, Subject.GROUP}),
 )

@@ -20,7 +20,7 @@ _EpochEnd = _EpochTopic.EpochEndOffset
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionQuestion:
+class _PartitionQuestion:
     """A question for the end of an epoch in a partition.
 
     Attributes:
@@ -34,23 +34,23 @@ class PartitionQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicQuestions:
+class _TopicQuestions:
     name: str
-    partitions: tuple[PartitionQuestion, ...]
+    partitions: tuple[_PartitionQuestion, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    topics: tuple[TopicQuestions, ...]
+class _Request:
+    topics: tuple[_TopicQuestions, ...]
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    return Request(
+def _decode(message: Any, context: RequestContext) -> _Request:
+    return _Request(
         tuple(
-            TopicQuestions(
+            _TopicQuestions(
                 topic.topic,
                 tuple(
-                    PartitionQuestion(
+                    _PartitionQuestion(
                         partition.partition, partition.current_leader_epoch, partition.leader_epoch
                     )
                     for partition in topic.partitions
@@ -61,7 +61,7 @@ def decode(message: Any, context: RequestContext) -> Request:
     )
 
 
-def offset_for_leader_epoch(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+def _offset_for_leader_epoch(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     topics = []
     for topic in request.topics:
         results = []
@@ -81,7 +81,7 @@ def offset_for_leader_epoch(broker: BrokerApi, context: RequestContext, request:
     context.reply(OffsetForLeaderEpochResponse(topics=topics))
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return OffsetForLeaderEpochResponse(
         topics=[
             _EpochTopic(
@@ -96,7 +96,7 @@ def error_response(request: Request, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(
         partitions=(
             (topic.name, (partition.index for partition in topic.partitions))
@@ -112,9 +112,9 @@ API = ServedApi(
     response=OffsetForLeaderEpochResponse,
     min_version=2,
     max_version=4,
-    decode=decode,
-    handle=offset_for_leader_epoch,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_offset_for_leader_epoch,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC, Subject.PARTITION}),
 )

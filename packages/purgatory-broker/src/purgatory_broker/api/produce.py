@@ -29,13 +29,13 @@ CURRENT_LEADER_SINCE = 10
 TOPIC_ID_SINCE = 13
 
 
-def decode(message: ProduceRequest, context: RequestContext) -> ProduceRequest:
+def _decode(message: ProduceRequest, context: RequestContext) -> ProduceRequest:
     return message
 
 
-def produce(broker: BrokerApi, context: RequestContext, request: ProduceRequest) -> None:
+def _produce(broker: BrokerApi, context: RequestContext, request: ProduceRequest) -> None:
     if request.acks not in (-1, 0, 1):
-        context.reply(error_response(request, ErrorCode.INVALID_REQUIRED_ACKS))
+        context.reply(_error_response(request, ErrorCode.INVALID_REQUIRED_ACKS))
         return
     # As in Kafka, the last entry of a partition that is named twice counts.
     refused: dict[TopicPartition, ProducedPartition] = {}
@@ -130,7 +130,7 @@ def _reply(
     )
 
 
-def error_response(request: ProduceRequest, code: ErrorCode) -> Any:
+def _error_response(request: ProduceRequest, code: ErrorCode) -> Any:
     """Return the response with an error for every partition; None for acks=0."""
     if request.acks == 0:
         return None
@@ -151,7 +151,7 @@ def error_response(request: ProduceRequest, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: ProduceRequest) -> RequestSubjects:
+def _subjects(broker: BrokerApi, request: ProduceRequest) -> RequestSubjects:
     return request_subjects(
         partitions=(
             (
@@ -176,9 +176,9 @@ API = ServedApi(
     # supports no compression. Kafka therefore advertises them, and refuses them (KAFKA-18659).
     min_advertised_version=0,
     max_request_bytes=None,
-    decode=decode,
-    handle=produce,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_produce,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC, Subject.PARTITION}),
 )

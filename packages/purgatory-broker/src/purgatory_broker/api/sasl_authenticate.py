@@ -15,15 +15,15 @@ from purgatory_broker.wire.limits import truncate_message
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class _Token:
     token: bytes = field(repr=False)
 
 
-def decode(message: Any, context: RequestContext) -> Token:
-    return Token(bytes(message.auth_bytes))
+def _decode(message: Any, context: RequestContext) -> _Token:
+    return _Token(bytes(message.auth_bytes))
 
 
-def sasl_authenticate(broker: BrokerApi, context: RequestContext, request: Token) -> None:
+def _sasl_authenticate(broker: BrokerApi, context: RequestContext, request: _Token) -> None:
     """Handle a SaslAuthenticate request; a client that can't log in is disconnected."""
     login = context.login
     if login is None:
@@ -53,7 +53,7 @@ def _failure(code: ErrorCode, message: str | None) -> Any:
     )
 
 
-def error_response(request: Token, code: ErrorCode) -> Any:
+def _error_response(request: _Token, code: ErrorCode) -> Any:
     return _failure(code, None)
 
 
@@ -64,9 +64,9 @@ API = ServedApi(
     response=SaslAuthenticateResponse,
     min_version=0,
     max_version=2,
-    decode=decode,
-    handle=sasl_authenticate,
-    error_response=error_response,
+    decode=_decode,
+    handle=_sasl_authenticate,
+    error_response=_error_response,
     subjects=no_subjects,
     secrets=frozenset({"auth_bytes"}),
 )

@@ -18,7 +18,7 @@ from purgatory_broker.wire.error_code import ErrorCode
 PROTOCOL_SINCE = 5
 
 
-def decode(message: Any, context: RequestContext) -> SyncRequest:
+def _decode(message: Any, context: RequestContext) -> SyncRequest:
     return SyncRequest(
         group_id=message.group_id,
         generation_id=message.generation_id,
@@ -33,11 +33,11 @@ def decode(message: Any, context: RequestContext) -> SyncRequest:
     )
 
 
-def sync_group(broker: BrokerApi, context: RequestContext, request: SyncRequest) -> None:
-    broker.groups.sync_group(request, lambda result: context.reply(encode(result)))
+def _sync_group(broker: BrokerApi, context: RequestContext, request: SyncRequest) -> None:
+    broker.groups.sync_group(request, lambda result: context.reply(_encode(result)))
 
 
-def encode(result: SyncResult) -> Any:
+def _encode(result: SyncResult) -> Any:
     return SyncGroupResponse(
         throttle_time_ms=0,
         error_code=int(result.error),
@@ -47,13 +47,13 @@ def encode(result: SyncResult) -> Any:
     )
 
 
-def error_response(request: SyncRequest, code: ErrorCode) -> Any:
+def _error_response(request: SyncRequest, code: ErrorCode) -> Any:
     return SyncGroupResponse(
         error_code=int(code), protocol_type=None, protocol_name=None, assignment=b""
     )
 
 
-def subjects(broker: BrokerApi, request: SyncRequest) -> RequestSubjects:
+def _subjects(broker: BrokerApi, request: SyncRequest) -> RequestSubjects:
     return request_subjects(groups=[request.group_id])
 
 
@@ -66,9 +66,9 @@ API = ServedApi(
     max_version=5,
     # A sync waits for its group's rebalance, whose timeout is not in the request.
     recorded_timeout_ms=lambda _request: sys.maxsize,
-    decode=decode,
-    handle=sync_group,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_sync_group,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.GROUP}),
 )

@@ -10,15 +10,15 @@ from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.wire.error_code import ErrorCode
 
 
-class RequestElement(Protocol):
+class _RequestElement(Protocol):
     @property
     def partition(self) -> int: ...
 
 
-E = TypeVar("E", bound=RequestElement)
+E = TypeVar("E", bound=_RequestElement)
 
 
-class RequestedPartitions(NamedTuple, Generic[E]):
+class _RequestedPartitions(NamedTuple, Generic[E]):
     #: The topics with a partition that exists, and the request's elements for these partitions.
     known: list[tuple[str, list[E]]]
     #: The numbers of the other partitions, by topic.
@@ -27,8 +27,8 @@ class RequestedPartitions(NamedTuple, Generic[E]):
 
 def split_partitions(
     broker: BrokerApi, topics: Iterable[tuple[str, Iterable[E]]]
-) -> RequestedPartitions[E]:
-    requested = RequestedPartitions[E]([], {})
+) -> _RequestedPartitions[E]:
+    requested = _RequestedPartitions[E]([], {})
     for name, partitions in topics:
         known = []
         for element in partitions:
@@ -42,7 +42,7 @@ def split_partitions(
 
 
 def topic_results(
-    requested: RequestedPartitions[E],
+    requested: _RequestedPartitions[E],
     errors: Iterable[ErrorCode],
     topic_class: Any,
     partition_class: Any,

@@ -29,7 +29,7 @@ from request_purgatory.errors import InvalidArgumentError
 _LOCK_FILE = "lock"
 
 
-class DataDir:
+class _DataDir:
     """Locks a directory until `release` or the end of the process, however the process ends."""
 
     def __init__(self, folder: Path) -> None:
@@ -58,7 +58,7 @@ def _lock(file: IO[str]) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def wall_clock_ms() -> int:
+def _wall_clock_ms() -> int:
     """Return the time of day in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
@@ -76,7 +76,7 @@ class AsyncCluster(ClusterCommands):
         settings: ClusterSettings | None = None,
         *,
         recorder: Recorder | None = None,
-        wall_ms: Callable[[], int] = wall_clock_ms,
+        wall_ms: Callable[[], int] = _wall_clock_ms,
     ) -> None:
         """Create a cluster; entering the block starts it.
 
@@ -101,7 +101,7 @@ class AsyncCluster(ClusterCommands):
         if not callable(wall_ms):
             raise InvalidArgumentError("wall_ms", "callable", wall_ms)
         folder = settings.data_dir
-        self._data_dir = None if folder is None else DataDir(folder)
+        self._data_dir = None if folder is None else _DataDir(folder)
         try:
             controller = Controller(settings)
             security = Security.of(settings, controller.scram_credentials)

@@ -54,7 +54,7 @@ class RemoteLeader:
         params: FetchParams,
         targets: list[FetchTarget],
         respond: Callable[[list[FetchedPartition]], None],
-    ) -> RoundTrip:
+    ) -> _RoundTrip:
         def serve(
             leader: Fetches, answer: Callable[[list[FetchedPartition]], None]
         ) -> DelayedFetch | None:
@@ -64,7 +64,7 @@ class RemoteLeader:
 
     def log_bounds(
         self, targets: list[FetchTarget], respond: Callable[[list[LogBounds]], None]
-    ) -> RoundTrip:
+    ) -> _RoundTrip:
         def serve(leader: Fetches, answer: Callable[[list[LogBounds]], None]) -> None:
             answer([leader.log_bounds(target) for target in targets])
 
@@ -74,13 +74,13 @@ class RemoteLeader:
         self,
         serve: Callable[[Fetches, Callable[[T], None]], DelayedFetch | None],
         respond: Callable[[T], None],
-    ) -> RoundTrip:
+    ) -> _RoundTrip:
         """Send a request.
 
         `serve` runs on the leader, and calls its argument with the response, now or later;
         `respond` runs on the follower.
         """
-        request = RoundTrip()
+        request = _RoundTrip()
         leader = self._find_fetches()
 
         def arrive() -> None:
@@ -102,7 +102,7 @@ class RemoteLeader:
         return request
 
 
-class RoundTrip:
+class _RoundTrip:
     __slots__ = ("is_cancelled", "waiting_fetch")
 
     def __init__(self) -> None:

@@ -254,7 +254,7 @@ class PartitionLog(ReadableLog):
             self._start_at(offset)
 
     def delete_old_segments(self, now_ms: int, high_watermark: int) -> int:
-        """Delete the segments before the log start offset, and those of `expired_segments`.
+        """Delete the segments before the log start offset, and those of `_expired_segments`.
 
         The active segment may be deleted too; an empty one replaces it. Idempotent producers that
         have been inactive for a day are removed as well.
@@ -262,7 +262,7 @@ class PartitionLog(ReadableLog):
         self._require_open()
         self._producers.expire(now_ms)
         before_start = self._segments.delete_before(self._start_offset)
-        expired = expired_segments(self._segments, self.settings, now_ms, high_watermark)
+        expired = _expired_segments(self._segments, self.settings, now_ms, high_watermark)
         if expired:
             start_offset = expired[-1].next_offset
             logger.info(
@@ -327,7 +327,7 @@ def _entry(header: BatchHeader) -> BatchEntry:
     return BatchEntry(header.base_offset, header.next_offset, header.size, header.max_timestamp)
 
 
-def expired_segments(
+def _expired_segments(
     segments: Iterable[Segment], settings: LogSettings, now_ms: int, high_watermark: int
 ) -> list[Segment]:
     """Find the segments at the beginning of a log to delete for `retention_bytes` or `_ms`.

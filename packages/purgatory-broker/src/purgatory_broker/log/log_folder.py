@@ -23,7 +23,7 @@ class CleanShutdown(NamedTuple):
     size_bytes: int
 
 
-def write_clean_shutdown(folder: Path, shutdown: CleanShutdown) -> None:
+def _write_clean_shutdown(folder: Path, shutdown: CleanShutdown) -> None:
     """Write the file. It is not flushed: without it, opening the log takes it for crashed."""
     path = folder / _CLEAN_SHUTDOWN_FILE
     try:
@@ -99,7 +99,7 @@ class LogFolder:
         self.is_flushed = True
 
     def note_clean_shutdown(self, end_offset: int, size_bytes: int) -> None:
-        write_clean_shutdown(self.path, CleanShutdown(end_offset, size_bytes))
+        _write_clean_shutdown(self.path, CleanShutdown(end_offset, size_bytes))
 
     def delete(self) -> None:
         try:

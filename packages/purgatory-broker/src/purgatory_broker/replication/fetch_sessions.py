@@ -43,7 +43,7 @@ class FetchSessionError(Exception):
 
 
 @dataclass(slots=True)
-class CachedPartition:
+class _CachedPartition:
     """A partition of a session, with the offsets in the last response to the client."""
 
     target: FetchTarget
@@ -59,7 +59,7 @@ class FetchSession:
     uses_topic_ids: bool
     created_ms: int
     used_ms: int
-    partitions: dict[TopicPartition, CachedPartition] = field(default_factory=dict)
+    partitions: dict[TopicPartition, _CachedPartition] = field(default_factory=dict)
     #: The number of partitions at its last use, once larger sessions may replace it.
     replaceable_size: int | None = None
 
@@ -129,7 +129,7 @@ class FetchSessions:
         for target in targets:
             known = session.partitions.get(target.key)
             if known is None:
-                session.partitions[target.key] = CachedPartition(target)
+                session.partitions[target.key] = _CachedPartition(target)
             else:
                 known.target = target
         for key in forgotten:
@@ -153,7 +153,7 @@ class FetchSessions:
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = random.randint(1, 2**31 - 1)
         session = FetchSession(session_id, INITIAL_EPOCH + 1, uses_topic_ids, now_ms, now_ms)
-        session.partitions = {target.key: CachedPartition(target) for target in targets}
+        session.partitions = {target.key: _CachedPartition(target) for target in targets}
         self._sessions[session_id] = session
         self._partitions += len(session.partitions)
         return session

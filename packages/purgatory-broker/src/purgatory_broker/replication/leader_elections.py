@@ -11,7 +11,7 @@ from request_purgatory.aio import Purgatory
 from request_purgatory.purgatory.operation import DelayedOperation
 
 
-class DelayedElectLeader(DelayedOperation):
+class _DelayedElectLeader(DelayedOperation):
     """Waits until the node knows the leaders that the controller has elected.
 
     The watch keys are the partitions. At the end the operation calls `reply` with the partitions
@@ -73,7 +73,7 @@ class LeaderElections:
         timeout_ms: int,
         elected: Mapping[TopicPartition, int],
         reply: Callable[[set[TopicPartition]], None],
-    ) -> DelayedElectLeader | None:
+    ) -> _DelayedElectLeader | None:
         """Call `reply` when the node knows the elected leaders, or after the timeout.
 
         Returns None if the request did not have to wait.
@@ -81,6 +81,6 @@ class LeaderElections:
         if not elected:
             reply(set())
             return None
-        operation = DelayedElectLeader(timeout_ms, elected, self._epochs, reply)
+        operation = _DelayedElectLeader(timeout_ms, elected, self._epochs, reply)
         self._purgatory.try_complete_else_watch(operation, list(elected))
         return None if operation.is_completed else operation

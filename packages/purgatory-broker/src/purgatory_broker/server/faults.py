@@ -117,7 +117,7 @@ class Fault:
 
 
 @dataclass(slots=True, kw_only=True)
-class RequestFault(Fault):
+class _RequestFault(Fault):
     code: ErrorCode
 
     @property
@@ -174,7 +174,7 @@ class ResponseFault(Fault):
         return bytes(changed)
 
 
-F = TypeVar("F", RequestFault, ResponseFault)
+F = TypeVar("F", _RequestFault, ResponseFault)
 
 
 class Faults:
@@ -189,14 +189,14 @@ class Faults:
         #: Called with a fault's id when a request or a response has met it.
         self.on_hit: Callable[[int], None] = lambda _fault: None
         self._all: list[Fault] = []
-        self._requests: list[RequestFault] = []
+        self._requests: list[_RequestFault] = []
         self._responses: list[ResponseFault] = []
 
     def add_request_error(
         self, api: Api, error: str | int, *, times: int, only: FaultFilter
     ) -> int:
         """Answer the next requests of an API with an error, unhandled; -1 times is all."""
-        fault = RequestFault(
+        fault = _RequestFault(
             code=error_code(error), times=_times(times), id=next(self.ids), api=api, filter=only
         )
         self._requests.append(fault)

@@ -55,7 +55,7 @@ _NO_HIGH_WATERMARK = 2**63 - 1
 
 
 @dataclass(slots=True)
-class ReplicaState:
+class _ReplicaState:
     replica_id: int = -1
     replica_epoch: int = -1
 
@@ -99,7 +99,7 @@ class FetchRequest:
     forgotten_topics_data: list[ForgottenTopic] = field(default_factory=list)
     rack_id: str = ""
     cluster_id: str | None = None
-    replica_state: ReplicaState | None = None
+    replica_state: _ReplicaState | None = None
 
 
 def read_fetch_request(frame: bytes, position: int, version: int) -> tuple[FetchRequest, int]:
@@ -207,8 +207,8 @@ def _read_forgotten(
     return topics, position, elements
 
 
-def _read_replica_state(frame: bytes, position: int) -> tuple[ReplicaState, int]:
-    state = ReplicaState(*_REPLICA_STATE.unpack_from(frame, position))
+def _read_replica_state(frame: bytes, position: int) -> tuple[_ReplicaState, int]:
+    state = _ReplicaState(*_REPLICA_STATE.unpack_from(frame, position))
     return state, end_of_tagged_struct(frame, position + _REPLICA_STATE.size)
 
 

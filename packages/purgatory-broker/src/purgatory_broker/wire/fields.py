@@ -33,12 +33,12 @@ _NO_ID = bytes(_UUID_BYTES)
 # -- lengths
 
 
-def read_length(frame: bytes, position: int) -> tuple[int, int]:
+def _read_length(frame: bytes, position: int) -> tuple[int, int]:
     """Return the length of an array or of bytes, below 0 for null, and the position after it."""
     return _INT32.unpack_from(frame, position)[0], position + 4
 
 
-def read_compact_length(frame: bytes, position: int) -> tuple[int, int]:
+def _read_compact_length(frame: bytes, position: int) -> tuple[int, int]:
     """Return a length in a flexible message, -1 for null, and the position after it."""
     length = frame[position]
     if length < 0x80:
@@ -61,17 +61,17 @@ def add_elements(elements: int, length: int, field: str) -> int:
     return elements
 
 
-def write_length(out: bytearray, length: int) -> None:
+def _write_length(out: bytearray, length: int) -> None:
     """Write the length of an array or of bytes; -1 for null."""
     out += _INT32.pack(length)
 
 
 def write_compact_length(out: bytearray, length: int) -> None:
     """Write the length of an array, of bytes or of a string in a flexible message; -1 for null."""
-    write_uvarint(out, length + 1)
+    _write_uvarint(out, length + 1)
 
 
-def write_uvarint(out: bytearray, value: int) -> None:
+def _write_uvarint(out: bytearray, value: int) -> None:
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
         value >>= 7
@@ -81,7 +81,7 @@ def write_uvarint(out: bytearray, value: int) -> None:
 # -- strings
 
 
-def read_string(frame: bytes, position: int) -> tuple[str | None, int]:
+def _read_string(frame: bytes, position: int) -> tuple[str | None, int]:
     """Return a string, None for null, and the position after it."""
     (length,) = _INT16.unpack_from(frame, position)
     position += 2
@@ -93,7 +93,7 @@ def read_string(frame: bytes, position: int) -> tuple[str | None, int]:
 
 def read_compact_string(frame: bytes, position: int) -> tuple[str | None, int]:
     """Return a string of a flexible message, None for null, and the position after it."""
-    length, position = read_compact_length(frame, position)
+    length, position = _read_compact_length(frame, position)
     if length < 0:
         return None, position
     if length > MAX_TEXT_BYTES:
@@ -108,7 +108,7 @@ def required(text: str | None, field: str) -> str:
     return text
 
 
-def write_string(out: bytearray, text: str | None) -> None:
+def _write_string(out: bytearray, text: str | None) -> None:
     if text is None:
         out += _INT16.pack(-1)
         return
@@ -123,7 +123,7 @@ def write_compact_string(out: bytearray, text: str | None) -> None:
         out.append(0)
         return
     raw = text.encode()
-    write_uvarint(out, len(raw) + 1)
+    _write_uvarint(out, len(raw) + 1)
     out += raw
 
 
@@ -148,27 +148,27 @@ def topic_id_bytes(topic_id: UUID | None) -> bytes:
 # -- flexible messages and others
 
 
-class Readers(NamedTuple):
+class _Readers(NamedTuple):
     length: Callable[[bytes, int], tuple[int, int]]
     string: Callable[[bytes, int], tuple[str | None, int]]
 
 
-class Writers(NamedTuple):
+class _Writers(NamedTuple):
     length: Callable[[bytearray, int], None]
     string: Callable[[bytearray, str | None], None]
 
 
-_READERS = Readers(read_length, read_string)
-_COMPACT_READERS = Readers(read_compact_length, read_compact_string)
-_WRITERS = Writers(write_length, write_string)
-_COMPACT_WRITERS = Writers(write_compact_length, write_compact_string)
+_READERS = _Readers(_read_length, _read_string)
+_COMPACT_READERS = _Readers(_read_compact_length, read_compact_string)
+_WRITERS = _Writers(_write_length, _write_string)
+_COMPACT_WRITERS = _Writers(write_compact_length, write_compact_string)
 
 
-def readers(*, flexible: bool) -> Readers:
+def readers(*, flexible: bool) -> _Readers:
     return _COMPACT_READERS if flexible else _READERS
 
 
-def writers(*, flexible: bool) -> Writers:
+def writers(*, flexible: bool) -> _Writers:
     return _COMPACT_WRITERS if flexible else _WRITERS
 
 
@@ -212,8 +212,8 @@ def end_of_tagged_struct(frame: bytes, position: int) -> int:
 
 def write_tagged_fields(out: bytearray, fields: list[tuple[int, bytes | bytearray]]) -> None:
     """Write tagged fields: the tag and the value of each, in the order of the tags."""
-    write_uvarint(out, len(fields))
+    _write_uvarint(out, len(fields))
     for tag, value in fields:
-        write_uvarint(out, tag)
-        write_uvarint(out, len(value))
+        _write_uvarint(out, tag)
+        _write_uvarint(out, len(value))
         out += value
