@@ -13,7 +13,7 @@ from purgatory_broker.replication.appends import Appends
 from purgatory_broker.replication.fetch_sessions import FetchSessions
 from purgatory_broker.replication.fetches import Fetches
 from purgatory_broker.replication.leader_elections import LeaderElections
-from purgatory_broker.replication.log_directory import LogDirectory
+from purgatory_broker.replication.log_manager import LogManager
 from purgatory_broker.replication.record_deletions import RecordDeletions
 from purgatory_broker.replication.replica_manager import ReplicaManager
 from purgatory_broker.request_context import Client
@@ -57,7 +57,7 @@ class BrokerApi(Protocol):
     def deletions(self) -> RecordDeletions: ...
 
     @property
-    def log_directory(self) -> LogDirectory: ...
+    def log_manager(self) -> LogManager: ...
 
     @property
     def elections(self) -> LeaderElections: ...

@@ -45,7 +45,7 @@ def _describe_log_dirs(broker: BrokerApi, context: RequestContext, request: _Req
     topics: dict[str, list[Any]] = {}
     for replica in described:
         topics.setdefault(replica.key.topic, []).append(_describe(replica))
-    space = broker.log_directory.space()
+    space = broker.log_manager.space()
     context.reply(
         DescribeLogDirsResponse(
             error_code=0,

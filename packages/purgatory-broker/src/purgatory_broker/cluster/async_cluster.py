@@ -19,7 +19,7 @@ from purgatory_broker.cluster.unseen_errors import raise_first
 from purgatory_broker.cluster.wall_time import WallTime
 from purgatory_broker.metadata.controller import Controller
 from purgatory_broker.metadata.topics import Partition, Topic
-from purgatory_broker.replication.log_directory import LogDirectory
+from purgatory_broker.replication.log_manager import LogManager
 from purgatory_broker.replication.recorder import Recorder
 from purgatory_broker.server.faults import Faults
 from purgatory_broker.server.security import Security, warn_if_reachable
@@ -124,7 +124,7 @@ class AsyncCluster(ClusterCommands):
         )
         self.controller.notify(self._send_partitions, self._send_deletion)
         for node, listeners in enumerate(settings.node_listeners()):
-            logs = LogDirectory(node, None if folder is None else folder / f"node-{node}")
+            logs = LogManager(node, None if folder is None else folder / f"node-{node}")
             self.nodes.append(Node(self._parts, node, logs, listeners))
 
     async def __aenter__(self) -> AsyncCluster:

@@ -30,7 +30,7 @@ from purgatory_broker.replication.fetch_sessions import FetchSessions
 from purgatory_broker.replication.fetcher import FetcherManager
 from purgatory_broker.replication.fetches import Fetches
 from purgatory_broker.replication.leader_elections import LeaderElections
-from purgatory_broker.replication.log_directory import LogDirectory
+from purgatory_broker.replication.log_manager import LogManager
 from purgatory_broker.replication.record_deletions import RecordDeletions
 from purgatory_broker.replication.recorder import Recorder
 from purgatory_broker.replication.replica import Replica
@@ -95,7 +95,7 @@ class Node:
         self,
         cluster: ClusterParts,
         node_id: int,
-        log_directory: LogDirectory,
+        log_manager: LogManager,
         listeners: Sequence[Listener],
         *,
         is_replication_paused: bool = False,
@@ -106,7 +106,7 @@ class Node:
         self.settings = settings
         self.controller = cluster.controller
         self.metadata = MetadataCache(cluster.controller)
-        self.log_directory = log_directory
+        self.log_manager = log_manager
         self.actions = ActionQueue()
         self.is_stopped = True
         self._cluster = cluster
@@ -158,7 +158,7 @@ class Node:
             node_id,
             settings,
             metadata=self.metadata,
-            log_directory=log_directory,
+            log_manager=log_manager,
             replicas=self.replicas,
             fetchers=self.fetchers,
             elections=self.elections,

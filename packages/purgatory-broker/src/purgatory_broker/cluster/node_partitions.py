@@ -14,7 +14,7 @@ from purgatory_broker.metadata.topic_configs import topic_value
 from purgatory_broker.metadata.topics import NO_LEADER, OFFSETS_TOPIC, Partition, Topic
 from purgatory_broker.replication.fetcher import FetcherManager
 from purgatory_broker.replication.leader_elections import LeaderElections
-from purgatory_broker.replication.log_directory import LogDirectory, log_settings
+from purgatory_broker.replication.log_manager import LogManager, log_settings
 from purgatory_broker.replication.replica import Replica
 from purgatory_broker.replication.replica_manager import ReplicaManager
 from purgatory_broker.settings import ClusterSettings
@@ -29,7 +29,7 @@ class NodePartitions:
         settings: ClusterSettings,
         *,
         metadata: MetadataCache,
-        log_directory: LogDirectory,
+        log_manager: LogManager,
         replicas: ReplicaManager,
         fetchers: FetcherManager,
         elections: LeaderElections,
@@ -38,7 +38,7 @@ class NodePartitions:
         self.node_id = node_id
         self._settings = settings
         self._metadata = metadata
-        self._log_directory = log_directory
+        self._log_manager = log_manager
         self._replicas = replicas
         self._fetchers = fetchers
         self._elections = elections
@@ -63,7 +63,7 @@ class NodePartitions:
                     self._delete_replica(replica)
                 elif self.node_id not in state.replicas:
                     self._remove(state)
-        self._log_directory.delete_unknown(here)
+        self._log_manager.delete_unknown(here)
         self._elections.clear()
         self.apply([(topic.topic_id, partition) for topic, partition in partitions])
 
@@ -97,8 +97,8 @@ class NodePartitions:
         replica = self._replicas.find(key)
         settings = log_settings(topic, self._settings)
         if replica is None:
-            log = self._log_directory.open(key, topic.topic_id, settings)
-            high_watermark = self._log_directory.high_watermark(key, topic.topic_id)
+            log = self._log_manager.open(key, topic.topic_id, settings)
+            high_watermark = self._log_manager.high_watermark(key, topic.topic_id)
             replica = Replica(self.node_id, key, topic.topic_id, log, high_watermark)
             self._replicas.replicas[key] = replica
         replica.log.settings = settings
@@ -150,7 +150,7 @@ class NodePartitions:
         key = replica.key
         self._fetchers.remove(key)
         del self._replicas.replicas[key]
-        self._log_directory.delete(replica.log, key, replica.topic_id)
+        self._log_manager.delete(replica.log, key, replica.topic_id)
         if key.topic == OFFSETS_TOPIC:
             self._groups.unload(key.partition)
         self._replicas.notify_partition(key)
@@ -159,7 +159,7 @@ class NodePartitions:
 
     def checkpoint(self) -> None:
         replicas = self._replicas.replicas.values()
-        self._log_directory.checkpoint_high_watermarks({
+        self._log_manager.checkpoint_high_watermarks({
             (replica.topic_id, replica.key.partition): replica.high_watermark
             for replica in replicas
         })
@@ -180,8 +180,8 @@ class NodePartitions:
 
     def close_logs(self) -> None:
         for replica in self._replicas.replicas.values():
-            self._log_directory.close(replica.log)
+            self._log_manager.close(replica.log)
 
     def abandon_logs(self) -> None:
         for replica in self._replicas.replicas.values():
-            self._log_directory.abandon(replica.log)
+            self._log_manager.abandon(replica.log)

@@ -230,6 +230,6 @@ def test_logs_of_a_node_share_open_files(tmp_path: Path) -> None:
             assert (
                 error(await harness.produce(state["leader"], b"a", key=key).get()) is ErrorCode.NONE
             )
-        assert 200 < len(harness.node(0).log_directory._files) <= 256
+        assert 200 < len(harness.node(0).log_manager._files) <= 256
 
     run_scenario(scenario, nodes=1, data_dir=tmp_path)

@@ -171,7 +171,7 @@ class NodeCommands(CommandGroup):
             new = Node(
                 self._parts,
                 node,
-                old.log_directory,
+                old.log_manager,
                 old.server.listeners,
                 is_replication_paused=old.fetchers.is_paused,
             )
@@ -257,7 +257,7 @@ class NodeCommands(CommandGroup):
             self.wall_ms.advanced_ms = 0
             try:
                 for number, old in enumerate(self.nodes):
-                    new = Node(self._parts, number, old.log_directory, old.server.listeners)
+                    new = Node(self._parts, number, old.log_manager, old.server.listeners)
                     await new.start()
                     self.nodes[number] = new
                     old.release()

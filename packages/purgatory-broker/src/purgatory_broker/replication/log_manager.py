@@ -39,7 +39,7 @@ class DirectorySpace(NamedTuple):
     usable_bytes: int
 
 
-class LogDirectory:
+class LogManager:
     """The logs of one node, in files below a folder or in memory.
 
     Logs in memory survive a restart of the node, but not the end of the process. A log belongs to a
