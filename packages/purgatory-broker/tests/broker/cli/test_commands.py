@@ -64,7 +64,6 @@ def run_command(capsys: pytest.CaptureFixture[str], control: str, *arguments: st
 def test_served_cluster_serves_clients_and_runs_commands(
     capsys: pytest.CaptureFixture[str], connect: Connect, tmp_path: Path
 ) -> None:
-    """With topics, settings and faults from the command line, and a table of metrics at the end."""
     data_dir = tmp_path / "data"
     options = ("--nodes", "2", "--topic", "orders:3:2", "--min-insync-replicas", "2")
     with served_cluster(*options, "--data-dir", str(data_dir)) as (addresses, control):
@@ -96,7 +95,6 @@ def test_served_cluster_serves_clients_and_runs_commands(
 def test_existing_topic_of_another_size_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """A topic without numbers, or with those that it has, may exist."""
     data_dir = ("--data-dir", str(tmp_path))
     with served_cluster("--nodes", "2", "--topic", "t:2:2", *data_dir):
         pass
@@ -122,7 +120,6 @@ def test_existing_topic_of_another_size_is_refused(
 
 
 def test_served_cluster_prints_its_addresses_as_json_and_stops_on_sigterm() -> None:
-    """The exit code is the one of a process that the signal ended."""
     process = subprocess.Popen(
         [*SERVE, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -137,7 +134,6 @@ def test_served_cluster_prints_its_addresses_as_json_and_stops_on_sigterm() -> N
 def test_served_cluster_serves_metrics_and_a_live_page(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A button of the page puts a fault in force; all ends with the cluster."""
     pages = ("--metrics-listen", "0", "--dashboard", "0")
     with subprocess.Popen(
         [*SERVE, "--json", "--topic", "orders", *pages],
@@ -185,7 +181,6 @@ def test_taken_port_names_the_options_that_choose_another(option: str, other: st
 
 
 def test_page_at_a_taken_port_is_refused() -> None:
-    """Before the cluster is announced."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         ran = subprocess.run(
@@ -201,7 +196,6 @@ def test_page_at_a_taken_port_is_refused() -> None:
 
 
 def test_results_are_tables_unless_json_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    """A row for each replica, and for each purgatory in use."""
     with served_cluster("--nodes", "2", "--topic", "orders:1:2") as (_, control):
         assert main(["describe-topic", "orders", "--control", control]) == ExitCode.OK
         topic = capsys.readouterr().out
@@ -237,7 +231,6 @@ def test_results_are_tables_unless_json_is_asked_for(capsys: pytest.CaptureFixtu
 def test_invalid_command_line_is_refused(
     capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, message: str
 ) -> None:
-    """With a message that has the value."""
     assert main([*arguments]) == code
     assert re.search(message, " ".join(capsys.readouterr().err.split()))
 
@@ -257,7 +250,6 @@ def test_invalid_command_line_is_refused(
 def test_missing_package_is_named(
     tmp_path: Path, package: str, options: list[str], needed: str
 ) -> None:
-    """The message says what to install, and no more than that."""
     serve = [*SERVE[3:], *options]
     script = (
         f"import sys; sys.modules[{package!r}] = None;"
@@ -284,7 +276,6 @@ def test_missing_package_is_named(
     ids=["served", "ClusterProcess"],
 )
 def test_process_of_a_cluster_collects_cycles_less_often(start: str) -> None:
-    """While the cluster runs, and without what was imported."""
     # The process says how it collects in place of running the cluster.
     script = f"""
 import asyncio, atexit, gc
@@ -314,7 +305,6 @@ atexit.register(say)
 def test_records_and_waits_on_the_command_line(
     capsys: pytest.CaptureFixture[str], connect: Connect
 ) -> None:
-    """Conditions have their parts between colons; the error has the state at the end."""
     with served_cluster("--nodes", "2", "--topic", "orders:1:2") as (addresses, control):
         waiting = ["wait-for", "--control", control, "--timeout", "0.05"]
         assert main([*waiting, "--isr", "orders:0:1,0"]) == ExitCode.OK
@@ -355,7 +345,6 @@ def test_records_and_waits_on_the_command_line(
 def test_served_cluster_has_users_and_listeners(
     capsys: pytest.CaptureFixture[str], connect: Connect
 ) -> None:
-    """Of `--sasl-user` and `--listeners`, without `--port`."""
     command = [each for each in SERVE if each not in ("--port",)]
     command.remove("0")
     listeners = "SASL_PLAINTEXT://127.0.0.1:0,PLAINTEXT://127.0.0.1:0"
@@ -393,7 +382,6 @@ def test_served_cluster_has_users_and_listeners(
 def test_invalid_options_of_listeners_are_refused(
     options: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without a password in the message."""
     assert main(["serve", *options]) == ExitCode.BAD_INPUT
     printed = capsys.readouterr()
     assert message in " ".join((printed.out + printed.err).split())
@@ -401,7 +389,6 @@ def test_invalid_options_of_listeners_are_refused(
 
 
 def test_address_that_other_machines_reach_is_warned_of() -> None:
-    """Once, on standard error, although this address can't be bound."""
     ran = subprocess.run(
         [*SERVE, "--nodes", "2", "--host", "192.0.2.1"],
         capture_output=True,

@@ -280,5 +280,4 @@ class CoordinatorMachine(RuleBasedStateMachine):
 
 @pytest.mark.explore
 def test_no_sequence_of_requests_breaks_an_invariant() -> None:
-    """Every request gets one response, and a generation has one leader and one protocol."""
     run_state_machine_as_test(CoordinatorMachine, settings=examples(150, stateful_step_count=40))

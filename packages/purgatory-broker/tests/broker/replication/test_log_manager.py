@@ -26,7 +26,6 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
 
 
 def test_log_belongs_to_its_topic_id(folder: Path | None) -> None:
-    """It is unchanged when reopened, and empty for another id with the same name."""
     directory = LogManager(0, folder)
     log = directory.open(KEY, OLD, LogSettings())
     append(log, b"old")
@@ -40,7 +39,6 @@ def test_log_belongs_to_its_topic_id(folder: Path | None) -> None:
 
 
 def test_logs_of_deleted_topics_are_deleted(folder: Path | None) -> None:
-    """Also if the name now belongs to another topic id; their high watermarks too."""
     directory = LogManager(0, folder)
     kept, renewed, gone = (TopicPartition(name, 3) for name in ("kept", "renewed", "gone"))
     ids = {kept: uuid.uuid4(), renewed: uuid.uuid4(), gone: uuid.uuid4()}
@@ -60,7 +58,6 @@ def test_logs_of_deleted_topics_are_deleted(folder: Path | None) -> None:
 
 
 def test_high_watermarks_survive_the_process(tmp_path: Path) -> None:
-    """They are kept by topic id and partition number; an invalid file is ignored."""
     directory = LogManager(0, tmp_path)
     directory.checkpoint_high_watermarks({(OLD, 0): 5, (OLD, 1): 7})
     directory.checkpoint_high_watermarks({(OLD, 1): 8})
@@ -77,7 +74,6 @@ def test_high_watermarks_survive_the_process(tmp_path: Path) -> None:
 
 
 def test_log_without_a_topic_id_is_kept(tmp_path: Path) -> None:
-    """A power failure may have left the metadata file empty, but not the log."""
     directory = LogManager(0, tmp_path)
     log = directory.open(KEY, OLD, LogSettings())
     append(log, b"a")
@@ -94,7 +90,6 @@ def test_log_without_a_topic_id_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(_malloc_trim() is None, reason="this system's allocator is left alone")
 def test_memory_of_a_deleted_log_is_given_back() -> None:
-    """Records and index; small records have an index of a quarter of their size."""
     script = """
 import re, uuid
 from pathlib import Path

@@ -58,7 +58,6 @@ def leader_of(cluster: ClusterProcess, topic: str) -> int:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_every_acknowledged_record_survives_sigkill(tmp_path: Path, seed: int) -> None:
-    """The new leaders have them, with valid checksums; a torn batch is truncated."""
     topics = ["a", "bb"]
     acknowledged: dict[str, dict[int, bytes]] = {topic: {} for topic in topics}
     settings = {"data_dir": tmp_path, "flush_messages": 1, "min_insync_replicas": 2}

@@ -57,7 +57,6 @@ def framed(
 def test_requests_are_decoded_as_they_were_encoded(
     api: Api, data: st.DataObject, correlation: int, client_id: str | None, small: int
 ) -> None:
-    """Every field is equal, whether the frame is scanned first or not."""
     version, request = data.draw(messages(api, api.request))
     frame = framed(
         api, version, request, correlation, None if client_id is None else client_id.encode()
@@ -75,7 +74,6 @@ def test_requests_are_decoded_as_they_were_encoded(
 @examples(12)
 @given(data=st.data(), small=SMALL)
 def test_torn_requests_are_refused(api: Api, data: st.DataObject, small: int) -> None:
-    """The error is WireError, wherever the frame ends."""
     frame = framed(api, *data.draw(messages(api, api.request)))
     last = len(frame) - 1
     torn = frame[: data.draw(st.integers(0, last) | st.integers(max(last - 8, 0), last), "length")]
@@ -105,7 +103,6 @@ def test_responses_are_decoded_as_they_were_encoded(
 def test_error_response_of_any_request_can_be_encoded(
     api: ServedApi, data: st.DataObject, code: ErrorCode
 ) -> None:
-    """It has the fields of the request's version."""
     version, request = data.draw(messages(api, api.request))
     frame = framed(api, version, request)
     header = read_header(frame, APIS)

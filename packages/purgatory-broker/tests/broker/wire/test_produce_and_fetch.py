@@ -123,7 +123,6 @@ def encoded_by_codec(api: Api, version: int, response: Any) -> bytes:
 @examples(25)
 @given(data=st.data())
 def test_requests_are_read_as_by_schema(api: Api, version: int, data: st.DataObject) -> None:
-    """All fields are equal, those that the version does not have too."""
     request = data.draw(message_of(api.request, version))
     frame = header(api.key, version, flexible=api.is_flexible(version)) + bytes(
         request.encode(version=version)
