@@ -7,9 +7,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import purgatory_broker
+import purgatory_spark
 import request_purgatory
 
-PACKAGE = Path(request_purgatory.__file__).parent
+PACKAGES = [
+    Path(package.__path__[0]) for package in (request_purgatory, purgatory_broker, purgatory_spark)
+]
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "logging.md"
 
 LEVELS = {
@@ -31,7 +35,8 @@ def logged_by(path: Path) -> Iterator[tuple[str, str]]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Assign)
     ]
-    logger = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+    (folder,) = (package.parent for package in PACKAGES if path.is_relative_to(package))
+    logger = ".".join(path.relative_to(folder).with_suffix("").parts)
     logs = {"logger", "_log"}
     for target, value in assigned:
         if target == "logger" and value != "logging.getLogger(__name__)":
@@ -48,12 +53,16 @@ def logged_by(path: Path) -> Iterator[tuple[str, str]]:
 
 def test_page_lists_every_logger_with_its_levels() -> None:
     """Neither more nor less: a new event needs a line, a removed one takes its line away."""
-    listed = re.findall(r"^\| `(request_purgatory[\w.]*)` \| ([A-Z]+) \|", PAGE.read_text(), re.M)
+    listed = re.findall(
+        r"^\| `((?:request_purgatory|purgatory_\w+)[\w.]*)` \| ([A-Z]+) \|", PAGE.read_text(), re.M
+    )
     assert len(listed) == len(set(listed)), "a row is there twice"
     logged = {
         event
-        for path in PACKAGE.rglob("*.py")
-        if path.parent.name != "_native"  # The loggers there are their callers'.
+        for package in PACKAGES
+        for path in package.rglob("*.py")
+        # The loggers there are their callers'.
+        if path.parent.name != "_native" and path.stem != "error_log"
         for event in logged_by(path)
     }
     assert len(logged) > 40, "the search finds the loggers"

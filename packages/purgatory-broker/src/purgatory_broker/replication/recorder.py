@@ -43,7 +43,7 @@ class Recorder:
     def __init__(
         self, folder: Path, *, now_us: Callable[[], int] = lambda: time.time_ns() // 1_000
     ) -> None:
-        """Create a trace; needs pyarrow, which the extra `broker` does not install.
+        """Create a trace; needs pyarrow, which the extra `record` installs.
 
         Args:
             folder: the trace's folder; it must be empty or absent.
