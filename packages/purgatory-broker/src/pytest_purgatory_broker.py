@@ -3,9 +3,8 @@
     def test_order_is_sent(kafka_cluster):
         producer = KafkaProducer(bootstrap_servers=kafka_cluster.bootstrap_servers, acks="all")
 
-Two options in pytest's
-configuration file set them up: `kafka_nodes` is the number of nodes, and `kafka_subprocess` gives
-each cluster its own process.
+Two options in pytest's configuration file set them up: `kafka_nodes` is the number of nodes, and
+`kafka_subprocess` gives each cluster its own process.
 
 This module is not part of the package `purgatory_broker`. Every pytest in the environment imports
 it, and would import the broker with it.

@@ -198,16 +198,6 @@ def test_topics_are_named_after_any_test(pytester: pytest.Pytester) -> None:
     pytester.runpytest_subprocess(*_WITHOUT).assert_outcomes(passed=4)
 
 
-def test_missing_extra_skips_only_the_tests_that_need_it(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest("import sys\nsys.modules['kafka'] = None\n")
-    pytester.makepyfile(
-        "def test_with(kafka_cluster):\n    pass\n\ndef test_without():\n    pass\n"
-    )
-    ran = pytester.runpytest_subprocess(*_WITHOUT, "-rs", "-W", "error")
-    ran.assert_outcomes(passed=1, skipped=1)
-    ran.stdout.re_match_lines([r".*'kafka' is not installed: pip install .*\[broker\]'"])
-
-
 @pytest.mark.parametrize(
     "fixture", ["kafka_cluster", "empty_kafka_cluster", "kafka_cluster_of_session"]
 )

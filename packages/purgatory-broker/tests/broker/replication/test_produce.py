@@ -281,7 +281,7 @@ def test_single_replica_advances_its_high_watermark_at_once() -> None:
 def test_response_names_a_limited_number_of_invalid_records(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(appends, "MAX_FAULTS", 5)
+    monkeypatch.setattr(appends, "MAX_RECORD_ERRORS", 5)
 
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.controller.topic_changes.add_partitions("orders", 2, [[0, 1, 2]])

@@ -107,7 +107,12 @@ def test_error_response_of_any_request_can_be_encoded(
     frame = framed(api, version, request)
     header = read_header(frame, APIS)
     context = RequestContext(header, Client("", ""), lambda *_: None, lambda _: None)
-    decoded = decode(api, read_request(frame, header), context)
+    try:
+        decoded = decode(api, read_request(frame, header), context)
+    except WireError as error:
+        # JoinGroup alone limits what it decodes: its ids are parts of a member id.
+        assert "client or instance id" in str(error)
+        return
     response = api.error_response(decoded, code)
     if response is None:
         assert (api.name, request.acks) == ("Produce", 0)
