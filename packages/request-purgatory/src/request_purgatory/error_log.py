@@ -1,4 +1,4 @@
-"""A log of contained exceptions that does not flood: a host interface, as the broker uses it too."""
+"""A log of contained exceptions that does not flood; a host interface, which the broker uses."""
 
 from __future__ import annotations
 
