@@ -29,7 +29,7 @@ from purgatory_broker import (
 from purgatory_broker.cluster.broker_panel import ACTIONS, broker_panel
 from purgatory_broker.cluster.cluster_client import ClusterClient
 from purgatory_broker.cluster.commands.cluster_commands import COMMANDS
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.metadata.controller_error import ControllerError
 from request_purgatory.errors import InvalidArgumentError
 
 __all__ = ["run_scenario"]

@@ -10,7 +10,7 @@ from kafka.protocol.admin import AlterClientQuotasRequest, AlterClientQuotasResp
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, no_subjects
 from purgatory_broker.metadata.client_quotas import QuotaAlteration, quota_entity
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.metadata_file import QuotaEntity
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode

@@ -9,7 +9,7 @@ from typing import Any
 
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import request_subjects
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.topic_configs import (
     TOPIC_CONFIGS,
     ConfigType,

@@ -15,7 +15,7 @@ from purgatory_broker.api.partition_limits import (
     available_partitions,
 )
 from purgatory_broker.api.served_api import ServedApi, request_subjects
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
 from purgatory_broker.wire.limits import truncate_message

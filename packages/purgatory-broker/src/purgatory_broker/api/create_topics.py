@@ -17,7 +17,7 @@ from purgatory_broker.api.partition_limits import (
     available_partitions,
 )
 from purgatory_broker.api.served_api import ServedApi, request_subjects
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.topic_configs import TOPIC_CONFIGS, ConfigSource, topic_value
 from purgatory_broker.metadata.topics import Topic
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject

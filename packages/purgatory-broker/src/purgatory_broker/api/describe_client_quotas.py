@@ -10,7 +10,7 @@ from kafka.protocol.admin import DescribeClientQuotasRequest, DescribeClientQuot
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, no_subjects
 from purgatory_broker.metadata.client_quotas import CLIENT_ID, IP, USER, QuotaFilter
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 from purgatory_broker.wire.limits import truncate_message

@@ -249,8 +249,8 @@ class _FetchReply:
             key = (name, self._broker.metadata.topic_id(name) if by_id else None)
             topics.setdefault(key, []).append(self._partition(partition, leaders))
         return [
-            FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=partitions)
-            for (name, topic_id), partitions in topics.items()
+            FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=responses)
+            for (name, topic_id), responses in topics.items()
         ]
 
     def _partition(self, fetched: FetchedPartition, leaders: set[int]) -> PartitionData:

@@ -10,7 +10,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorRespo
 
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, request_subjects
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.topics import NO_LEADER, OFFSETS_TOPIC, TopicPartition
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
@@ -53,9 +53,9 @@ def _decode(message: Any, context: RequestContext) -> _Request:
     )
 
 
-def find_coordinator(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
+def _find_coordinator(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     located = [
-        (key, _find_coordinator(broker, context, key, request.key_type)) for key in request.keys
+        (key, _coordinator_of(broker, context, key, request.key_type)) for key in request.keys
     ]
     if request.is_batched:
         coordinators = [_Coordinator(**coordinator, key=key) for key, coordinator in located]
@@ -65,7 +65,7 @@ def find_coordinator(broker: BrokerApi, context: RequestContext, request: _Reque
     context.reply(FindCoordinatorResponse(**coordinator))
 
 
-def _find_coordinator(
+def _coordinator_of(
     broker: BrokerApi, context: RequestContext, key: str, key_type: int
 ) -> dict[str, Any]:
     code = ErrorCode.NONE
@@ -137,7 +137,7 @@ API = ServedApi(
     min_version=0,
     max_version=6,
     decode=_decode,
-    handle=find_coordinator,
+    handle=_find_coordinator,
     error_response=_error_response,
     subjects=_subjects,
     names=frozenset({Subject.GROUP}),

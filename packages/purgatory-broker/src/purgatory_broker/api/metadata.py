@@ -13,7 +13,7 @@ from purgatory_broker.api.authorized_operations import ON_THE_CLUSTER, ON_TOPICS
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.partition_limits import MAX_TOPICS_PER_METADATA, available_partitions
 from purgatory_broker.api.served_api import ServedApi, request_subjects
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.topics import (
     NO_LEADER,
     OFFSETS_TOPIC,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.replication.recorder import RecorderError
 from request_purgatory.command_line.exit_codes import ExitCode
 from request_purgatory.errors import InvalidArgumentError, PurgatoryError

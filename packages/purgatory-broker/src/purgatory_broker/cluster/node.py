@@ -22,8 +22,9 @@ from purgatory_broker.groups.coordinator import GroupCoordinator
 from purgatory_broker.groups.rebalancer import GroupPurgatories
 from purgatory_broker.listeners import Listener
 from purgatory_broker.metadata.client_quotas import ClientLimit, client_limit
-from purgatory_broker.metadata.controller import AlterPartitionRequest, Controller
+from purgatory_broker.metadata.controller import Controller
 from purgatory_broker.metadata.metadata_cache import MetadataCache
+from purgatory_broker.metadata.partition_leaders import AlterPartitionRequest
 from purgatory_broker.metadata.scram_credentials import ScramCredentials
 from purgatory_broker.replication.appends import Appends
 from purgatory_broker.replication.fetch_sessions import FetchSessions

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from purgatory_broker.metadata.client_quotas import ClientQuotas, ClientQuotaValues
-from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.metadata_store import MetadataStore
-from purgatory_broker.metadata.partition_leaders import AlterPartitionRequest, PartitionLeaders
+from purgatory_broker.metadata.partition_leaders import PartitionLeaders
 from purgatory_broker.metadata.reassignment import Reassignments
 from purgatory_broker.metadata.resource_configs import ResourceConfigs
 from purgatory_broker.metadata.scram_credentials import ScramCredentials
@@ -20,8 +19,6 @@ from purgatory_broker.metadata.topic_configs import topic_config_error
 from purgatory_broker.metadata.topics import Partition, Topic
 from purgatory_broker.settings import ClusterSettings
 from request_purgatory.errors import InvalidArgumentError
-
-__all__ = ["AlterPartitionRequest", "Controller", "ControllerError"]
 
 
 class Controller:

@@ -86,7 +86,7 @@ class ResourceConfigs:
         before = self._store.resource_configs
         if validate_only or before.get((kind, name), {}) == configs:
             return
-        after = {key: configs for key, configs in before.items() if key != (kind, name)}
+        after = {key: stored for key, stored in before.items() if key != (kind, name)}
         if configs:
             after[kind, name] = dict(configs)
         self._store.resource_configs = after

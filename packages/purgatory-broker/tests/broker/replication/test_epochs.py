@@ -15,7 +15,7 @@ from tests.broker.replication.cluster_harness import (
     run_scenario,
 )
 
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.topics import NO_LEADER
 from purgatory_broker.replication.delayed_fetch import FetchedPartition
 from purgatory_broker.replication.fetcher import Fetcher

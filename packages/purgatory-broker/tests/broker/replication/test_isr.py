@@ -12,7 +12,7 @@ from tests.broker.replication.cluster_harness import (
     run_scenario,
 )
 
-from purgatory_broker.metadata.controller import AlterPartitionRequest
+from purgatory_broker.metadata.partition_leaders import AlterPartitionRequest
 from purgatory_broker.replication.replica import FollowerState
 from purgatory_broker.wire.error_code import ErrorCode
 

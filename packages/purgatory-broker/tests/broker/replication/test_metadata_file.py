@@ -21,7 +21,7 @@ from tests.broker.replication.cluster_harness import (
 
 from purgatory_broker import Cluster, ClusterError, ClusterProcess, ClusterSettings
 from purgatory_broker.cluster.async_cluster import AsyncCluster
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.topics import NO_LEADER
 from purgatory_broker.wire.error_code import ErrorCode
 from purgatory_broker_command import main

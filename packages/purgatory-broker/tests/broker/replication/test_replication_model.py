@@ -21,7 +21,7 @@ from tests.unit.aio.virtual import VirtualLoop
 
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.cluster.node import Node
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.replication.delayed_produce import ProducedPartition
 from purgatory_broker.replication.record_deletions import DeletedPartition
 from purgatory_broker.settings import ClusterSettings

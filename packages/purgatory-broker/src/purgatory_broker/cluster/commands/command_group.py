@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 from purgatory_broker.cluster.commands.arguments import checked_call
 from purgatory_broker.cluster.node import ClusterParts, Node
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.topics import Topic
 from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError

@@ -13,7 +13,7 @@ from purgatory_broker.cluster.conditions import Conditions, coordinated_groups, 
 from purgatory_broker.cluster.group_snapshot import GroupSnapshot, snapshot
 from purgatory_broker.cluster.slices import slices
 from purgatory_broker.cluster.topic_records import TopicRecord, readable_records, take_records
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.topics import Partition
 from purgatory_broker.replication.replica import Replica
 from purgatory_broker.wire.error_code import ErrorCode
@@ -48,7 +48,7 @@ class InspectionCommands(CommandGroup):
             partitions = self._topic(topic).partitions
         else:
             partitions = [self._require_partition(topic, partition)]
-        leaders = [(partition.index, self._require_leader(partition)) for partition in partitions]
+        leaders = [(state.index, self._require_leader(state)) for state in partitions]
         records = (
             record
             for number, replica in leaders

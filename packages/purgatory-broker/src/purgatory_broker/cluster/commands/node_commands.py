@@ -33,7 +33,7 @@ class NodeCommands(CommandGroup):
         Raises:
             InvalidArgumentError: there is no such listener.
         """
-        names = [listener.name for listener in self.nodes[0].server.listeners]
+        names = [bound.name for bound in self.nodes[0].server.listeners]
         if listener.upper() not in names:
             raise InvalidArgumentError("listener", f"one of {', '.join(names)}", listener)
         return ",".join(
