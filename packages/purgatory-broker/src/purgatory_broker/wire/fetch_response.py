@@ -43,7 +43,7 @@ class EpochEndOffset:
 
 
 @dataclass(slots=True)
-class _SnapshotId:
+class SnapshotId:
     """A snapshot to fetch instead; only Kafka's controllers have any."""
 
     end_offset: int = -1
@@ -51,7 +51,7 @@ class _SnapshotId:
 
 
 @dataclass(slots=True)
-class _AbortedTransaction:
+class AbortedTransaction:
     """An aborted transaction among the records."""
 
     producer_id: int
@@ -65,12 +65,12 @@ class PartitionData:
     high_watermark: int
     last_stable_offset: int = -1
     log_start_offset: int = -1
-    aborted_transactions: list[_AbortedTransaction] | None = None
+    aborted_transactions: list[AbortedTransaction] | None = None
     preferred_read_replica: int = -1
     records: bytes | None = b""
     diverging_epoch: EpochEndOffset | None = None
     current_leader: LeaderIdAndEpoch | None = None
-    snapshot_id: _SnapshotId | None = None
+    snapshot_id: SnapshotId | None = None
 
 
 @dataclass(slots=True)
