@@ -290,6 +290,7 @@ def test_response_names_a_limited_number_of_invalid_records(
         keys = [KEY, OTHER]
         produced = await harness.produce_to(0, [(key, late) for key in keys]).get()
         assert [each.error for each in produced] == [ErrorCode.INVALID_TIMESTAMP] * 2
-        assert [[index for index, _ in each.record_errors] for each in produced] == [[0, 1, 2, 3], [0]]
+        named = [[index for index, _ in result.record_errors] for result in produced]
+        assert named == [[0, 1, 2, 3], [0]]
 
     run_scenario(scenario)
