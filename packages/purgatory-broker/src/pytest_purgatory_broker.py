@@ -3,9 +3,8 @@
     def test_order_is_sent(kafka_cluster):
         producer = KafkaProducer(bootstrap_servers=kafka_cluster.bootstrap_servers, acks="all")
 
-Two options in pytest's
-configuration file set them up: `kafka_nodes` is the number of nodes, and `kafka_subprocess` gives
-each cluster its own process.
+Two options in pytest's configuration file set them up: `kafka_nodes` is the number of nodes, and
+`kafka_subprocess` gives each cluster its own process.
 
 This module is not part of the package `purgatory_broker`. Every pytest in the environment imports
 it, and would import the broker with it.
@@ -42,21 +41,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Fail a test in which a function given to `intercept` has raised what nobody has seen.
-
-    Returns:
-        The hook's own result.
-    """
+    """Fail a test in which a function given to `intercept` has raised what nobody has seen."""
     return (yield from _raising_unseen_errors(item))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
-    """Raise what functions have raised since the end of the test, before the next one begins.
-
-    Returns:
-        The hook's own result.
-    """
+    """Raise what functions have raised since the end of the test, before the next one begins."""
     return (yield from _raising_unseen_errors(item))
 
 
@@ -106,11 +97,7 @@ def make_kafka_cluster(pytestconfig: pytest.Config) -> Iterator[Callable[..., Cl
 
 
 def _default_nodes(pytestconfig: pytest.Config) -> int:
-    """Return the option `kafka_nodes`.
-
-    Raises:
-        pytest.UsageError: It is no whole number from 1 on.
-    """
+    """Return the option `kafka_nodes`."""
     nodes = str(pytestconfig.getini("kafka_nodes")).strip()
     if not nodes.isdecimal() or int(nodes) < 1:
         raise pytest.UsageError(f"kafka_nodes must be a whole number from 1 on, got {nodes!r}")

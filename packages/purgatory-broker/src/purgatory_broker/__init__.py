@@ -11,7 +11,7 @@ from purgatory_broker.cluster.client_request import ClientRequest
 from purgatory_broker.cluster.cluster import Cluster
 from purgatory_broker.cluster.cluster_client import ClusterClient
 from purgatory_broker.cluster.cluster_process import ClusterProcess
-from purgatory_broker.cluster.errors import ClusterError, ClusterTimeoutError
+from purgatory_broker.cluster.cluster_errors import ClusterError, ClusterTimeoutError
 from purgatory_broker.cluster.group_snapshot import GroupSnapshot, MemberSnapshot
 from purgatory_broker.cluster.intercepted_request import InterceptedRequest, Unanswered
 from purgatory_broker.cluster.interception import Interception

@@ -24,8 +24,6 @@ _ENDPOINT = re.compile(r"(?P<name>[\w.-]+)://\[?(?P<host>[\w\-%.:]*?)\]?:(?P<por
 
 
 class SecurityProtocol(Enum):
-    """How the connections of a listener are protected."""
-
     PLAINTEXT = "PLAINTEXT"
     SSL = "SSL"
     SASL_PLAINTEXT = "SASL_PLAINTEXT"
@@ -33,12 +31,10 @@ class SecurityProtocol(Enum):
 
     @property
     def has_tls(self) -> bool:
-        """Whether connections are encrypted."""
         return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
 
     @property
     def has_sasl(self) -> bool:
-        """Whether clients log in."""
         return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 
@@ -47,9 +43,6 @@ class Listener:
     """A listener of one node.
 
     Attributes:
-        name: Its name, in upper case.
-        protocol: How its connections are protected.
-        host: The address that it binds to.
         port: The TCP port; 0 takes a free one.
         advertised_host: The host that clients are told to connect to.
         advertised_port: The port that clients are told to connect to; 0 is `port`.
@@ -64,12 +57,10 @@ class Listener:
 
     @property
     def advertised(self) -> tuple[str, int]:
-        """The host and the port that clients are told to connect to."""
         return self.advertised_host, self.advertised_port or self.port
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only processes of this machine can connect."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -84,19 +75,10 @@ def join_address(host: str, port: int) -> str:
 def listeners_from(
     listeners: str, advertised: str | None, protocol_map: str, nodes: int
 ) -> list[tuple[Listener, ...]]:
-    """Return the listeners of each node.
+    """Return the listeners of each node: node n has the ports of node 0, plus n, except for 0.
 
-    Node n has the ports of node 0, plus n. A port of 0 is 0 for all of them.
-
-    Args:
-        listeners: `NAME://host:port,...` of node 0. An empty host binds to all IPv4 addresses.
-        advertised: What clients are told to connect to, in the same form; None is `listeners`.
-            A port of 0 is the listener's own.
-        protocol_map: `NAME:PROTOCOL,...`.
-        nodes: The number of nodes.
-
-    Raises:
-        InvalidArgumentError: One of them is not allowed.
+    `listeners` is `NAME://host:port,...` of node 0; an empty host binds to all IPv4 addresses.
+    `advertised` is in the same form; None is `listeners`, and a port of 0 is the listener's own.
     """
     protocols = _protocols(protocol_map)
     bound = _endpoints("listeners", listeners)
@@ -125,7 +107,9 @@ def listeners_from(
         )
         for node in range(nodes)
     ]
-    ports = [each.port for node_listeners in made for each in node_listeners if each.port]
+    ports = [
+        listener.port for node_listeners in made for listener in node_listeners if listener.port
+    ]
     if len(set(ports)) != len(ports):
         raise InvalidArgumentError(
             "listeners",
@@ -136,11 +120,6 @@ def listeners_from(
 
 
 def _advertised(endpoint: tuple[str, int], node: int) -> tuple[str, int]:
-    """Return what a node advertises, from what node 0 does.
-
-    Raises:
-        InvalidArgumentError: Clients can't connect to the address.
-    """
     host, port = endpoint
     if host in (ANY_IPV4_ADDRESS, "::"):
         raise InvalidArgumentError(
@@ -154,11 +133,6 @@ def _advertised(endpoint: tuple[str, int], node: int) -> tuple[str, int]:
 
 
 def _shifted(setting: str, port: int, node: int) -> int:
-    """Return the port of a node, from the port of node 0.
-
-    Raises:
-        InvalidArgumentError: It is too large.
-    """
     if port and port + node > MAX_PORT:
         raise InvalidArgumentError(
             setting, f"addresses whose ports are at most {MAX_PORT - node}", port
@@ -167,30 +141,20 @@ def _shifted(setting: str, port: int, node: int) -> int:
 
 
 def _endpoints(setting: str, text: str) -> dict[str, tuple[str, int]]:
-    """Return hosts and ports by the listeners' names.
-
-    Raises:
-        InvalidArgumentError: The text is something else, or names a listener twice.
-    """
-    found: dict[str, tuple[str, int]] = {}
+    endpoints: dict[str, tuple[str, int]] = {}
     for part in text.split(","):
         match = _ENDPOINT.fullmatch(part.strip())
         if match is None:
             raise InvalidArgumentError(setting, "NAME://host:port, with commas between", text)
         name = match["name"].upper()
-        if name in found:
+        if name in endpoints:
             raise InvalidArgumentError(setting, f"without {name} twice", text)
-        found[name] = (match["host"], int(match["port"]))
-    return found
+        endpoints[name] = (match["host"], int(match["port"]))
+    return endpoints
 
 
 def _protocols(text: str) -> dict[str, SecurityProtocol]:
-    """Return the security protocols by the listeners' names.
-
-    Raises:
-        InvalidArgumentError: The text is something else.
-    """
-    found = {}
+    by_name = {}
     for part in text.split(","):
         name, _, protocol = part.strip().partition(":")
         if not name or protocol.upper() not in SecurityProtocol.__members__:
@@ -200,5 +164,5 @@ def _protocols(text: str) -> dict[str, SecurityProtocol]:
                 "are the protocols",
                 text,
             )
-        found[name.upper()] = SecurityProtocol[protocol.upper()]
-    return found
+        by_name[name.upper()] = SecurityProtocol[protocol.upper()]
+    return by_name

@@ -19,8 +19,6 @@ ANONYMOUS = "ANONYMOUS"
 
 
 class Client(NamedTuple):
-    """The sender of a request."""
-
     client_id: str
     client_host: str
     #: The name of the listener that the client is connected to.
@@ -34,45 +32,27 @@ class LoginFailedError(Exception):
 
 
 class Login(Protocol):
-    """The login of a connection by SASL, while it is not complete."""
-
     @property
-    def mechanisms(self) -> tuple[str, ...]:
-        """The mechanisms that the listener has."""
+    def mechanisms(self) -> tuple[str, ...]: ...
 
-    def note_versions(self) -> None:
-        """Note that the client has asked for the versions of the APIs."""
+    def note_versions(self) -> None: ...
 
     def start(self, mechanism: str, *, has_requests: bool) -> bool:
-        """Begin the exchange of a mechanism.
+        """Begin the exchange of a mechanism; return False if the listener does not have it.
 
-        Args:
-            mechanism: Its name.
-            has_requests: The client sends tokens in SaslAuthenticate requests, not as they are.
-
-        Returns:
-            False if the listener does not have the mechanism.
+        `has_requests`: the client sends tokens in SaslAuthenticate requests, not as they are.
         """
 
-    def evaluate(self, token: bytes) -> bytes:
-        """Return the server's next token.
-
-        Raises:
-            LoginFailedError: The client can't log in.
-        """
+    def evaluate(self, token: bytes) -> bytes: ...
 
 
 class Subject(Enum):
-    """A kind of what a request may name."""
-
     TOPIC = "topic"
     PARTITION = "partition"
     GROUP = "group"
 
 
 class RequestSubjects(NamedTuple):
-    """What a request names."""
-
     #: Names of topics.
     topics: frozenset[str]
     partitions: frozenset[TopicPartition]
@@ -110,15 +90,10 @@ class RequestContext:
 
     @property
     def version(self) -> int:
-        """The version of the request."""
         return self.header.version
 
     def reply(self, response: Any) -> None:
-        """Send the response; None for a request without one (Produce with acks=0).
-
-        Raises:
-            RuntimeError: There has been a response before.
-        """
+        """Send the response; None for a request without one (Produce with acks=0)."""
         if self.answered:
             raise RuntimeError(
                 f"{self.header.api.name} request {self.header.correlation_id} already has "

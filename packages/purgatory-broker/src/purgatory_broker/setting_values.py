@@ -48,19 +48,6 @@ _MAXIMUMS = dict.fromkeys([*LONG_SETTINGS, "flush_messages"], _LONG_MAX) | {
 
 
 def checked_setting(name: str, value: Any, hint: Any) -> Any:
-    """Return the value of a setting if it has the setting's type and range.
-
-    Args:
-        name: The setting's name.
-        value: Its value.
-        hint: Its type.
-
-    Returns:
-        The value, whole numbers as an int.
-
-    Raises:
-        InvalidArgumentError: It has another type, or is out of range.
-    """
     kinds = get_args(hint) or (hint,)
     shown = "another value" if name in SECRETS else value
     if get_origin(hint) is dict:
@@ -85,23 +72,13 @@ def checked_setting(name: str, value: Any, hint: Any) -> Any:
 
 
 def _check_dict(name: str, value: Any, shown: Any) -> None:
-    """Check that a setting is a dict of text.
-
-    Raises:
-        InvalidArgumentError: It is not.
-    """
     if not isinstance(value, dict):
         raise InvalidArgumentError(name, "a dict", shown)
-    if not all(isinstance(each, str) for pair in value.items() for each in pair):
+    if not all(isinstance(text, str) for pair in value.items() for text in pair):
         raise InvalidArgumentError(name, "a dict of str to str", shown)
 
 
 def _check_range(name: str, number: int) -> None:
-    """Check a whole number.
-
-    Raises:
-        InvalidArgumentError: It is out of range.
-    """
     minimum, maximum = _MINIMUMS.get(name, 0), _MAXIMUMS.get(name, _INT_MAX)
     # Python refuses to write numbers of some thousand digits.
     shown = number if abs(number) <= 10**30 else f"a number of {number.bit_length()} bits"
@@ -112,11 +89,6 @@ def _check_range(name: str, number: int) -> None:
 
 
 def _check_number(name: str, value: Any, or_none: str) -> None:
-    """Check a number that need not be whole.
-
-    Raises:
-        InvalidArgumentError: It is none, or negative or not finite.
-    """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InvalidArgumentError(name, f"a number{or_none}", value)
     if isinstance(value, int):

@@ -164,7 +164,7 @@ class ClusterSettings:
     topic_defaults: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in (each.name for each in fields(self)):
+        for name in (setting.name for setting in fields(self)):
             value = checked_setting(name, getattr(self, name), _HINTS[name])
             object.__setattr__(self, name, value)
         if self.port + self.nodes > 65_536:
@@ -182,11 +182,6 @@ class ClusterSettings:
         self._check_listeners()
 
     def _check_listeners(self) -> None:
-        """Check the settings of listeners, and what their protocols need.
-
-        Raises:
-            InvalidArgumentError: A value is not allowed, or one is missing.
-        """
         if self.listeners is not None and (self.port, self.host) != (0, LOOPBACK):
             raise InvalidArgumentError("host and port", "left out with listeners", self.listeners)
         if self.ssl_client_auth not in SSL_CLIENT_AUTH:
@@ -204,8 +199,8 @@ class ClusterSettings:
             # Without the value, which has passwords.
             raise InvalidArgumentError("sasl_users", "names and passwords", "an empty one")
         first, *_ = self.node_listeners()
-        protocols = [each.protocol for each in first]
-        if any(each.has_tls for each in protocols):
+        protocols = [listener.protocol for listener in first]
+        if any(protocol.has_tls for protocol in protocols):
             if self.ssl_keystore_location is None:
                 raise InvalidArgumentError(
                     "ssl_keystore_location", "given with SSL listeners", None
@@ -216,7 +211,7 @@ class ClusterSettings:
                     f"given with ssl_client_auth={self.ssl_client_auth}",
                     None,
                 )
-        if all(each.has_sasl for each in protocols) and not self.sasl_users:
+        if all(protocol.has_sasl for protocol in protocols) and not self.sasl_users:
             raise InvalidArgumentError("sasl_users", "given if all listeners have SASL", {})
 
     @property
@@ -304,19 +299,6 @@ class ClusterOptions(TypedDict, total=False):
 
 
 def settings_from(nodes: int, options: ClusterOptions) -> ClusterSettings:
-    """Return the settings that keyword arguments stand for.
-
-    Args:
-        nodes: the number of nodes.
-        options: other fields of `ClusterSettings`; paths may be text.
-
-    Returns:
-        The settings.
-
-    Raises:
-        InvalidArgumentError: a value is not allowed.
-        TypeError: a setting is unknown.
-    """
     values: dict[str, Any] = dict(options)
     for name in PATHS:
         if isinstance(values.get(name), str):
@@ -325,11 +307,6 @@ def settings_from(nodes: int, options: ClusterOptions) -> ClusterSettings:
 
 
 def record_folder(record: Path | str | None) -> Path | None:
-    """Return the folder for a trace of a cluster's requests.
-
-    Raises:
-        InvalidArgumentError: it is no path.
-    """
     if record is not None and not isinstance(record, (str, Path)):
         raise InvalidArgumentError("record", "a Path, a str or None", record)
     return None if record is None else Path(record)

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 from tests.broker.parity.raw import ConnectionClosedError, RawClient
 from tests.support.downloads import download_folder
+from tests.support.java import java_command
+from tests.support.maven import jars
 from tests.support.ports import free_ports
 
 TIME_LIMIT = 120.0
@@ -210,7 +211,7 @@ def real_kafka(
 
 
 def broker_libraries() -> Path:
-    """Return the folder with Kafka's jars; skip the test without Java or Maven Central."""
+    """Return the folder with Kafka's jars. Skip the test without PySpark, Java or Maven Central."""
     return _libraries(_BROKER)
 
 
@@ -220,14 +221,6 @@ def tools_libraries() -> Path:
 
 
 def _libraries(modules: tuple[str, ...]) -> Path:
-    # The download uses Ivy, which PySpark contains.
-    pytest.importorskip("pyspark")
-    from tests.spark.kafka_broker import jars
-
-    try:
-        require_java()
-    except JavaNotFoundError as missing:
-        pytest.skip(str(missing))
     with download_folder("kafka-jars") as folder:
         found = jars(folder, *modules)
     assert found is not None, f"Maven Central has no {modules}"
@@ -270,7 +263,7 @@ def start_command(tools: Path, name: str, *arguments: str) -> list[str]:
 def _java(
     libraries: Path, main: str, *arguments: str, options: Sequence[str] = _JAVA_OPTIONS
 ) -> list[str]:
-    return [require_java(), *options, "-cp", f"{libraries}/*", main, *arguments]
+    return [java_command(), *options, "-cp", f"{libraries}/*", main, *arguments]
 
 
 def _text(value: Any) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.broker.parity.raw import RawClient
 
-from purgatory_broker.log import build_batch
+from purgatory_broker.log.record import build_batch
 
 NOW_MS = 1_700_000_000_000
 

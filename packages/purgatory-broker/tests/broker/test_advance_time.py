@@ -20,8 +20,6 @@ HOUR_MS = 3_600_000
 
 
 def test_retention_deletes_at_once() -> None:
-    """On every node; what is younger than the retention time stays."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await harness.produce(0, b"old").get()
         await asyncio.sleep(1)
@@ -35,8 +33,6 @@ def test_retention_deletes_at_once() -> None:
 
 
 def test_timestamps_of_the_broker_are_later(cluster: Cluster, connect: Connect) -> None:
-    """Until reset."""
-
     def append_time_ms() -> int:
         cluster.create_topic("t", configs={"message.timestamp.type": "LogAppendTime"})
         leader = cluster.describe_topic("t")[0]["leader"]
@@ -54,7 +50,6 @@ def test_timestamps_of_the_broker_are_later(cluster: Cluster, connect: Connect) 
 
 @pytest.mark.parametrize("by_ms", [-1, 10**13])
 def test_time_goes_neither_back_nor_too_far(cluster: Cluster, by_ms: int) -> None:
-    """The sum counts; a refused advance changes nothing."""
     cluster.advance_time(1)
     with pytest.raises(InvalidArgumentError, match="by_ms must be at least 0, and in sum at most"):
         cluster.advance_time(by_ms)

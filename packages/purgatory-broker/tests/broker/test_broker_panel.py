@@ -13,7 +13,7 @@ from tests.unit.aio.virtual import run
 from purgatory_broker import AsyncCluster, ClusterError, ClusterSettings
 from purgatory_broker.cluster import cluster_overview as overview_module
 from purgatory_broker.cluster.broker_panel import ACTIONS, broker_panel
-from purgatory_broker.cluster.commands import COMMANDS
+from purgatory_broker.cluster.commands.cluster_commands import COMMANDS
 from purgatory_broker.cluster.group_snapshot import GroupSnapshot, MemberSnapshot
 from request_purgatory.dashboard.panel import Panel
 from request_purgatory.errors import InvalidArgumentError
@@ -31,8 +31,6 @@ def node_states(overview: dict[str, Any], field: str) -> list[Any]:
 
 
 def test_panel_shows_the_cluster_and_the_faults_in_force() -> None:
-    """Nodes, partitions with their high watermarks and in-sync replicas, injected faults."""
-
     async def main() -> None:
         settings = ClusterSettings(nodes=3, replica_lag_time_max_ms=1_000)
         async with AsyncCluster(settings) as cluster:
@@ -79,7 +77,6 @@ def test_panel_shows_the_cluster_and_the_faults_in_force() -> None:
 
 
 def test_group_is_behind_the_high_watermarks_by_its_lag(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Partitions that are gone, and offsets beyond the end, count nothing."""
     member = MemberSnapshot("m-1", None, "app", "/127.0.0.1", {"orders": [0], "gone": [0, 1]})
     offsets = {"orders": {0: 2, 7: 0}, "gone": {0: 5}}
     group = GroupSnapshot("g", "Stable", 3, "consumer", "range", 0, "m-1", (member,) * 2, offsets)
@@ -105,7 +102,6 @@ def test_group_is_behind_the_high_watermarks_by_its_lag(monkeypatch: pytest.Monk
 
 
 def test_panel_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The newest faults, and the first partitions."""
     monkeypatch.setattr(overview_module, "MAX_PARTITIONS", 3)
     monkeypatch.setattr(overview_module, "MAX_FAULTS", 2)
 
@@ -125,7 +121,6 @@ def test_panel_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_page_can_run_the_commands_of_faults_alone() -> None:
-    """None that deletes anything; a refusal says why."""
     assert set(ACTIONS) < set(COMMANDS)
 
     async def main() -> None:
@@ -145,8 +140,6 @@ def test_page_can_run_the_commands_of_faults_alone() -> None:
 
 
 def test_panel_of_a_loop_that_has_ended_says_so() -> None:
-    """The page goes on without it."""
-
     async def start() -> Panel:
         async with AsyncCluster(ClusterSettings()) as cluster:
             return broker_panel(cluster)

@@ -68,7 +68,6 @@ def wait_for_isr(cluster: ClusterClient, topic: str, isr: set[int]) -> None:
 
 
 def test_acknowledged_records_can_be_read(running: ClusterClient, connect: Connect) -> None:
-    """acks=all is answered after replication, when the high watermark has passed the records."""
     running.create_topic("read")
     client = connect_to_leader(running, "read", connect)
     assert [
@@ -82,7 +81,6 @@ def test_acknowledged_records_can_be_read(running: ClusterClient, connect: Conne
 
 
 def test_waiting_fetch_is_completed_by_an_append(running: ClusterClient, connect: Connect) -> None:
-    """Long before its timeout."""
     running.create_topic("parked")
     reader, writer = (connect_to_leader(running, "parked", connect) for _ in range(2))
     reader.start("Fetch", 11, **fetch_fields("parked", 0, max_wait_ms=20_000))
@@ -91,7 +89,6 @@ def test_waiting_fetch_is_completed_by_an_append(running: ClusterClient, connect
 
 
 def test_paused_followers_stop_the_high_watermark(running: ClusterClient, connect: Connect) -> None:
-    """acks=all times out, acks=1 does not; both records are replicated later."""
     running.create_topic("paused")
     leader = leader_of(running, "paused")
     client = connect_to_leader(running, "paused", connect)
@@ -106,7 +103,6 @@ def test_paused_followers_stop_the_high_watermark(running: ClusterClient, connec
 
 
 def test_moved_leader_refuses_requests(running: ClusterClient, connect: Connect) -> None:
-    """The new leader continues its log."""
     running.create_topic("moved")
     old = connect_to_leader(running, "moved", connect)
     before = leader_of(running, "moved")
@@ -124,7 +120,6 @@ def test_moved_leader_refuses_requests(running: ClusterClient, connect: Connect)
 
 
 def test_killed_node_restarts_and_rejoins(running: ClusterClient, connect: Connect) -> None:
-    """With one in-sync replica left, acks=all is refused before the append."""
     running.create_topic("killed")
     leader = leader_of(running, "killed")
     others = [node for node in range(3) if node != leader]
@@ -155,7 +150,6 @@ def test_metrics_cover_every_purgatory(running: ClusterClient) -> None:
 
 @pytest.mark.parametrize("at_once", [False, True])
 def test_created_topic_can_be_described_at_once(connect: Connect, at_once: bool) -> None:
-    """If the setting says so; its leaders take records as soon as the response has arrived."""
     with Cluster(nodes=3, num_partitions=3, auto_create_topics_at_once=at_once) as cluster:
         addresses = cluster.bootstrap_servers.split(",")
         clients = [connect(address) for address in addresses]
@@ -177,7 +171,6 @@ def test_created_topic_can_be_described_at_once(connect: Connect, at_once: bool)
 @pytest.mark.parametrize("library", ["kafka-python", "confluent-kafka"])
 @pytest.mark.parametrize("at_once", [False, True])
 def test_producer_learns_of_its_new_topic_at_once(library: str, at_once: bool) -> None:
-    """By its first answer about the topic, if the setting says so."""
     with Cluster(nodes=3, auto_create_topics_at_once=at_once) as cluster:
         if library == "kafka-python":
             producer = pytest.importorskip("kafka").KafkaProducer(
@@ -272,7 +265,6 @@ def test_producer_learns_of_its_new_topic_at_once(library: str, at_once: bool) -
 def test_invalid_commands_are_refused_with_a_reason(
     running: ClusterClient, command: str, arguments: dict[str, object], message: str
 ) -> None:
-    """The errors of both kinds of cluster are the same, and the cluster continues."""
     with pytest.raises((ClusterError, InvalidArgumentError), match=message):
         running.call(command, **arguments)
     assert running.call("bootstrap_servers") == running.bootstrap_servers
@@ -282,7 +274,6 @@ def test_invalid_commands_are_refused_with_a_reason(
 def test_command_without_a_running_cluster_is_refused(
     kind: type[ClusterClient], tmp_path: Path
 ) -> None:
-    """Before and after the block; a cluster that can't start gives the reason."""
     cluster = kind()
     with pytest.raises(ClusterError, match="is not running"):
         cluster.describe_topic("t")
@@ -302,7 +293,6 @@ def test_command_without_a_running_cluster_is_refused(
 
 
 def test_data_directory_belongs_to_one_running_cluster(tmp_path: Path) -> None:
-    """In this process or another; later clusters find the data."""
     with Cluster(data_dir=tmp_path) as cluster:
         cluster.create_topic("kept")
         for kind in (Cluster, ClusterProcess):
@@ -356,7 +346,6 @@ def test_data_directory_belongs_to_one_running_cluster(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_settings_are_refused(settings: dict[str, Any], message: str) -> None:
-    """When the settings are created."""
     with pytest.raises(InvalidArgumentError, match=message):
         ClusterSettings(**settings)
 
@@ -394,7 +383,6 @@ def test_record_is_a_path(kind: type[Cluster]) -> None:
 
 
 def test_settings_accept_every_whole_number(tmp_path: Path) -> None:
-    """NumPy's too; a directory may be text."""
     settings = Cluster(num_partitions=np.int64(3), data_dir=str(tmp_path)).settings
     assert type(settings.num_partitions) is int
     assert settings.num_partitions == 3
@@ -402,7 +390,6 @@ def test_settings_accept_every_whole_number(tmp_path: Path) -> None:
 
 
 def test_unknown_settings_are_refused() -> None:
-    """Before the start; `test_keyword_arguments_are_the_settings` is what mypy goes by."""
     with pytest.raises(TypeError, match="nodse"):
         Cluster(nodse=2)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="nodse"):
@@ -412,7 +399,6 @@ def test_unknown_settings_are_refused() -> None:
 
 
 def test_keyword_arguments_are_the_settings() -> None:
-    """With their types; `nodes` comes first, and paths may be text."""
     hints = get_type_hints(ClusterSettings)
     assert hints.pop("nodes") is int
     for path in ("data_dir", "ssl_keystore_location", "ssl_truststore_location"):
@@ -437,7 +423,6 @@ def test_keyword_arguments_are_the_settings() -> None:
     ],
 )
 def test_invalid_topic_settings_are_refused(configs: dict[str, Any], message: str) -> None:
-    """As a topic's own, and as the defaults of all topics."""
     with pytest.raises(InvalidArgumentError, match=f"topic_defaults must be .*{message}"):
         Cluster(topic_defaults=configs).start()
     with Cluster() as cluster:
@@ -462,7 +447,6 @@ def test_compaction_is_accepted_with_a_warning(caplog: pytest.LogCaptureFixture)
 
 
 def test_cluster_process_ends_with_its_parent() -> None:
-    """Here the parent is killed by SIGKILL."""
     script = (
         "import time; from purgatory_broker import ClusterProcess;"
         "cluster = ClusterProcess().start();"
@@ -490,7 +474,6 @@ def test_cluster_process_ends_with_its_parent() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_cluster_is_not_running_in_a_forked_child() -> None:
-    """Calls and close don't wait for the parent's thread."""
     with Cluster() as cluster:
 
         def child() -> None:

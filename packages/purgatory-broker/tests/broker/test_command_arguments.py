@@ -28,8 +28,8 @@ from purgatory_broker import (
 )
 from purgatory_broker.cluster.broker_panel import ACTIONS, broker_panel
 from purgatory_broker.cluster.cluster_client import ClusterClient
-from purgatory_broker.cluster.commands import COMMANDS
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.cluster.commands.cluster_commands import COMMANDS
+from purgatory_broker.metadata.controller_error import ControllerError
 from request_purgatory.errors import InvalidArgumentError
 
 __all__ = ["run_scenario"]
@@ -130,7 +130,6 @@ def test_refusal_is_the_same_everywhere(
     arguments: dict[str, Any],
     message: str,
 ) -> None:
-    """On a thread, in a process, on an event loop, on the live page and at the control port."""
     found = []
     for cluster in clusters:
         for call in (getattr(cluster, name), lambda each=cluster, **rest: each.call(name, **rest)):
@@ -189,7 +188,6 @@ def _is_json(value: Any) -> bool:
 def test_control_port_refuses_the_same_by_itself(
     clusters: tuple[ClusterClient, ClusterClient],
 ) -> None:
-    """A client of another language checks nothing before it sends."""
     thread, process = clusters
     assert isinstance(process, ClusterProcess)
     assert process._control is not None
@@ -261,8 +259,6 @@ VALUES: list[Any] = [
 
 
 def test_any_value_of_any_argument_is_taken_or_refused_by_name(run_scenario: RunScenario) -> None:
-    """No other error comes of it, and the cluster goes on, empty again."""
-
     async def scenario(cluster: AsyncCluster) -> None:
         for name, command in COMMANDS.items():
             _, *parameters = inspect.signature(command).parameters

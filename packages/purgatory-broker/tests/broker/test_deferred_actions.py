@@ -11,7 +11,6 @@ from purgatory_broker.deferred_actions import ActionQueue
 
 
 def test_actions_run_in_order_when_the_outermost_block_ends() -> None:
-    """Actions that are added by an action run last."""
     actions = ActionQueue()
     done: list[str] = []
 
@@ -29,7 +28,6 @@ def test_actions_run_in_order_when_the_outermost_block_ends() -> None:
 
 
 def test_action_that_raises_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
-    """The exception is logged."""
     actions = ActionQueue()
     done: list[str] = []
 
@@ -50,7 +48,6 @@ def test_add_outside_of_a_block_is_rejected() -> None:
 
 
 def test_actions_run_if_the_block_raises() -> None:
-    """The exception of the block is raised after the actions have run."""
     actions = ActionQueue()
     done: list[str] = []
 

@@ -45,7 +45,6 @@ def produced(client: RawClient, topic: str, partition: int) -> ErrorCode:
 
 
 def test_error_is_limited_to_a_partition(cluster: Cluster, client: RawClient) -> None:
-    """Requests for others are handled, and are no hits."""
     fault = cluster.inject_request_error("Produce", FAILED.name, times=2, topic="t", partition=1)
     tried = [("u", 1), ("t", 0), ("t", 1), ("t", 1), ("t", 1)]
     assert [produced(client, *each) for each in tried] == [0, 0, FAILED, FAILED, 0]
@@ -68,7 +67,6 @@ def test_error_is_limited_to_a_partition(cluster: Cluster, client: RawClient) ->
 
 
 def test_error_is_limited_to_a_topic_by_its_id(cluster: Cluster, client: RawClient) -> None:
-    """Requests of the latest versions have topic ids instead of names."""
     cluster.inject_request_error("Fetch", FAILED.name, times=-1, topic="t")
     found = client.call("Metadata", 12, topics=None).topics
     ids = {topic.name: topic.topic_id for topic in found}
@@ -86,7 +84,6 @@ def test_error_is_limited_to_a_topic_by_its_id(cluster: Cluster, client: RawClie
 
 
 def test_fetch_session_names_its_partitions(cluster: Cluster, client: RawClient) -> None:
-    """Although its later requests do not."""
     first = client.call("Fetch", 11, **fetch_fields("t", 0), session_epoch=0)
     assert (first.error_code, first.session_id > 0) == (0, True)
     cluster.inject_request_error("Fetch", FAILED.name, topic="t", partition=0)
@@ -97,7 +94,6 @@ def test_fetch_session_names_its_partitions(cluster: Cluster, client: RawClient)
 
 
 def test_error_is_limited_to_a_group(cluster: Cluster, client: RawClient) -> None:
-    """FindCoordinator names it as a key, Heartbeat in a field."""
     for api in ("FindCoordinator", "Heartbeat"):
         cluster.inject_request_error(api, FAILED.name, times=-1, group="g")
     keys = [
@@ -112,7 +108,6 @@ def test_error_is_limited_to_a_group(cluster: Cluster, client: RawClient) -> Non
 
 
 def test_error_is_limited_to_a_client_id(cluster: Cluster, client: RawClient) -> None:
-    """The test's client has another one."""
     mine = cluster.inject_request_error("Produce", FAILED.name, client_id="somebody else")
     assert produced(client, "t", 0) == 0
     assert cluster.faults()[0]["hits"] == 0
@@ -125,7 +120,6 @@ def test_error_is_limited_to_a_client_id(cluster: Cluster, client: RawClient) ->
 def test_response_fault_is_limited_to_a_topic(
     cluster: Cluster, client: RawClient, connect: Connect
 ) -> None:
-    """The request has been handled."""
     cluster.inject_response_fault("Produce", "drop", topic="t")
     assert produced(client, "u", 0) == 0
     data = [{"name": "t", "partition_data": [{"index": 0, "records": records(b"x")}]}]
@@ -211,7 +205,6 @@ def test_argument_of_another_kind_of_fault_is_refused(
 def test_fault_of_a_topic_and_a_partition_to_come_is_met(
     cluster: Cluster, connect: Connect
 ) -> None:
-    """A test injects its faults before its client creates the topic."""
     cluster.inject_request_error("Produce", FAILED.name, topic="later", partition=1, node=0)
     cluster.inject_request_error("JoinGroup", FAILED.name, group="later")
     cluster.create_topic("later", partitions=2)
@@ -236,7 +229,6 @@ NAMES_GROUPS = {
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
 def test_subjects_of_every_api_at_every_version(api: Any) -> None:
-    """The example's names are all "x", its numbers 1."""
     for version in range(api.min_version, api.max_version + 1):
         found = subjects(api.name, version, example(api, version))
         assert found.topics == ({"x"} if api.name in NAMES_TOPICS else set()), version
@@ -250,7 +242,6 @@ def test_subjects_of_every_api_at_every_version(api: Any) -> None:
 
 
 def test_apis_declare_what_their_requests_may_name() -> None:
-    """Those of configs and coordinators name a topic or a group in some requests only."""
     configs = {"DescribeConfigs", "AlterConfigs", "IncrementalAlterConfigs"}
     expected = {
         Subject.TOPIC: NAMES_TOPICS | configs,
@@ -262,7 +253,6 @@ def test_apis_declare_what_their_requests_may_name() -> None:
 
 
 def test_subjects_of_configs_and_coordinators() -> None:
-    """A resource may be a topic, and a key a group."""
     resources = [
         SimpleNamespace(resource_type=kind, resource_name=name, configuration_keys=None)
         for kind, name in ((2, "topic"), (4, "0"))

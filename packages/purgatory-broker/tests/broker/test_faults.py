@@ -31,7 +31,6 @@ def client(cluster: Cluster, connect: Connect) -> RawClient:
 def test_request_error_is_answered_the_given_number_of_times(
     cluster: Cluster, client: RawClient
 ) -> None:
-    """The requests are not handled: nothing is appended."""
     cluster.inject_request_error("Produce", "KAFKA_STORAGE_ERROR", times=2)
     assert [produce(client, "t", b"x").error_code for _ in range(3)] == [56, 56, 0]
     assert fetch(client, "t", 0).high_watermark == 1
@@ -40,7 +39,6 @@ def test_request_error_is_answered_the_given_number_of_times(
 def test_request_error_can_be_limited_to_one_node(
     cluster: Cluster, client: RawClient, connect: Connect
 ) -> None:
-    """With times=-1 it lasts until the faults are cleared."""
     leader = cluster.describe_topic("t")[0]["leader"]
     other = connect(cluster.bootstrap_servers.split(",")[(leader + 1) % 3])
     cluster.inject_request_error("metadata", "BROKER_NOT_AVAILABLE", times=-1, node=leader)
@@ -54,7 +52,6 @@ def test_request_error_can_be_limited_to_one_node(
 
 
 def test_delayed_response_arrives_after_its_delay(cluster: Cluster, client: RawClient) -> None:
-    """Its request is handled at once."""
     cluster.inject_response_fault("Produce", "delay", delay_ms=300)
     began = time.monotonic()
     assert produce(client, "t", b"x").error_code == 0
@@ -64,7 +61,6 @@ def test_delayed_response_arrives_after_its_delay(cluster: Cluster, client: RawC
 def test_dropped_response_never_arrives(
     cluster: Cluster, client: RawClient, connect: Connect
 ) -> None:
-    """Later requests of the connection are not answered either; other connections are."""
     cluster.inject_response_fault("Fetch", "drop")
     client.start("Fetch", 11, **fetch_fields("t", 0))
     with pytest.raises(TimeoutError):
@@ -75,7 +71,6 @@ def test_dropped_response_never_arrives(
 def test_disconnected_response_closes_the_connection(
     cluster: Cluster, client: RawClient, connect: Connect
 ) -> None:
-    """Its request is handled."""
     cluster.inject_response_fault("Produce", "disconnect")
     with pytest.raises(ConnectionClosedError):
         produce(client, "t", b"x")
@@ -83,7 +78,6 @@ def test_disconnected_response_closes_the_connection(
 
 
 def test_corrupted_response_has_its_original_size(cluster: Cluster, client: RawClient) -> None:
-    """The same seed gives the same bytes."""
     frames = []
     for seed in (7, 7, None):
         if seed is not None:
@@ -98,7 +92,6 @@ def test_corrupted_response_has_its_original_size(cluster: Cluster, client: RawC
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
 def test_every_api_has_an_error_response(api: ServedApi) -> None:
-    """At every version it can be encoded and decoded, and has the error code."""
     for version in range(api.min_version, api.max_version + 1):
         header = Header(api, version, 7, None, 0, is_supported=True)
         context = RequestContext(header, Client("", ""), lambda *_: None, lambda _: None)

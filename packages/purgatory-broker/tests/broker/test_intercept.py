@@ -35,7 +35,6 @@ def client(cluster: Cluster, connect: Connect) -> RawClient:
 
 
 def test_function_sees_requests(cluster: Cluster, client: RawClient) -> None:
-    """Of its API only, until the end of the block; they are handled as ever."""
     seen: list[tuple[Any, ...]] = []
 
     def look(request: InterceptedRequest) -> None:
@@ -61,8 +60,6 @@ def test_function_sees_requests(cluster: Cluster, client: RawClient) -> None:
 
 
 def test_function_answers_requests_of_its_choice(cluster: Cluster, client: RawClient) -> None:
-    """A predicate: the others go on to the broker, and what is answered is not handled."""
-
     def refuse_large(request: InterceptedRequest) -> Any:
         data = request.request.topic_data[0].partition_data[0].records
         return request.error_response("MESSAGE_TOO_LARGE") if len(data) > 500 else None
@@ -76,8 +73,6 @@ def test_function_answers_requests_of_its_choice(cluster: Cluster, client: RawCl
 def test_request_without_an_error_response_is_disconnected(
     cluster: Cluster, client: RawClient, connect: Connect
 ) -> None:
-    """A function has broken it. What the function raises is raised all the same."""
-
     def break_and_fail(request: InterceptedRequest) -> None:
         request.request.topic_data = None
         raise ValueError("broken")
@@ -97,8 +92,6 @@ def test_request_without_an_error_response_is_disconnected(
 
 
 def test_function_changes_requests(cluster: Cluster, client: RawClient) -> None:
-    """The broker handles the changed one."""
-
     def redirect(request: InterceptedRequest) -> None:
         request.request.topic_data[0].partition_data[0].records = records(b"a", b"b")
 
@@ -108,8 +101,6 @@ def test_function_changes_requests(cluster: Cluster, client: RawClient) -> None:
 
 
 def test_coroutine_changes_responses(cluster: Cluster, client: RawClient) -> None:
-    """The request has been handled."""
-
     async def pretend(request: InterceptedRequest) -> None:
         response = await request.handle()
         assert await request.handle() is response
@@ -123,7 +114,6 @@ def test_coroutine_changes_responses(cluster: Cluster, client: RawClient) -> Non
 def test_coroutine_delays_until_the_test_goes_on(
     cluster: Cluster, client: RawClient, connect: Connect
 ) -> None:
-    """Other connections are served in the meantime."""
     arrived = threading.Event()
     released: list[Callable[[], None]] = []
 
@@ -147,7 +137,6 @@ def test_coroutine_delays_until_the_test_goes_on(
 def test_request_is_dropped_or_disconnected(
     cluster: Cluster, client: RawClient, connect: Connect, handled: bool
 ) -> None:
-    """Before or after the broker has handled it."""
     unanswered = Unanswered.DROP
 
     async def drop(request: InterceptedRequest) -> Unanswered:
@@ -167,8 +156,6 @@ def test_request_is_dropped_or_disconnected(
 
 
 def test_coroutine_answers_before_the_broker_does(cluster: Cluster, client: RawClient) -> None:
-    """What the request waits for is cancelled, and its late response is lost."""
-
     async def give_up(request: InterceptedRequest) -> Any:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(request.handle(), 0.01)
@@ -185,7 +172,6 @@ def test_coroutine_answers_before_the_broker_does(cluster: Cluster, client: RawC
 def test_end_of_the_connection_ends_the_coroutine(
     cluster: Cluster, client: RawClient, connect: Connect
 ) -> None:
-    """Whether it waits for the broker or for something else."""
     began, ended = threading.Semaphore(0), threading.Semaphore(0)
 
     async def wait(request: InterceptedRequest) -> None:
@@ -210,8 +196,6 @@ def test_end_of_the_connection_ends_the_coroutine(
 
 
 def test_failed_function_fails_the_test(cluster: Cluster, client: RawClient) -> None:
-    """The client gets an error at once, and the block raises what the function has raised."""
-
     def fail(request: InterceptedRequest) -> None:
         raise ZeroDivisionError(request.api)
 
@@ -227,7 +211,6 @@ def test_failed_function_fails_the_test(cluster: Cluster, client: RawClient) -> 
 def test_functions_are_called_in_order_until_one_answers(
     cluster: Cluster, client: RawClient
 ) -> None:
-    """clear_faults removes them, and an injected error comes after them."""
     called = []
 
     def look(_request: InterceptedRequest) -> None:
@@ -252,7 +235,6 @@ def test_functions_are_called_in_order_until_one_answers(
 
 
 def test_acks_0_has_no_response(cluster: Cluster, client: RawClient) -> None:
-    """handle() returns None, and the next request of the connection is served."""
     responses = []
 
     async def look(request: InterceptedRequest) -> None:
@@ -266,7 +248,6 @@ def test_acks_0_has_no_response(cluster: Cluster, client: RawClient) -> None:
 
 
 def test_response_faults_apply_to_a_functions_answer(cluster: Cluster, client: RawClient) -> None:
-    """Also those that are limited to a topic."""
     cluster.inject_response_fault("Produce", "disconnect", topic="t")
     with (
         cluster.intercept("Produce", lambda request: request.error_response(56)),
@@ -276,7 +257,6 @@ def test_response_faults_apply_to_a_functions_answer(cluster: Cluster, client: R
 
 
 def test_stop_ends_a_waiting_function(connect: Connect) -> None:
-    """Of an AsyncCluster, whose loop goes on."""
     ended = []
 
     async def wait(_request: InterceptedRequest) -> None:
@@ -298,7 +278,6 @@ def test_stop_ends_a_waiting_function(connect: Connect) -> None:
 
 
 def test_another_process_can_not_call_a_function(cluster: Cluster) -> None:
-    """Nor is anything else called that is no function, or for an unknown API."""
     with (
         ClusterProcess() as process,
         pytest.raises(ClusterError, match="for Produce can't be called by a cluster in another"),

@@ -20,7 +20,7 @@ from purgatory_broker import (
     Interception,
 )
 from purgatory_broker.cluster import cluster as cluster_module
-from purgatory_broker.cluster.commands import COMMANDS
+from purgatory_broker.cluster.commands.cluster_commands import COMMANDS
 from purgatory_broker.cluster.run_command import WAITING_COMMANDS
 from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError

@@ -87,7 +87,6 @@ def text(value: object) -> str:
 
 
 def test_settings_have_kafkas_names_types_and_defaults() -> None:
-    """But for those that are listed above, each of which does differ."""
     kafkas = settings_of("kafka.server.KafkaConfig")
     ours = ClusterSettings()
     names = {each.name: each.name.replace("_", ".") for each in fields(ours)}
@@ -122,7 +121,6 @@ def test_topic_settings_have_kafkas_names_types_and_defaults() -> None:
 
 
 def test_topic_settings_have_kafkas_valid_values() -> None:
-    """But for those that are listed above."""
     kafkas = settings_of("org.apache.kafka.storage.internals.log.LogConfig")
     for name, config in TOPIC_CONFIGS.items():
         valid = kafkas[name].valid_values

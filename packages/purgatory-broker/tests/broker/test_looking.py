@@ -31,7 +31,7 @@ from purgatory_broker.cluster.client_request import client_request
 from purgatory_broker.cluster.cluster_client import ClusterClient
 from purgatory_broker.cluster.json_values import from_json, to_json
 from purgatory_broker.cluster.topic_records import MAX_BYTES, TopicRecord, take_records
-from purgatory_broker.groups.assignment import assigned_partitions
+from purgatory_broker.groups.consumer_protocol import assigned_partitions
 from purgatory_broker.metadata.topics import OFFSETS_TOPIC, TopicPartition
 from purgatory_broker.server.request_log import LoggedRequest
 from purgatory_broker.wire.messages import Header
@@ -73,7 +73,6 @@ def send(client: RawClient, topic: str, data: bytes) -> None:
 def test_records_have_everything_that_a_producer_sent(
     running: ClusterClient, connect: Connect, codec: int
 ) -> None:
-    """Bytes that are no text, too, and records of compressed batches."""
     topic = f"sent-{codec}"
     running.create_topic(topic, partitions=2)
     client = leader_client(running, topic, connect)
@@ -111,7 +110,6 @@ def test_records_have_everything_that_a_producer_sent(
 def test_records_are_those_that_are_asked_for(
     running: ClusterClient, connect: Connect, arguments: dict[str, int], found: str
 ) -> None:
-    """From an offset in the middle of a batch, of one partition, the newest, or a number."""
     topic = f"bounded-{'-'.join(f'{name}{value}' for name, value in arguments.items())}"
     running.create_topic(topic, partitions=2)
     for partition, batches in enumerate([((b"a", b"b", b"c"), (b"d",)), ((b"e", b"f"),)]):
@@ -125,8 +123,6 @@ def test_records_are_those_that_are_asked_for(
 
 
 def test_deleted_and_unreplicated_records_are_not_shown() -> None:
-    """Records before the log's start, and from the high watermark on."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await harness.produce(0, b"deleted", b"readable").get()
         await harness.cluster.wait_for(records=("orders", 2))
@@ -142,7 +138,6 @@ def test_deleted_and_unreplicated_records_are_not_shown() -> None:
 
 
 def test_wait_for_records_ends_with_the_append(running: ClusterClient, connect: Connect) -> None:
-    """It may begin before the topic exists, and does not stop other threads' commands."""
     done = threading.Event()
 
     def wait() -> None:
@@ -161,7 +156,6 @@ def test_wait_for_records_ends_with_the_append(running: ClusterClient, connect: 
 
 
 def test_wait_for_isr_sees_a_follower_leave_and_return(running: ClusterClient) -> None:
-    """In any order of the nodes."""
     running.create_topic("left")
     running.wait_for(isr=("left", 0, [2, 1, 0]))
     running.pause_replication(2)
@@ -176,8 +170,6 @@ def test_wait_for_isr_sees_a_follower_leave_and_return(running: ClusterClient) -
 
 @pytest.mark.parametrize("elapsed", [1.0, 5.0])
 def test_wait_is_an_operation_of_the_purgatory(elapsed: float) -> None:
-    """In virtual time: it ends at its timeout, not before, and leaves nothing behind."""
-
     async def scenario(harness: ClusterHarness) -> None:
         loop = asyncio.get_running_loop()
         purgatory = harness.cluster.waits.purgatory
@@ -205,8 +197,6 @@ def test_wait_is_an_operation_of_the_purgatory(elapsed: float) -> None:
 
 
 def test_wait_follows_the_leader() -> None:
-    """The records of the new leader count, not those that only the old one has."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.partition_node(0)
         harness.produce(0, b"lost", acks=1)
@@ -236,7 +226,6 @@ def _commits(consumer: Any, offsets: dict[Any, Any]) -> bool:
 def test_group_is_seen_from_its_forming_to_its_commits(
     running: ClusterClient, connect: Connect
 ) -> None:
-    """With its members' partitions and its committed offsets."""
     kafka = pytest.importorskip("kafka")
     running.create_topic("grouped", partitions=2)
     with pytest.raises(ClusterTimeoutError, match="'readers' to be Stable, there is no such group"):
@@ -274,8 +263,6 @@ def test_group_is_seen_from_its_forming_to_its_commits(
 
 
 def test_groups_of_a_former_coordinator_are_left_out() -> None:
-    """While it is partitioned, it still has them."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.create_offsets_topic()
         await harness.settle()
@@ -314,13 +301,11 @@ def test_groups_of_a_former_coordinator_are_left_out() -> None:
 def test_invalid_conditions_are_refused(
     running: ClusterClient, arguments: dict[str, Any], message: str
 ) -> None:
-    """By name."""
     with pytest.raises(InvalidArgumentError, match=message):
         running.call("wait_for", **arguments)
 
 
 def test_too_many_records_need_a_limit(running: ClusterClient, connect: Connect) -> None:
-    """So that a result is never cut silently, nor as large as the topic unless it is to be."""
     running.create_topic("large")
     client = leader_client(running, "large", connect)
     for values in ([b"x"] * 10_000, [b"y"]):
@@ -338,7 +323,6 @@ def test_too_many_records_need_a_limit(running: ClusterClient, connect: Connect)
 
 
 def test_records_of_many_bytes_need_a_limit() -> None:
-    """Of their keys, values and headers together."""
     sizes = {"key": b"k" * MAX_BYTES, "headers": ()}, {"key": None, "headers": (("h", b""),)}
     fields = {"partition": 0, "timestamp_ms": 0, "value": None, "producer_id": -1}
     records = [
@@ -369,7 +353,6 @@ def test_what_does_not_exist_is_refused(running: ClusterClient) -> None:
 
 @pytest.mark.parametrize("kind", [Cluster, ClusterProcess])
 def test_wait_ends_with_the_cluster(kind: type[ClusterClient]) -> None:
-    """With an error that says so."""
     errors: list[Exception] = []
 
     def wait(cluster: ClusterClient) -> None:
@@ -398,7 +381,6 @@ def test_wait_ends_with_the_cluster(kind: type[ClusterClient]) -> None:
     ids=["short", "torn", "negative length", "negative count"],
 )
 def test_invalid_assignments_are_refused(assignment: bytes) -> None:
-    """In a time that does not depend on the numbers in them."""
     with pytest.raises(ValueError, match=r"assignment|bytes"):
         assigned_partitions(assignment)
 
@@ -406,7 +388,6 @@ def test_invalid_assignments_are_refused(assignment: bytes) -> None:
 def test_requests_show_what_was_asked_and_answered(
     running: ClusterClient, connect: Connect
 ) -> None:
-    """Also by API and client; every remembered request can be decoded."""
     running.create_topic("asked")
     client = leader_client(running, "asked", connect)
     before = len(running.requests(api="Produce"))
@@ -471,7 +452,6 @@ def test_requests_of_an_async_cluster_have_bytes() -> None:
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
 def test_requests_of_every_api_are_the_same_after_json(api: ServedApi) -> None:
-    """Also bytes that are text, and ids of topics."""
     for version in range(api.min_version, api.max_version + 1):
         frame = encoded_example(api, version)
         header = Header(api, version, 7, "app", 0, is_supported=True)
@@ -486,7 +466,6 @@ def test_requests_of_every_api_are_the_same_after_json(api: ServedApi) -> None:
 def test_wait_for_requests_counts_from_when_they_were_forgotten(
     running: ClusterClient, connect: Connect
 ) -> None:
-    """So a test waits for its next step, whatever clients asked before."""
     running.create_topic("forgotten")
     client = leader_client(running, "forgotten", connect)
     produce(client, "forgotten", b"before")
@@ -509,7 +488,6 @@ def test_wait_for_requests_counts_from_when_they_were_forgotten(
 def test_wait_for_fault_ends_with_its_hits(
     running: ClusterClient, connect: Connect, kind: str
 ) -> None:
-    """Of requests and of responses; the error has the fault and its hits."""
     topic = f"hit-{kind}"
     running.create_topic(topic)
     client = leader_client(running, topic, connect)
@@ -540,8 +518,6 @@ def test_wait_for_fault_ends_with_its_hits(
 
 
 def test_wait_for_fault_is_an_operation_of_the_purgatory() -> None:
-    """On the event loop; and a fault that is cleared in the meantime is never hit."""
-
     async def scenario(harness: ClusterHarness) -> None:
         cluster = harness.cluster
         fault = cluster.inject_request_error("Produce", "KAFKA_STORAGE_ERROR")

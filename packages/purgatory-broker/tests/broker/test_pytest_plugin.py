@@ -39,7 +39,6 @@ _TESTS = """
 def test_fixtures_provide_clusters_and_topics(
     pytester: pytest.Pytester, subprocess: str, kind: str
 ) -> None:
-    """A cluster for one test or for the session, on a thread or in a process."""
     pytester.makeini(f"[pytest]\nkafka_nodes = 2\nkafka_subprocess = {subprocess}\n")
     pytester.makepyfile(_TESTS.format(nodes=2, kind=kind))
     pytester.runpytest_subprocess(*_WITHOUT).assert_outcomes(passed=4)
@@ -69,7 +68,6 @@ def test_fixtures_cause_no_warnings(pytester: pytest.Pytester, subprocess: str) 
 def test_reused_cluster_is_empty_for_each_test(
     pytester: pytest.Pytester, subprocess: str, kind: str
 ) -> None:
-    """On the same ports, whatever a test has left. `kafka_topic` is of another cluster."""
     pytester.makeini(f"[pytest]\nkafka_nodes = 2\nkafka_subprocess = {subprocess}\n")
     pytester.makepyfile(
         f"""
@@ -102,7 +100,6 @@ def test_reused_cluster_is_empty_for_each_test(
 
 
 def test_reused_cluster_has_the_settings_of_the_conftest(pytester: pytest.Pytester) -> None:
-    """By a fixture of the same name."""
     pytester.makeconftest(
         """
         import pytest
@@ -160,7 +157,6 @@ def test_option_that_is_no_number_is_named(pytester: pytest.Pytester, nodes: str
 
 
 def test_plugin_imports_nothing_of_the_package(pytester: pytest.Pytester) -> None:
-    """Until a test uses a fixture: every pytest in the environment imports the plugin."""
     pytester.makepyfile(
         """
         import sys
@@ -174,7 +170,6 @@ def test_plugin_imports_nothing_of_the_package(pytester: pytest.Pytester) -> Non
 
 
 def test_topics_are_named_after_any_test(pytester: pytest.Pytester) -> None:
-    """Beyond ASCII, longer than a topic's name may be, and of a test that is no function."""
     pytester.makepyfile(
         f"""
         import pytest
@@ -201,17 +196,6 @@ def test_topics_are_named_after_any_test(pytester: pytest.Pytester) -> None:
         """
     )
     pytester.runpytest_subprocess(*_WITHOUT).assert_outcomes(passed=4)
-
-
-def test_missing_extra_skips_only_the_tests_that_need_it(pytester: pytest.Pytester) -> None:
-    """The reason says what to install."""
-    pytester.makeconftest("import sys\nsys.modules['kafka'] = None\n")
-    pytester.makepyfile(
-        "def test_with(kafka_cluster):\n    pass\n\ndef test_without():\n    pass\n"
-    )
-    ran = pytester.runpytest_subprocess(*_WITHOUT, "-rs", "-W", "error")
-    ran.assert_outcomes(passed=1, skipped=1)
-    ran.stdout.re_match_lines([r".*'kafka' is not installed: pip install .*\[broker\]'"])
 
 
 @pytest.mark.parametrize(

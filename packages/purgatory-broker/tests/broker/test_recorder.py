@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.broker.parity.raw import RawClient
 from tests.broker.raw_requests import fetch, fetch_fields, produce
-from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
+from tests.support.naive_trace import TraceEvent, TraceRequest, outcome
 
 from purgatory_broker import Cluster, Recorder, RecorderError
 from request_purgatory.errors import InvalidArgumentError
@@ -43,7 +43,6 @@ def outcomes(folder: Path) -> Counter[tuple[str, str]]:
 
 
 def test_trace_has_the_outcomes_of_the_broker(tmp_path: Path, connect: Connect) -> None:
-    """Replicated and expired produce requests, and a completed and an expired fetch."""
     folder = tmp_path / "trace"
     with Cluster(nodes=2, record=folder) as cluster:
         cluster.create_topic("t")
@@ -70,7 +69,6 @@ def test_trace_has_the_outcomes_of_the_broker(tmp_path: Path, connect: Connect) 
 
 
 def test_joins_wait_for_their_responses(tmp_path: Path, connect: Connect) -> None:
-    """A join is completed by its response; its timeout is the rebalance timeout."""
     folder = tmp_path / "trace"
     with Cluster(record=folder) as cluster:
         client = connect(cluster.bootstrap_servers)
@@ -110,7 +108,6 @@ def test_joins_wait_for_their_responses(tmp_path: Path, connect: Connect) -> Non
 
 
 def test_request_of_a_closed_connection_has_no_response(tmp_path: Path, connect: Connect) -> None:
-    """Its later end is not recorded as one, nor is the response to another request."""
     folder = tmp_path / "trace"
     with Cluster(nodes=2, record=folder) as cluster:
         cluster.create_topic("t")
@@ -139,14 +136,12 @@ def test_request_of_a_closed_connection_has_no_response(tmp_path: Path, connect:
 
 
 def test_folder_with_content_is_refused(tmp_path: Path) -> None:
-    """It may be another trace."""
     (tmp_path / "requests").mkdir()
     with pytest.raises(InvalidArgumentError, match="record must be an empty or absent folder"):
         Recorder(tmp_path)
 
 
 def test_missing_pyarrow_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message says what to install."""
     usual = builtins.__import__
 
     def without(name: str, *arguments: Any, **options: Any) -> Any:
@@ -160,7 +155,6 @@ def test_missing_pyarrow_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_trace_without_rows_has_both_tables(tmp_path: Path) -> None:
-    """Both tables exist, and are empty."""
     recorder = Recorder(tmp_path / "trace")
     recorder.close()
     assert recorded(tmp_path / "trace", "requests") == recorded(tmp_path / "trace", "events") == []

@@ -18,7 +18,6 @@ HEADER = Header(find_api("Produce"), 9, 0, "client", 20, is_supported=True)
 
 @pytest.mark.parametrize("size", [10, MAX_FRAME_BYTES // 3, MAX_FRAME_BYTES, MAX_FRAME_BYTES + 1])
 def test_memory_is_bounded_whenever_the_responses_come(size: int) -> None:
-    """In number and in bytes; the count goes on, and a frame that is too large is left out."""
     names: list[str] = []
     log = RequestLog(lambda: 0, names.append)
     frame = bytes(size)

@@ -38,7 +38,6 @@ def connect_to_leader(
 def test_deleted_topic_is_gone_and_its_name_is_free(
     running: ClusterClient, connect: Connect
 ) -> None:
-    """A new topic of the same name has none of its records."""
     running.create_topic("t")
     client = connect_to_leader(running, "t", connect)
     produce(client, "t", b"old")
@@ -52,7 +51,6 @@ def test_deleted_topic_is_gone_and_its_name_is_free(
 
 
 def test_truncate_deletes_up_to_an_offset_or_all(running: ClusterClient, connect: Connect) -> None:
-    """On every replica; the offsets of later records continue."""
     running.create_topic("t", partitions=2)
     clients = [connect_to_leader(running, "t", connect, number) for number in range(2)]
     for number, client in enumerate(clients):
@@ -87,7 +85,6 @@ def starts(cluster: ClusterClient) -> list[set[int]]:
 def test_refused_truncate_deletes_nothing(
     cluster: Cluster, connect: Connect, partition: int | None, offset: int | None, code: str
 ) -> None:
-    """Not even in the partitions that have the offset."""
     cluster.create_topic("t", partitions=2)
     produce(connect_to_leader(cluster, "t", connect), "t", b"a")
     with pytest.raises(ClusterError) as refused:
@@ -97,7 +94,6 @@ def test_refused_truncate_deletes_nothing(
 
 
 def test_truncate_refuses_what_has_no_such_records(cluster: Cluster, connect: Connect) -> None:
-    """A negative offset, the broker's own topic, and a partition without a leader."""
     cluster.create_topic("t", partitions=1, replication_factor=1)
     with pytest.raises(InvalidArgumentError, match="offset must be at least 0, got"):
         cluster.truncate("t", offset=-1)
@@ -111,7 +107,6 @@ def test_truncate_refuses_what_has_no_such_records(cluster: Cluster, connect: Co
 
 
 def test_reset_leaves_nothing_on_the_same_ports(running: ClusterClient, connect: Connect) -> None:
-    """Topics, groups, faults, partitions and dead nodes; clients have to reconnect."""
     running.create_topic("t")
     before = running.bootstrap_servers
     cluster_id = metadata(connect(before.split(",")[0])).cluster_id
@@ -147,7 +142,6 @@ def metadata(client: RawClient) -> Any:
 
 
 def test_reset_places_topics_as_on_a_new_cluster(cluster: Cluster) -> None:
-    """So a test sees the same leaders, whichever tests ran before."""
     cluster.create_topic("a", partitions=3)
     first = [each["replicas"] for each in cluster.describe_topic("a")]
     for _ in range(2):
@@ -157,8 +151,6 @@ def test_reset_places_topics_as_on_a_new_cluster(cluster: Cluster) -> None:
 
 
 def test_reset_never_assigns_a_producer_id_twice(cluster: Cluster, connect: Connect) -> None:
-    """A producer that has survived has its own id still."""
-
     def new_producer_id() -> int:
         client = connect(cluster.bootstrap_servers.split(",")[0])
         made = client.call("InitProducerId", 1, transactional_id=None, transaction_timeout_ms=1)
@@ -170,7 +162,6 @@ def test_reset_never_assigns_a_producer_id_twice(cluster: Cluster, connect: Conn
 
 
 def test_reset_deletes_the_files(tmp_path: Path, connect: Connect) -> None:
-    """A restart of the cluster finds no topic either."""
     with Cluster(nodes=2, data_dir=tmp_path) as cluster:
         cluster.create_topic("t")
         produce(connect_to_leader(cluster, "t", connect), "t", b"old")
@@ -184,8 +175,6 @@ def test_reset_deletes_the_files(tmp_path: Path, connect: Connect) -> None:
 
 
 def test_group_is_gone_after_reset(cluster: Cluster, connect: Connect) -> None:
-    """Its committed offsets, too."""
-
     def coordinator() -> RawClient:
         while True:
             found = connect(cluster.bootstrap_servers.split(",")[0]).call(
@@ -220,7 +209,6 @@ def test_group_is_gone_after_reset(cluster: Cluster, connect: Connect) -> None:
 
 
 def test_requests_are_forgotten_by_reset(running: ClusterClient, connect: Connect) -> None:
-    """A response that comes later, to a connection that has ended, is not remembered either."""
     client = connect(running.bootstrap_servers.split(",")[0])
     client.call("Metadata", 9, topics=[])
     assert [each.api for each in running.requests(api="Metadata")] == ["Metadata"]
@@ -231,7 +219,6 @@ def test_requests_are_forgotten_by_reset(running: ClusterClient, connect: Connec
 
 
 def test_replaced_nodes_are_freed_without_the_collector(cluster: Cluster, connect: Connect) -> None:
-    """With the timing wheels of their purgatories, and what clients have waited for."""
     cluster.create_topic("t", partitions=3)
     for number in range(3):
         client = connect_to_leader(cluster, "t", connect, number)

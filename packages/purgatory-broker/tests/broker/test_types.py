@@ -30,7 +30,6 @@ with Cluster(nodes=3, min_insync_replicas=2) as cluster, ClusterProcess(nodes=2)
 
 @pytest.mark.slow
 def test_mypy_refuses_misspelt_and_mistyped_arguments(tmp_path: Path) -> None:
-    """In the constructors and in the commands, and nothing else."""
     pytest.importorskip("mypy")
     file = tmp_path / "uses_a_cluster.py"
     file.write_text(_CODE)

@@ -12,9 +12,9 @@ import logging
 import threading
 
 from request_purgatory._native import primitives, states
-from request_purgatory._native.failsafe import ErrorLog
 from request_purgatory._native.forks import register_for_forks
 from request_purgatory.clock import Clock, MonotonicClock, check_range
+from request_purgatory.error_log import ErrorLog
 from request_purgatory.errors import TimerClosedError, checked_name, require_type, whole_number
 from request_purgatory.purgatory.core import checked_purge_interval
 from request_purgatory.purgatory.operation import DelayedOperation

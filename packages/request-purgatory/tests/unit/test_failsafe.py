@@ -10,7 +10,8 @@ import pytest
 from tests.support.hostile_errors import HOSTILE_ERRORS
 from tests.support.requests import Fault
 
-from request_purgatory._native.failsafe import ErrorLog, log_contained
+from request_purgatory._native.failsafe import log_contained
+from request_purgatory.error_log import ErrorLog
 
 logger = logging.getLogger("tests.contained")
 

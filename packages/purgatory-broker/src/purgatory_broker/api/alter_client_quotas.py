@@ -8,10 +8,9 @@ from typing import Any
 from kafka.protocol.admin import AlterClientQuotasRequest, AlterClientQuotasResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import no_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, no_subjects
 from purgatory_broker.metadata.client_quotas import QuotaAlteration, quota_entity
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.metadata_file import QuotaEntity
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
@@ -21,36 +20,34 @@ _Entry = AlterClientQuotasResponse.EntryData
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """A request to change quotas."""
-
+class _Request:
     alterations: tuple[QuotaAlteration, ...]
     validate_only: bool
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
+def _decode(message: Any, context: RequestContext) -> _Request:
     alterations = tuple(
         QuotaAlteration(
-            quota_entity({each.entity_type: each.entity_name for each in entry.entity}),
-            tuple((each.key, None if each.remove else each.value) for each in entry.ops),
+            quota_entity({
+                component.entity_type: component.entity_name for component in entry.entity
+            }),
+            tuple((op.key, None if op.remove else op.value) for op in entry.ops),
         )
         for entry in message.entries
     )
-    return Request(alterations, bool(message.validate_only))
+    return _Request(alterations, bool(message.validate_only))
 
 
-def alter_client_quotas(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle an AlterClientQuotas request."""
+def _alter_client_quotas(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     if not broker.reaches_controller:
-        context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
+        context.reply(_error_response(request, ErrorCode.REQUEST_TIMED_OUT))
         return
     try:
         results = broker.controller.quotas.alter(
             request.alterations, validate_only=request.validate_only
         )
     except ControllerError as error:
-        context.reply(error_response(request, error.code))
+        context.reply(_error_response(request, error.code))
         return
     context.reply(
         AlterClientQuotasResponse(
@@ -74,10 +71,9 @@ def _result(entity: QuotaEntity, code: ErrorCode, message: str | None = None) ->
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every entity."""
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return AlterClientQuotasResponse(
-        entries=[_result(each.entity, code) for each in request.alterations]
+        entries=[_result(alteration.entity, code) for alteration in request.alterations]
     )
 
 
@@ -88,8 +84,8 @@ API = ServedApi(
     response=AlterClientQuotasResponse,
     min_version=0,
     max_version=1,
-    decode=decode,
-    handle=alter_client_quotas,
-    error_response=error_response,
+    decode=_decode,
+    handle=_alter_client_quotas,
+    error_response=_error_response,
     subjects=no_subjects,
 )

@@ -7,30 +7,22 @@ from typing import Any
 from kafka.protocol.admin import AlterConfigsRequest, AlterConfigsResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.config_changes import (
-    Request,
-    alter_resources,
-    refuse_all,
-    subjects,
-)
+from purgatory_broker.api.config_changes import Request, alter_resources, refuse_all, subjects
 from purgatory_broker.api.config_changes import decode as decode_changes
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.request_context import RequestContext, Subject
 from purgatory_broker.wire.error_code import ErrorCode
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
+def _decode(message: Any, context: RequestContext) -> Request:
     return decode_changes(message, is_incremental=False)
 
 
-def alter_configs(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle an AlterConfigs request: replace all configs."""
+def _alter_configs(broker: BrokerApi, context: RequestContext, request: Request) -> None:
     context.reply(alter_resources(broker, request, AlterConfigsResponse))
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every resource."""
+def _error_response(request: Request, code: ErrorCode) -> Any:
     return refuse_all(request, AlterConfigsResponse, code)
 
 
@@ -41,9 +33,9 @@ API = ServedApi(
     response=AlterConfigsResponse,
     min_version=0,
     max_version=2,
-    decode=decode,
-    handle=alter_configs,
-    error_response=error_response,
+    decode=_decode,
+    handle=_alter_configs,
+    error_response=_error_response,
     subjects=subjects,
     names=frozenset({Subject.TOPIC}),
 )

@@ -11,9 +11,8 @@ from kafka.protocol.admin import (
 )
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.api.served_api import ServedApi, request_subjects
+from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.reassignment import Reassignment
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
@@ -25,45 +24,45 @@ _Partition = _Topic.ReassignablePartitionResponse
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request for reassignments, by topic."""
 
     topics: tuple[tuple[str, tuple[Reassignment, ...]], ...]
     may_change_factor: bool
 
 
-def decode(message: Any, context: RequestContext) -> Request:
+def _decode(message: Any, context: RequestContext) -> _Request:
     """Return what the handler needs of a request; version 0 allows another replication factor."""
     topics = tuple(
         (
             topic.name,
             tuple(
                 Reassignment(
-                    TopicPartition(topic.name, each.partition_index),
-                    None if each.replicas is None else tuple(each.replicas),
+                    TopicPartition(topic.name, assigned.partition_index),
+                    None if assigned.replicas is None else tuple(assigned.replicas),
                 )
-                for each in topic.partitions
+                for assigned in topic.partitions
             ),
         )
         for topic in message.topics
     )
-    return Request(topics, bool(message.allow_replication_factor_change))
+    return _Request(topics, bool(message.allow_replication_factor_change))
 
 
-def alter_partition_reassignments(
-    broker: BrokerApi, context: RequestContext, request: Request
+def _alter_partition_reassignments(
+    broker: BrokerApi, context: RequestContext, request: _Request
 ) -> None:
     """Handle an AlterPartitionReassignments request; the response does not wait for the end."""
     if not broker.reaches_controller:
-        context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
+        context.reply(_error_response(request, ErrorCode.REQUEST_TIMED_OUT))
         return
-    wanted = [each for _, reassignments in request.topics for each in reassignments]
+    wanted = [reassignment for _, reassignments in request.topics for reassignment in reassignments]
     try:
         refusals = broker.controller.reassignments.alter(
             wanted, may_change_factor=request.may_change_factor
         )
     except ControllerError as error:
-        context.reply(error_response(request, error.code))
+        context.reply(_error_response(request, error.code))
         return
     results = iter(refusals)
     context.reply(
@@ -73,7 +72,9 @@ def alter_partition_reassignments(
             responses=[
                 _Topic(
                     name=name,
-                    partitions=[_result(each, next(results)) for each in reassignments],
+                    partitions=[
+                        _result(reassignment, next(results)) for reassignment in reassignments
+                    ],
                 )
                 for name, reassignments in request.topics
             ],
@@ -89,16 +90,15 @@ def _result(reassignment: Reassignment, refusal: ControllerError | None) -> Any:
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every partition."""
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return AlterPartitionReassignmentsResponse(
         error_code=int(code),
         responses=[
             _Topic(
                 name=name,
                 partitions=[
-                    _Partition(partition_index=each.key.partition, error_code=int(code))
-                    for each in reassignments
+                    _Partition(partition_index=reassignment.key.partition, error_code=int(code))
+                    for reassignment in reassignments
                 ],
             )
             for name, reassignments in request.topics
@@ -106,11 +106,10 @@ def error_response(request: Request, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(
         partitions=[
-            (name, [each.key.partition for each in reassignments])
+            (name, [reassignment.key.partition for reassignment in reassignments])
             for name, reassignments in request.topics
         ]
     )
@@ -123,9 +122,9 @@ API = ServedApi(
     response=AlterPartitionReassignmentsResponse,
     min_version=0,
     max_version=1,
-    decode=decode,
-    handle=alter_partition_reassignments,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_alter_partition_reassignments,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC, Subject.PARTITION}),
 )

@@ -5,14 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kafka.protocol.admin import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-)
+from kafka.protocol.admin import AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import no_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, no_subjects
 from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.scram import (
     MAX_ITERATIONS,
@@ -33,7 +29,7 @@ MAX_USERS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Deletion:
+class _Deletion:
     """A credential to delete; the mechanism is a number of the protocol, or unknown."""
 
     user: str
@@ -41,9 +37,7 @@ class Deletion:
 
 
 @dataclass(frozen=True, slots=True)
-class Upsertion:
-    """A credential to store."""
-
+class _Upsertion:
     user: str
     mechanism: int
     iterations: int
@@ -52,15 +46,12 @@ class Upsertion:
 
 
 @dataclass(frozen=True, slots=True)
-class AlterCredentials:
-    """A decoded request."""
-
-    deletions: tuple[Deletion, ...]
-    upsertions: tuple[Upsertion, ...]
+class _AlterCredentials:
+    deletions: tuple[_Deletion, ...]
+    upsertions: tuple[_Upsertion, ...]
 
     @property
-    def changes(self) -> list[Deletion | Upsertion]:
-        """All of them, in their order."""
+    def changes(self) -> list[_Deletion | _Upsertion]:
         return [*self.deletions, *self.upsertions]
 
 
@@ -74,32 +65,31 @@ _TWICE = _Refusal(
 )
 
 
-def decode(message: Any, context: RequestContext) -> AlterCredentials:
-    """Return the request of a message."""
-    return AlterCredentials(
-        tuple(Deletion(each.name, each.mechanism) for each in message.deletions),
+def _decode(message: Any, context: RequestContext) -> _AlterCredentials:
+    return _AlterCredentials(
+        tuple(_Deletion(deletion.name, deletion.mechanism) for deletion in message.deletions),
         tuple(
-            Upsertion(
-                each.name,
-                each.mechanism,
-                each.iterations,
-                bytes(each.salt),
-                bytes(each.salted_password),
+            _Upsertion(
+                upsertion.name,
+                upsertion.mechanism,
+                upsertion.iterations,
+                bytes(upsertion.salt),
+                bytes(upsertion.salted_password),
             )
-            for each in message.upsertions
+            for upsertion in message.upsertions
         ),
     )
 
 
-def alter_user_scram_credentials(
-    broker: BrokerApi, context: RequestContext, request: AlterCredentials
+def _alter_user_scram_credentials(
+    broker: BrokerApi, context: RequestContext, request: _AlterCredentials
 ) -> None:
     """Handle an AlterUserScramCredentials request: all changes of a user that is named once."""
     if not broker.reaches_controller:
-        context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
+        context.reply(_error_response(request, ErrorCode.REQUEST_TIMED_OUT))
         return
     credentials = broker.scram_credentials
-    changes: dict[str, Deletion | Upsertion] = {}
+    changes: dict[str, _Deletion | _Upsertion] = {}
     refusals: dict[str, _Refusal] = {}
     users = set(credentials.users)
     for change in request.changes:
@@ -133,20 +123,14 @@ def alter_user_scram_credentials(
 
 
 def _check(
-    credentials: ScramCredentials, change: Deletion | Upsertion, users: set[str]
+    credentials: ScramCredentials, change: _Deletion | _Upsertion, users: set[str]
 ) -> _Refusal | None:
-    """Return why a change is refused; None if it is allowed.
-
-    Args:
-        credentials: The present credentials.
-        change: The change.
-        users: The users with a credential, with those of the changes before.
-    """
+    """Return why a change is refused; None if it is allowed."""
     if not change.user:
         return _Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
     if change.mechanism not in list(ScramMechanism):
         return _Refusal(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
-    if isinstance(change, Deletion):
+    if isinstance(change, _Deletion):
         if not credentials.has(change.user, ScramMechanism(change.mechanism)):
             return _Refusal(
                 ErrorCode.RESOURCE_NOT_FOUND,
@@ -162,9 +146,8 @@ def _check(
     return None
 
 
-def _credential(change: Deletion | Upsertion) -> ScramCredential | None:
-    """Return what a change stores; None if it deletes."""
-    if isinstance(change, Deletion):
+def _credential(change: _Deletion | _Upsertion) -> ScramCredential | None:
+    if isinstance(change, _Deletion):
         return None
     mechanism = ScramMechanism(change.mechanism)
     return salted_credential(mechanism, change.salt, change.iterations, change.salted_password)
@@ -174,12 +157,11 @@ def _result(user: str, code: ErrorCode, message: str | None) -> Any:
     return _Result(user=user, error_code=int(code), error_message=truncate_message(message))
 
 
-def error_response(request: AlterCredentials, code: ErrorCode) -> Any:
-    """Return the response with an error for every user."""
+def _error_response(request: _AlterCredentials, code: ErrorCode) -> Any:
     return AlterUserScramCredentialsResponse(
         results=[
             _result(user, code, None)
-            for user in dict.fromkeys(each.user for each in request.changes)
+            for user in dict.fromkeys(change.user for change in request.changes)
         ]
     )
 
@@ -191,9 +173,9 @@ API = ServedApi(
     response=AlterUserScramCredentialsResponse,
     min_version=0,
     max_version=0,
-    decode=decode,
-    handle=alter_user_scram_credentials,
-    error_response=error_response,
+    decode=_decode,
+    handle=_alter_user_scram_credentials,
+    error_response=_error_response,
     subjects=no_subjects,
     secrets=frozenset({"salted_password"}),
 )

@@ -9,8 +9,7 @@ from typing import Any
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import no_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, no_subjects
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.apis import Api
 from purgatory_broker.wire.error_code import ErrorCode
@@ -22,11 +21,10 @@ CLIENT_SOFTWARE_SINCE = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request for the APIs.
 
     Attributes:
-        is_supported: Whether its version is.
         software: The name and the version of the client's software; None in old versions.
     """
 
@@ -34,22 +32,22 @@ class Request:
     software: tuple[str, str] | None
 
 
-def decode(message: Any, context: RequestContext) -> Request:
+def _decode(message: Any, context: RequestContext) -> _Request:
     """Return what the handler needs of a request; the message may be None."""
     is_supported = context.header.is_supported
     software = None
     if is_supported and context.version >= CLIENT_SOFTWARE_SINCE:
         software = (message.client_software_name, message.client_software_version)
-    return Request(is_supported, software)
+    return _Request(is_supported, software)
 
 
-def api_versions(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+def _api_versions(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     """Handle an ApiVersions request.
 
     The response to an unsupported version has only the supported versions of ApiVersions.
     """
     if request.software is not None and not all(map(_is_software_name, request.software)):
-        context.reply(error_response(request, ErrorCode.INVALID_REQUEST))
+        context.reply(_error_response(request, ErrorCode.INVALID_REQUEST))
         return
     if request.is_supported and context.login is not None:
         context.login.note_versions()
@@ -63,17 +61,15 @@ def api_versions(broker: BrokerApi, context: RequestContext, request: Request) -
 
 
 def _is_software_name(name: str) -> bool:
-    """Return whether a client's software name or version is valid in Kafka."""
     return (
         bool(name)
         and name[0].isalnum()
         and name[-1].isalnum()
-        and all(each.isalnum() or each in "-." for each in name)
+        and all(character.isalnum() or character in "-." for character in name)
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error."""
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return ApiVersionsResponse(error_code=int(code), api_keys=[])
 
 
@@ -87,8 +83,8 @@ API = ServedApi(
     answers_unsupported_versions=True,
     # A client reads the header before it knows which versions the broker has (KIP-511).
     has_tagged_header=False,
-    decode=decode,
-    handle=api_versions,
-    error_response=error_response,
+    decode=_decode,
+    handle=_api_versions,
+    error_response=_error_response,
     subjects=no_subjects,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from purgatory_broker.groups import GroupCoordinator
+from purgatory_broker.groups.coordinator import GroupCoordinator
 from purgatory_broker.metadata.controller import Controller
 from purgatory_broker.metadata.metadata_cache import MetadataCache
 from purgatory_broker.metadata.scram_credentials import ScramCredentials
@@ -13,7 +13,7 @@ from purgatory_broker.replication.appends import Appends
 from purgatory_broker.replication.fetch_sessions import FetchSessions
 from purgatory_broker.replication.fetches import Fetches
 from purgatory_broker.replication.leader_elections import LeaderElections
-from purgatory_broker.replication.log_directory import LogDirectory
+from purgatory_broker.replication.log_manager import LogManager
 from purgatory_broker.replication.record_deletions import RecordDeletions
 from purgatory_broker.replication.replica_manager import ReplicaManager
 from purgatory_broker.request_context import Client
@@ -25,16 +25,13 @@ class BrokerApi(Protocol):
     """What handlers need of their broker; a node implements it."""
 
     @property
-    def node_id(self) -> int:
-        """The broker's id."""
+    def node_id(self) -> int: ...
 
     @property
-    def apis(self) -> ApiTable:
-        """The APIs that the broker serves, by key."""
+    def apis(self) -> ApiTable: ...
 
     @property
-    def settings(self) -> ClusterSettings:
-        """The settings of the cluster."""
+    def settings(self) -> ClusterSettings: ...
 
     @property
     def metadata(self) -> MetadataCache:
@@ -45,61 +42,42 @@ class BrokerApi(Protocol):
         """The cluster's controller; to be used if `reaches_controller` only."""
 
     @property
-    def reaches_controller(self) -> bool:
-        """Whether the broker is connected to the controller."""
+    def reaches_controller(self) -> bool: ...
 
     @property
-    def replicas(self) -> ReplicaManager:
-        """The broker's replicas."""
+    def replicas(self) -> ReplicaManager: ...
 
     @property
-    def appends(self) -> Appends:
-        """Appends to the partitions that the broker leads."""
+    def appends(self) -> Appends: ...
 
     @property
-    def fetches(self) -> Fetches:
-        """Reads the broker's replicas."""
+    def fetches(self) -> Fetches: ...
 
     @property
-    def deletions(self) -> RecordDeletions:
-        """Deletes records of the partitions that the broker leads."""
+    def deletions(self) -> RecordDeletions: ...
 
     @property
-    def log_directory(self) -> LogDirectory:
-        """The directory of the broker's logs."""
+    def log_manager(self) -> LogManager: ...
 
     @property
-    def elections(self) -> LeaderElections:
-        """The leader elections that clients wait for."""
+    def elections(self) -> LeaderElections: ...
 
     @property
-    def groups(self) -> GroupCoordinator:
-        """The broker's group coordinator."""
+    def groups(self) -> GroupCoordinator: ...
 
     @property
-    def fetch_sessions(self) -> FetchSessions:
-        """The fetch sessions of the broker's clients."""
+    def fetch_sessions(self) -> FetchSessions: ...
 
-    def now_ms(self) -> int:
-        """Return the event loop's time in milliseconds."""
+    def now_ms(self) -> int: ...
 
     def wall_ms(self) -> int:
         """Return the time of day in milliseconds since 1970."""
 
     @property
-    def scram_credentials(self) -> ScramCredentials:
-        """The cluster's SCRAM credentials."""
+    def scram_credentials(self) -> ScramCredentials: ...
 
     def endpoints(self, nodes: Iterable[int], listener: str) -> list[dict[str, Any]]:
-        """Return the `node_id`, `host`, `port` and `rack` of brokers; skip negative ids.
-
-        Args:
-            nodes: The ids.
-            listener: The listener whose addresses are returned: that of the client.
-        """
-
-    def create_offsets_topic(self) -> None:
-        """Create `__consumer_offsets`, if it does not exist."""
+        """Return the `node_id`, `host`, `port` and `rack` of brokers; skip negative ids."""
 
     def produce_throttle_ms(self, client: Client, size_bytes: int) -> int:
         """Return a client's throttle time in milliseconds, with some more produced bytes."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.api.served_api import request_subjects
+from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.topic_configs import (
     TOPIC_CONFIGS,
     ConfigType,
@@ -25,7 +25,7 @@ SET, DELETE, APPEND, SUBTRACT = _OPERATIONS = range(4)
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigChange:
+class _ConfigChange:
     """A config to set, or the operation on it."""
 
     name: str
@@ -34,12 +34,10 @@ class ConfigChange:
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigResource:
-    """A topic, or another resource, and the changes of its configs."""
-
+class _ConfigResource:
     type: int
     name: str
-    changes: tuple[ConfigChange, ...]
+    changes: tuple[_ConfigChange, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,33 +45,30 @@ class Request:
     """A request to change configs.
 
     Attributes:
-        resources: The resources to change.
-        validate_only: Check the changes only.
         is_incremental: Apply the operation of each change; False replaces all configs.
     """
 
-    resources: tuple[ConfigResource, ...]
+    resources: tuple[_ConfigResource, ...]
     validate_only: bool
     is_incremental: bool
 
 
 def decode(message: Any, *, is_incremental: bool) -> Request:
-    """Return what the handler needs of a request."""
     return Request(
         resources=tuple(
-            ConfigResource(
-                each.resource_type,
-                each.resource_name,
+            _ConfigResource(
+                resource.resource_type,
+                resource.resource_name,
                 tuple(
-                    ConfigChange(
+                    _ConfigChange(
                         change.name,
                         change.config_operation if is_incremental else SET,
                         change.value,
                     )
-                    for change in each.configs
+                    for change in resource.configs
                 ),
             )
-            for each in message.resources
+            for resource in message.resources
         ),
         validate_only=message.validate_only,
         is_incremental=is_incremental,
@@ -81,18 +76,8 @@ def decode(message: Any, *, is_incremental: bool) -> Request:
 
 
 def alter_resources(broker: BrokerApi, request: Request, response: Any) -> Any:
-    """Change the configs of all resources of a request.
-
-    Args:
-        broker: The broker.
-        request: The request.
-        response: The class of its response.
-
-    Returns:
-        The response.
-    """
     results = []
-    counts = Counter((each.type, each.name) for each in request.resources)
+    counts = Counter((resource.type, resource.name) for resource in request.resources)
     for resource in request.resources:
         code, message = ErrorCode.NONE, None
         if not broker.reaches_controller:
@@ -109,9 +94,10 @@ def alter_resources(broker: BrokerApi, request: Request, response: Any) -> Any:
 
 
 def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
     return request_subjects(
-        topics=(each.name for each in request.resources if each.type == ResourceType.TOPIC)
+        topics=(
+            resource.name for resource in request.resources if resource.type == ResourceType.TOPIC
+        )
     )
 
 
@@ -122,7 +108,7 @@ def refuse_all(request: Request, response: Any, code: ErrorCode) -> Any:
     )
 
 
-def _result(response: Any, resource: ConfigResource, code: ErrorCode, message: str | None) -> Any:
+def _result(response: Any, resource: _ConfigResource, code: ErrorCode, message: str | None) -> Any:
     return response.AlterConfigsResourceResponse(
         error_code=int(code),
         error_message=truncate_message(message),
@@ -131,12 +117,7 @@ def _result(response: Any, resource: ConfigResource, code: ErrorCode, message: s
     )
 
 
-def _alter(broker: BrokerApi, request: Request, resource: ConfigResource) -> None:
-    """Change the configs of one resource.
-
-    Raises:
-        ControllerError: the change is refused.
-    """
+def _alter(broker: BrokerApi, request: Request, resource: _ConfigResource) -> None:
     error = _form_error(broker, resource)
     if error is not None:
         raise ControllerError(ErrorCode.INVALID_REQUEST, error)
@@ -146,13 +127,15 @@ def _alter(broker: BrokerApi, request: Request, resource: ConfigResource) -> Non
         _alter_other(broker, request, resource)
 
 
-def _form_error(broker: BrokerApi, resource: ConfigResource) -> str | None:
+def _form_error(broker: BrokerApi, resource: _ConfigResource) -> str | None:
     """Return why a change is not well-formed, or not for this broker; None if it is."""
-    names = [each.name for each in resource.changes]
+    names = [change.name for change in resource.changes]
     if len(set(names)) < len(names):
         return "Error due to duplicate config keys"
     nulls = [
-        each.name for each in resource.changes if each.value is None and each.operation != DELETE
+        change.name
+        for change in resource.changes
+        if change.value is None and change.operation != DELETE
     ]
     if nulls:
         return f"Null value not supported for : {', '.join(nulls)}"
@@ -168,8 +151,7 @@ def _form_error(broker: BrokerApi, resource: ConfigResource) -> str | None:
     return None
 
 
-def _alter_other(broker: BrokerApi, request: Request, resource: ConfigResource) -> None:
-    """Change the configs of a group or a broker, none of which is a list."""
+def _alter_other(broker: BrokerApi, request: Request, resource: _ConfigResource) -> None:
     controller, kind = broker.controller, ResourceType(resource.type)
     present = controller.resource_configs.get((kind, resource.name), {})
     configs = dict(present) if request.is_incremental else {}
@@ -179,7 +161,7 @@ def _alter_other(broker: BrokerApi, request: Request, resource: ConfigResource) 
     )
 
 
-def _alter_topic(broker: BrokerApi, request: Request, resource: ConfigResource) -> None:
+def _alter_topic(broker: BrokerApi, request: Request, resource: _ConfigResource) -> None:
     topic = broker.controller.require_topic(resource.name)
     configs = dict(topic.configs) if request.is_incremental else {}
     for change in resource.changes:
@@ -202,17 +184,11 @@ def _alter_topic(broker: BrokerApi, request: Request, resource: ConfigResource) 
 
 
 def _apply(
-    configs: dict[str, str], resource: ConfigResource, list_value: Callable[[str], str | None]
+    configs: dict[str, str], resource: _ConfigResource, list_value: Callable[[str], str | None]
 ) -> None:
-    """Apply the changes of a resource to its configs.
+    """Apply the changes of a resource to `configs`.
 
-    Args:
-        configs: The configs, which are changed.
-        resource: The changes.
-        list_value: Returns the present value of a config that is a list; None for any other.
-
-    Raises:
-        ControllerError: An operation is unknown or not allowed, or a value is too long.
+    `list_value` returns the present value of a config; None if it is no list.
     """
     for change in resource.changes:
         if change.operation not in _OPERATIONS:
@@ -243,8 +219,10 @@ def _apply(
 
 
 def _changed_list(present: str, given: str, *, is_addition: bool) -> str:
-    elements = dict.fromkeys(each for each in present.split(",") if each)
+    elements = dict.fromkeys(element for element in present.split(",") if element)
     changed = dict.fromkeys(given.split(","))
     return ",".join(
-        elements | changed if is_addition else (each for each in elements if each not in changed)
+        elements | changed
+        if is_addition
+        else (element for element in elements if element not in changed)
     )

@@ -7,8 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, request_subjects
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -18,11 +17,10 @@ from purgatory_broker.wire.error_code import ErrorCode
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A member's heartbeat, which is refused.
 
     Attributes:
-        group_id: The group's id.
         assigned: The ids of topics and the numbers of partitions that the member has.
     """
 
@@ -30,15 +28,18 @@ class Request:
     assigned: tuple[tuple[UUID | None, tuple[int, ...]], ...]
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    """Return what is needed of a request."""
-    return Request(
+def _decode(message: Any, context: RequestContext) -> _Request:
+    return _Request(
         message.group_id,
-        tuple((each.topic_id, tuple(each.partitions)) for each in message.topic_partitions or ()),
+        tuple(
+            (topic.topic_id, tuple(topic.partitions)) for topic in message.topic_partitions or ()
+        ),
     )
 
 
-def consumer_group_heartbeat(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+def _consumer_group_heartbeat(
+    broker: BrokerApi, context: RequestContext, request: _Request
+) -> None:
     """Refuse a ConsumerGroupHeartbeat request, as Kafka does without this group protocol.
 
     A client that does not find the API at all may wait for it for ever.
@@ -51,13 +52,11 @@ def consumer_group_heartbeat(broker: BrokerApi, context: RequestContext, request
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error."""
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return ConsumerGroupHeartbeatResponse(error_code=int(code))
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(
         partitions=(
             (broker.metadata.topic_name(topic_id), indexes)
@@ -74,9 +73,9 @@ API = ServedApi(
     response=ConsumerGroupHeartbeatResponse,
     min_version=0,
     max_version=1,
-    decode=decode,
-    handle=consumer_group_heartbeat,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_consumer_group_heartbeat,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC, Subject.PARTITION, Subject.GROUP}),
 )

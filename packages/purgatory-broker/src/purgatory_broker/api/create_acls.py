@@ -8,8 +8,7 @@ from typing import Any
 from kafka.protocol.admin import CreateAclsRequest, CreateAclsResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import no_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, no_subjects
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 
@@ -20,29 +19,24 @@ NO_AUTHORIZER = "No Authorizer is configured."
 
 
 @dataclass(frozen=True, slots=True)
-class CreateAcls:
-    """A decoded request: the number of ACLs to create."""
-
+class _CreateAcls:
     count: int
 
 
-def decode(message: Any, context: RequestContext) -> CreateAcls:
-    """Return the request of a message."""
-    return CreateAcls(len(message.creations))
+def _decode(message: Any, context: RequestContext) -> _CreateAcls:
+    return _CreateAcls(len(message.creations))
 
 
-def create_acls(broker: BrokerApi, context: RequestContext, request: CreateAcls) -> None:
-    """Handle a CreateAcls request."""
+def _create_acls(broker: BrokerApi, context: RequestContext, request: _CreateAcls) -> None:
     context.reply(_response(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER))
 
 
-def _response(request: CreateAcls, code: ErrorCode, text: str | None) -> Any:
+def _response(request: _CreateAcls, code: ErrorCode, text: str | None) -> Any:
     result = _Result(error_code=int(code), error_message=text)
     return CreateAclsResponse(results=[result] * request.count)
 
 
-def error_response(request: CreateAcls, code: ErrorCode) -> Any:
-    """Return the response with an error for every ACL."""
+def _error_response(request: _CreateAcls, code: ErrorCode) -> Any:
     return _response(request, code, None)
 
 
@@ -53,8 +47,8 @@ API = ServedApi(
     response=CreateAclsResponse,
     min_version=1,
     max_version=3,
-    decode=decode,
-    handle=create_acls,
-    error_response=error_response,
+    decode=_decode,
+    handle=_create_acls,
+    error_response=_error_response,
     subjects=no_subjects,
 )

@@ -14,9 +14,8 @@ from purgatory_broker.api.partition_limits import (
     TOO_MANY,
     available_partitions,
 )
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.api.served_api import ServedApi, request_subjects
+from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
 from purgatory_broker.wire.limits import truncate_message
@@ -25,12 +24,10 @@ _Grown = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 
 @dataclass(frozen=True, slots=True)
-class TopicGrowth:
+class _TopicGrowth:
     """The partitions that a topic is to have.
 
     Attributes:
-        name: The topic's name.
-        count: The number of its partitions.
         assignments: The nodes of each added partition's replicas; None assigns them by default.
     """
 
@@ -40,34 +37,32 @@ class TopicGrowth:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request to add partitions, or only to check whether they can be added."""
 
-    topics: tuple[TopicGrowth, ...]
+    topics: tuple[_TopicGrowth, ...]
     validate_only: bool
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
-    return Request(
+def _decode(message: Any, context: RequestContext) -> _Request:
+    return _Request(
         tuple(
-            TopicGrowth(
-                each.name,
-                each.count,
+            _TopicGrowth(
+                topic.name,
+                topic.count,
                 None
-                if each.assignments is None
-                else tuple(tuple(partition.broker_ids) for partition in each.assignments),
+                if topic.assignments is None
+                else tuple(tuple(partition.broker_ids) for partition in topic.assignments),
             )
-            for each in message.topics
+            for topic in message.topics
         ),
         message.validate_only,
     )
 
 
-def create_partitions(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a CreatePartitions request: add partitions to topics."""
+def _create_partitions(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     if not broker.reaches_controller:
-        context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
+        context.reply(_error_response(request, ErrorCode.REQUEST_TIMED_OUT))
         return
     counts = Counter(topic.name for topic in request.topics)
     results = [
@@ -90,13 +85,8 @@ def create_partitions(broker: BrokerApi, context: RequestContext, request: Reque
 
 
 def _grow(
-    broker: BrokerApi, requested: TopicGrowth, *, validate_only: bool
+    broker: BrokerApi, requested: _TopicGrowth, *, validate_only: bool
 ) -> tuple[ErrorCode, str | None]:
-    """Add partitions to a topic.
-
-    Returns:
-        The error code and the message.
-    """
     topic = broker.metadata.topics.get(requested.name)
     added = 0 if topic is None else requested.count - len(topic.partitions)
     if added > MAX_PARTITIONS_PER_REQUEST:
@@ -116,8 +106,7 @@ def _grow(
     return ErrorCode.NONE, None
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every topic."""
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return CreatePartitionsResponse(
         results=[
             _Grown(name=topic.name, error_code=int(code), error_message=None)
@@ -126,8 +115,7 @@ def error_response(request: Request, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(topics=(topic.name for topic in request.topics))
 
 
@@ -138,9 +126,9 @@ API = ServedApi(
     response=CreatePartitionsResponse,
     min_version=0,
     max_version=3,
-    decode=decode,
-    handle=create_partitions,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_create_partitions,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC}),
 )

@@ -16,14 +16,9 @@ from purgatory_broker.api.partition_limits import (
     TOO_MANY_PER_REQUEST,
     available_partitions,
 )
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.metadata.controller import ControllerError
-from purgatory_broker.metadata.topic_configs import (
-    TOPIC_CONFIGS,
-    ConfigSource,
-    topic_value,
-)
+from purgatory_broker.api.served_api import ServedApi, request_subjects
+from purgatory_broker.metadata.controller_error import ControllerError
+from purgatory_broker.metadata.topic_configs import TOPIC_CONFIGS, ConfigSource, topic_value
 from purgatory_broker.metadata.topics import Topic
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
@@ -34,15 +29,13 @@ _CreatedConfig = _Created.CreatableTopicConfigs
 
 
 @dataclass(frozen=True, slots=True)
-class NewTopic:
+class _NewTopic:
     """A topic to create.
 
     Attributes:
-        name: The topic's name.
         num_partitions: The number of its partitions; -1 for the default.
         replication_factor: The number of their replicas; -1 for the default.
         assignments: Instead, the number of each partition and the nodes of its replicas.
-        configs: The topic's own configs.
     """
 
     name: str
@@ -53,34 +46,33 @@ class NewTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request to create topics, or only to check whether they can be created."""
 
-    topics: tuple[NewTopic, ...]
+    topics: tuple[_NewTopic, ...]
     validate_only: bool
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
-    return Request(
+def _decode(message: Any, context: RequestContext) -> _Request:
+    return _Request(
         tuple(
-            NewTopic(
-                each.name,
-                each.num_partitions,
-                each.replication_factor,
-                tuple((one.partition_index, tuple(one.broker_ids)) for one in each.assignments),
-                {config.name: config.value for config in each.configs},
+            _NewTopic(
+                topic.name,
+                topic.num_partitions,
+                topic.replication_factor,
+                tuple((one.partition_index, tuple(one.broker_ids)) for one in topic.assignments),
+                {config.name: config.value for config in topic.configs},
             )
-            for each in message.topics
+            for topic in message.topics
         ),
         message.validate_only,
     )
 
 
-def create_topics(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+def _create_topics(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     """Handle a CreateTopics request; an error of one topic does not affect the others."""
     if not broker.reaches_controller:
-        context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
+        context.reply(_error_response(request, ErrorCode.REQUEST_TIMED_OUT))
         return
     counts = Counter(topic.name for topic in request.topics)
     requested = {topic.name: topic for topic in request.topics}
@@ -104,8 +96,7 @@ def create_topics(broker: BrokerApi, context: RequestContext, request: Request) 
     context.reply(CreateTopicsResponse(topics=results))
 
 
-def _num_partitions(broker: BrokerApi, topic: NewTopic) -> int:
-    """Return the number of partitions that a topic is to have."""
+def _num_partitions(broker: BrokerApi, topic: _NewTopic) -> int:
     if topic.assignments:
         return len(topic.assignments)
     if topic.num_partitions == -1:
@@ -113,17 +104,11 @@ def _num_partitions(broker: BrokerApi, topic: NewTopic) -> int:
     return max(topic.num_partitions, 0)
 
 
-def _is_excessive(broker: BrokerApi, topics: Iterable[NewTopic]) -> bool:
-    """Return whether topics have more partitions together than one request may ask for."""
+def _is_excessive(broker: BrokerApi, topics: Iterable[_NewTopic]) -> bool:
     return sum(_num_partitions(broker, topic) for topic in topics) > MAX_PARTITIONS_PER_REQUEST
 
 
-def _create(broker: BrokerApi, requested: NewTopic, *, validate_only: bool) -> Any:
-    """Create a topic.
-
-    Returns:
-        The topic's result for the response.
-    """
+def _create(broker: BrokerApi, requested: _NewTopic, *, validate_only: bool) -> Any:
     assignment: dict[int, list[int]] = {}
     for index, nodes in requested.assignments:
         if index in assignment:
@@ -180,8 +165,7 @@ def _refused(name: str, code: ErrorCode, message: str | None) -> Any:
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every topic."""
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return CreateTopicsResponse(
         topics=[
             _Created(name=topic.name, error_code=int(code), error_message=None, configs=[])
@@ -190,8 +174,7 @@ def error_response(request: Request, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(topics=(topic.name for topic in request.topics))
 
 
@@ -202,9 +185,9 @@ API = ServedApi(
     response=CreateTopicsResponse,
     min_version=2,
     max_version=7,
-    decode=decode,
-    handle=create_topics,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_create_topics,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC}),
 )

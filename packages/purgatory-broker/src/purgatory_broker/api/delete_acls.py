@@ -9,8 +9,7 @@ from kafka.protocol.admin import DeleteAclsRequest, DeleteAclsResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.create_acls import NO_AUTHORIZER
-from purgatory_broker.api.request_subjects import no_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, no_subjects
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 
@@ -18,29 +17,24 @@ _Result = DeleteAclsResponse.DeleteAclsFilterResult
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteAcls:
-    """A decoded request: the number of its filters."""
-
+class _DeleteAcls:
     count: int
 
 
-def decode(message: Any, context: RequestContext) -> DeleteAcls:
-    """Return the request of a message."""
-    return DeleteAcls(len(message.filters))
+def _decode(message: Any, context: RequestContext) -> _DeleteAcls:
+    return _DeleteAcls(len(message.filters))
 
 
-def delete_acls(broker: BrokerApi, context: RequestContext, request: DeleteAcls) -> None:
-    """Handle a DeleteAcls request."""
+def _delete_acls(broker: BrokerApi, context: RequestContext, request: _DeleteAcls) -> None:
     context.reply(_response(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER))
 
 
-def _response(request: DeleteAcls, code: ErrorCode, text: str | None) -> Any:
+def _response(request: _DeleteAcls, code: ErrorCode, text: str | None) -> Any:
     result = _Result(error_code=int(code), error_message=text, matching_acls=[])
     return DeleteAclsResponse(filter_results=[result] * request.count)
 
 
-def error_response(request: DeleteAcls, code: ErrorCode) -> Any:
-    """Return the response with an error for every filter."""
+def _error_response(request: _DeleteAcls, code: ErrorCode) -> Any:
     return _response(request, code, None)
 
 
@@ -51,8 +45,8 @@ API = ServedApi(
     response=DeleteAclsResponse,
     min_version=1,
     max_version=3,
-    decode=decode,
-    handle=delete_acls,
-    error_response=error_response,
+    decode=_decode,
+    handle=_delete_acls,
+    error_response=_error_response,
     subjects=no_subjects,
 )

@@ -8,8 +8,7 @@ from typing import Any
 from kafka.protocol.admin import DeleteGroupsRequest, DeleteGroupsResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, request_subjects
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
 
@@ -17,20 +16,15 @@ _Result = DeleteGroupsResponse.DeletableGroupResult
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """A request to delete groups."""
-
+class _Request:
     group_ids: tuple[str, ...]
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
-    return Request(tuple(message.groups_names))
+def _decode(message: Any, context: RequestContext) -> _Request:
+    return _Request(tuple(message.groups_names))
 
 
-def delete_groups(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a DeleteGroups request."""
-
+def _delete_groups(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     def reply(errors: dict[str, ErrorCode]) -> None:
         results = [
             _Result(group_id=group_id, error_code=int(error)) for group_id, error in errors.items()
@@ -40,15 +34,13 @@ def delete_groups(broker: BrokerApi, context: RequestContext, request: Request) 
     broker.groups.delete_groups(request.group_ids, reply)
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every group."""
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return DeleteGroupsResponse(
         results=[_Result(group_id=group_id, error_code=int(code)) for group_id in request.group_ids]
     )
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(groups=request.group_ids)
 
 
@@ -59,9 +51,9 @@ API = ServedApi(
     response=DeleteGroupsResponse,
     min_version=0,
     max_version=2,
-    decode=decode,
-    handle=delete_groups,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_delete_groups,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.GROUP}),
 )

@@ -8,11 +8,10 @@ from typing import Any
 from kafka.protocol.admin import DeleteRecordsRequest, DeleteRecordsResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, request_subjects
 from purgatory_broker.metadata.topic_configs import topic_value
 from purgatory_broker.metadata.topics import TopicPartition
-from purgatory_broker.replication.delayed_delete_records import DeletedPartition
+from purgatory_broker.replication.record_deletions import DeletedPartition
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
 
@@ -21,7 +20,7 @@ _Deleted = _DeletedTopic.DeleteRecordsPartitionResult
 
 
 @dataclass(frozen=True, slots=True)
-class TopicOffsets:
+class _TopicOffsets:
     """Offsets of a topic: the records of a partition before its offset are to be deleted."""
 
     name: str
@@ -30,19 +29,21 @@ class TopicOffsets:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request to delete records; the response waits for up to `timeout_ms` milliseconds."""
 
-    topics: tuple[TopicOffsets, ...]
+    topics: tuple[_TopicOffsets, ...]
     timeout_ms: int
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
-    return Request(
+def _decode(message: Any, context: RequestContext) -> _Request:
+    return _Request(
         tuple(
-            TopicOffsets(
-                topic.name, tuple((each.partition_index, each.offset) for each in topic.partitions)
+            _TopicOffsets(
+                topic.name,
+                tuple(
+                    (partition.partition_index, partition.offset) for partition in topic.partitions
+                ),
             )
             for topic in message.topics
         ),
@@ -50,8 +51,7 @@ def decode(message: Any, context: RequestContext) -> Request:
     )
 
 
-def delete_records(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a DeleteRecords request; the response waits for every replica."""
+def _delete_records(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     # As in Kafka, the last entry of a partition that is named twice counts.
     refused: dict[TopicPartition, DeletedPartition] = {}
     offsets: dict[TopicPartition, int] = {}
@@ -66,12 +66,14 @@ def delete_records(broker: BrokerApi, context: RequestContext, request: Request)
 
     def reply(deleted: list[DeletedPartition]) -> None:
         topics: dict[str, list[Any]] = {}
-        for each in [*refused.values(), *deleted]:
-            low = each.low_watermark if each.error is ErrorCode.NONE else -1
+        for partition in [*refused.values(), *deleted]:
+            low = partition.low_watermark if partition.error is ErrorCode.NONE else -1
             result = _Deleted(
-                partition_index=each.key.partition, low_watermark=low, error_code=int(each.error)
+                partition_index=partition.key.partition,
+                low_watermark=low,
+                error_code=int(partition.error),
             )
-            topics.setdefault(each.key.topic, []).append(result)
+            topics.setdefault(partition.key.topic, []).append(result)
         context.reply(
             DeleteRecordsResponse(
                 topics=[
@@ -85,7 +87,6 @@ def delete_records(broker: BrokerApi, context: RequestContext, request: Request)
 
 
 def _delete_error(broker: BrokerApi, key: TopicPartition) -> ErrorCode | None:
-    """Return why clients can't delete records of a partition, or None."""
     topic = broker.metadata.topics.get(key.topic)
     if topic is None or not broker.metadata.partition_exists(key):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -96,8 +97,7 @@ def _delete_error(broker: BrokerApi, key: TopicPartition) -> ErrorCode | None:
     return None
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every partition."""
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return DeleteRecordsResponse(
         topics=[
             _DeletedTopic(
@@ -112,8 +112,7 @@ def error_response(request: Request, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(
         partitions=(
             (topic.name, (index for index, _ in topic.partitions)) for topic in request.topics
@@ -129,9 +128,9 @@ API = ServedApi(
     min_version=0,
     max_version=2,
     recorded_timeout_ms=lambda request: request.timeout_ms,
-    decode=decode,
-    handle=delete_records,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_delete_records,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC, Subject.PARTITION}),
 )

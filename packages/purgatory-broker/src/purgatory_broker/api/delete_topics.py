@@ -9,9 +9,8 @@ from uuid import UUID
 from kafka.protocol.admin import DeleteTopicsRequest, DeleteTopicsResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.api.served_api import ServedApi, request_subjects
+from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
 from purgatory_broker.wire.limits import truncate_message
@@ -23,7 +22,7 @@ TOPIC_ID_SINCE = 6
 
 
 @dataclass(frozen=True, slots=True)
-class DeletedTopic:
+class _DeletedTopic:
     """A topic to delete, named by its name or its id; the other one is None."""
 
     name: str | None
@@ -31,35 +30,27 @@ class DeletedTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """A request to delete topics."""
-
-    topics: tuple[DeletedTopic, ...]
+class _Request:
+    topics: tuple[_DeletedTopic, ...]
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
+def _decode(message: Any, context: RequestContext) -> _Request:
     if context.version >= TOPIC_ID_SINCE:
-        return Request(tuple(DeletedTopic(each.name, each.topic_id) for each in message.topics))
-    return Request(tuple(DeletedTopic(name, None) for name in message.topic_names))
+        return _Request(
+            tuple(_DeletedTopic(topic.name, topic.topic_id) for topic in message.topics)
+        )
+    return _Request(tuple(_DeletedTopic(name, None) for name in message.topic_names))
 
 
-def delete_topics(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a DeleteTopics request: delete topics by name or by id."""
+def _delete_topics(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     if not broker.reaches_controller:
-        context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
+        context.reply(_error_response(request, ErrorCode.REQUEST_TIMED_OUT))
         return
     results = [_delete(broker, topic.name, topic.topic_id) for topic in request.topics]
     context.reply(DeleteTopicsResponse(responses=results))
 
 
 def _delete(broker: BrokerApi, name: str | None, topic_id: UUID | None) -> Any:
-    """Delete a topic.
-
-    Returns:
-        The topic's result for the response.
-    """
-
     def result(code: ErrorCode, message: str | None) -> Any:
         return _Deleted(
             name=name,
@@ -88,8 +79,7 @@ def _delete(broker: BrokerApi, name: str | None, topic_id: UUID | None) -> Any:
     return result(ErrorCode.NONE, None)
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every topic."""
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return DeleteTopicsResponse(
         responses=[
             _Deleted(name=topic.name, topic_id=topic.topic_id, error_code=int(code))
@@ -98,8 +88,7 @@ def error_response(request: Request, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(
         topics=(
             topic.name or broker.metadata.topic_name(topic.topic_id) for topic in request.topics
@@ -114,9 +103,9 @@ API = ServedApi(
     response=DeleteTopicsResponse,
     min_version=1,
     max_version=6,
-    decode=decode,
-    handle=delete_topics,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_delete_topics,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC}),
 )

@@ -7,18 +7,16 @@ from typing import Any
 from kafka.protocol.admin import DescribeAclsRequest, DescribeAclsResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import no_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, no_subjects
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 
 
-def decode(message: Any, context: RequestContext) -> None:
+def _decode(message: Any, context: RequestContext) -> None:
     """Return None: what a request asks for does not matter."""
 
 
-def describe_acls(broker: BrokerApi, context: RequestContext, request: None) -> None:
-    """Handle a DescribeAcls request."""
+def _describe_acls(broker: BrokerApi, context: RequestContext, request: None) -> None:
     context.reply(
         DescribeAclsResponse(
             error_code=int(ErrorCode.SECURITY_DISABLED),
@@ -28,8 +26,7 @@ def describe_acls(broker: BrokerApi, context: RequestContext, request: None) -> 
     )
 
 
-def error_response(request: None, code: ErrorCode) -> Any:
-    """Return the response with an error."""
+def _error_response(request: None, code: ErrorCode) -> Any:
     return DescribeAclsResponse(error_code=int(code), error_message=None, resources=[])
 
 
@@ -40,8 +37,8 @@ API = ServedApi(
     response=DescribeAclsResponse,
     min_version=1,
     max_version=3,
-    decode=decode,
-    handle=describe_acls,
-    error_response=error_response,
+    decode=_decode,
+    handle=_describe_acls,
+    error_response=_error_response,
     subjects=no_subjects,
 )

@@ -8,10 +8,9 @@ from typing import Any
 from kafka.protocol.admin import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import no_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, no_subjects
 from purgatory_broker.metadata.client_quotas import CLIENT_ID, IP, USER, QuotaFilter
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 from purgatory_broker.wire.limits import truncate_message
@@ -23,7 +22,7 @@ _EXACT, _DEFAULT, _SPECIFIED = range(3)
 
 
 @dataclass(frozen=True, slots=True)
-class Component:
+class _Component:
     """A part of the filter: a type of entities, how to select some, and the name to match."""
 
     kind: str
@@ -32,29 +31,22 @@ class Component:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """A request for the quotas of some entities."""
-
-    components: tuple[Component, ...]
+class _Request:
+    components: tuple[_Component, ...]
     is_strict: bool
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
-    return Request(
+def _decode(message: Any, context: RequestContext) -> _Request:
+    return _Request(
         tuple(
-            Component(each.entity_type, each.match_type, each.match) for each in message.components
+            _Component(component.entity_type, component.match_type, component.match)
+            for component in message.components
         ),
         bool(message.strict),
     )
 
 
-def _filter(request: Request) -> QuotaFilter:
-    """Return the filter of a request.
-
-    Raises:
-        ControllerError: it is invalid.
-    """
+def _filter(request: _Request) -> QuotaFilter:
     exact: dict[str, str | None] = {}
     types: set[str] = set()
     for component in request.components:
@@ -79,13 +71,12 @@ def _filter(request: Request) -> QuotaFilter:
     return QuotaFilter(exact, frozenset(types), request.is_strict)
 
 
-def describe_client_quotas(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a DescribeClientQuotas request, from what the broker knows."""
+def _describe_client_quotas(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     try:
         wanted = _filter(request)
         wanted.check()
     except ControllerError as error:
-        context.reply(error_response(request, error.code, str(error)))
+        context.reply(_error_response(request, error.code, str(error)))
         return
     context.reply(
         DescribeClientQuotasResponse(
@@ -96,7 +87,9 @@ def describe_client_quotas(broker: BrokerApi, context: RequestContext, request: 
                         _Entry.EntityData(entity_type=kind, entity_name=name)
                         for kind, name in entity
                     ],
-                    values=[_Entry.ValueData(key=key, value=each) for key, each in values.items()],
+                    values=[
+                        _Entry.ValueData(key=key, value=value) for key, value in values.items()
+                    ],
                 )
                 for entity, values in broker.metadata.client_quotas.items()
                 if wanted.matches(entity)
@@ -105,8 +98,7 @@ def describe_client_quotas(broker: BrokerApi, context: RequestContext, request: 
     )
 
 
-def error_response(request: Request, code: ErrorCode, message: str | None = None) -> Any:
-    """Return the response with an error."""
+def _error_response(request: _Request, code: ErrorCode, message: str | None = None) -> Any:
     return DescribeClientQuotasResponse(
         error_code=int(code), error_message=truncate_message(message), entries=None
     )
@@ -119,8 +111,8 @@ API = ServedApi(
     response=DescribeClientQuotasResponse,
     min_version=0,
     max_version=1,
-    decode=decode,
-    handle=describe_client_quotas,
-    error_response=error_response,
+    decode=_decode,
+    handle=_describe_client_quotas,
+    error_response=_error_response,
     subjects=no_subjects,
 )

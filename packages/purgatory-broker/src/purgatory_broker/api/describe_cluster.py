@@ -9,8 +9,7 @@ from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
 
 from purgatory_broker.api.authorized_operations import ON_THE_CLUSTER
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import no_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, no_subjects
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 
@@ -24,7 +23,7 @@ _MISMATCHED_ENDPOINT_TYPE, _UNSUPPORTED_ENDPOINT_TYPE = 114, 115
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request for the cluster's nodes.
 
     Attributes:
@@ -36,17 +35,15 @@ class Request:
     include_authorized_operations: bool
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
+def _decode(message: Any, context: RequestContext) -> _Request:
     has_type = context.version >= ENDPOINT_TYPE_SINCE
-    return Request(
+    return _Request(
         message.endpoint_type if has_type else _BROKER_ENDPOINTS,
         message.include_cluster_authorized_operations,
     )
 
 
-def describe_cluster(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a DescribeCluster request."""
+def _describe_cluster(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     if request.endpoint_type != _BROKER_ENDPOINTS:
         # This listener is a broker's, not a controller's.
         is_known = request.endpoint_type == _CONTROLLER_ENDPOINTS
@@ -67,8 +64,8 @@ def describe_cluster(broker: BrokerApi, context: RequestContext, request: Reques
             cluster_id=broker.controller.cluster_id,
             controller_id=broker.controller.controller_id,
             brokers=[
-                _Broker(broker_id=each["node_id"], host=each["host"], port=each["port"], rack=None)
-                for each in broker.endpoints(broker.metadata.alive(), context.client.listener)
+                _Broker(broker_id=node["node_id"], host=node["host"], port=node["port"], rack=None)
+                for node in broker.endpoints(broker.metadata.alive(), context.client.listener)
             ],
             authorized_operations=(
                 ON_THE_CLUSTER if request.include_authorized_operations else None
@@ -77,8 +74,7 @@ def describe_cluster(broker: BrokerApi, context: RequestContext, request: Reques
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error."""
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return DescribeClusterResponse(
         error_code=int(code), error_message=None, cluster_id="", brokers=[]
     )
@@ -91,8 +87,8 @@ API = ServedApi(
     response=DescribeClusterResponse,
     min_version=0,
     max_version=2,
-    decode=decode,
-    handle=describe_cluster,
-    error_response=error_response,
+    decode=_decode,
+    handle=_describe_cluster,
+    error_response=_error_response,
     subjects=no_subjects,
 )

@@ -8,8 +8,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, request_subjects
 from purgatory_broker.metadata.resource_configs import BROKER_CONFIGS, GROUP_CONFIGS
 from purgatory_broker.metadata.topic_configs import (
     TOPIC_CONFIGS,
@@ -31,7 +30,7 @@ _Synonym = _Config.DescribeConfigsSynonym
 
 
 @dataclass(frozen=True, slots=True)
-class DescribedResource:
+class _DescribedResource:
     """A topic, a group or a broker, and the names of configs; None for all of them."""
 
     type: int
@@ -40,40 +39,38 @@ class DescribedResource:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request for configs, with the sources of their values or without."""
 
-    resources: tuple[DescribedResource, ...]
+    resources: tuple[_DescribedResource, ...]
     include_synonyms: bool
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
-    return Request(
+def _decode(message: Any, context: RequestContext) -> _Request:
+    return _Request(
         tuple(
-            DescribedResource(
-                each.resource_type,
-                each.resource_name,
-                None if each.configuration_keys is None else tuple(each.configuration_keys),
+            _DescribedResource(
+                resource.resource_type,
+                resource.resource_name,
+                None if resource.configuration_keys is None else tuple(resource.configuration_keys),
             )
-            for each in message.resources
+            for resource in message.resources
         ),
         message.include_synonyms,
     )
 
 
-def describe_configs(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a DescribeConfigs request: describe the configs of topics, groups and brokers."""
+def _describe_configs(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     # Each resource once: a small request that repeats a resource would have a huge response.
-    resources = {(each.type, each.name): each for each in request.resources}
+    resources = {(resource.type, resource.name): resource for resource in request.resources}
     results = [
-        _describe(broker, each, synonyms=request.include_synonyms) for each in resources.values()
+        _describe(broker, resource, synonyms=request.include_synonyms)
+        for resource in resources.values()
     ]
     context.reply(DescribeConfigsResponse(results=results))
 
 
-def _describe(broker: BrokerApi, resource: DescribedResource, *, synonyms: bool) -> Any:
-    """Return the result of one resource."""
+def _describe(broker: BrokerApi, resource: _DescribedResource, *, synonyms: bool) -> Any:
     name, keys = resource.name, resource.keys
 
     def wanted(config: str) -> bool:
@@ -103,7 +100,9 @@ def _describe(broker: BrokerApi, resource: DescribedResource, *, synonyms: bool)
     if resource.type == ResourceType.BROKER:
         if not name:
             configs = _dynamic_broker_configs(broker, name)
-            return result(ErrorCode.NONE, None, [each for each in configs if wanted(each.name)])
+            return result(
+                ErrorCode.NONE, None, [config for config in configs if wanted(config.name)]
+            )
         if name != str(broker.node_id):
             message = (
                 f"Unexpected broker id, expected {broker.node_id} or empty string, "
@@ -114,12 +113,12 @@ def _describe(broker: BrokerApi, resource: DescribedResource, *, synonyms: bool)
             *map(_broker_config, broker_configs(broker.settings, broker.node_id)),
             *_dynamic_broker_configs(broker, name),
         ]
-        return result(ErrorCode.NONE, None, [each for each in configs if wanted(each.name)])
+        return result(ErrorCode.NONE, None, [config for config in configs if wanted(config.name)])
     if resource.type == ResourceType.GROUP:
         if not name:
             return result(ErrorCode.INVALID_REQUEST, "Group name must not be empty", [])
         configs = _describe_group(broker, name, synonyms=synonyms)
-        return result(ErrorCode.NONE, None, [each for each in configs if wanted(each.name)])
+        return result(ErrorCode.NONE, None, [config for config in configs if wanted(config.name)])
     return result(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.type}", [])
 
 
@@ -127,7 +126,7 @@ def _describe_topic(
     broker: BrokerApi, topic: Topic, keys: tuple[str, ...] | None, *, synonyms: bool
 ) -> list[Any]:
     """Return a topic's configs: all of them, or those named in `keys`."""
-    found = []
+    results = []
     for name, config in TOPIC_CONFIGS.items():
         if keys is not None and name not in keys:
             continue
@@ -138,7 +137,7 @@ def _describe_topic(
         if name in topic.configs:
             sources.append((name, value, ConfigSource.DYNAMIC_TOPIC_CONFIG))
         sources.append((broker_config_name(name), default, ConfigSource.DEFAULT_CONFIG))
-        found.append(
+        results.append(
             _Config(
                 name=name,
                 value=value,
@@ -155,17 +154,17 @@ def _describe_topic(
                 documentation=None,
             )
         )
-    return found
+    return results
 
 
 def _describe_group(broker: BrokerApi, group: str, *, synonyms: bool) -> list[Any]:
     """Return the configs of a group, whether or not the group exists."""
     own = broker.metadata.resource_configs.get((ResourceType.GROUP, group), {})
-    found = []
+    results = []
     for name, config in GROUP_CONFIGS.items():
         value = own.get(name, config.default(broker.settings))
         source = ConfigSource.GROUP_CONFIG if name in own else ConfigSource.DEFAULT_CONFIG
-        found.append(
+        results.append(
             _Config(
                 name=name,
                 value=value,
@@ -177,7 +176,7 @@ def _describe_group(broker: BrokerApi, group: str, *, synonyms: bool) -> list[An
                 documentation=None,
             )
         )
-    return found
+    return results
 
 
 def _dynamic_broker_configs(broker: BrokerApi, name: str) -> list[Any]:
@@ -212,8 +211,7 @@ def _broker_config(config: BrokerConfig) -> Any:
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every resource."""
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return DescribeConfigsResponse(
         results=[
             _Result(
@@ -228,10 +226,11 @@ def error_response(request: Request, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(
-        topics=(each.name for each in request.resources if each.type == ResourceType.TOPIC)
+        topics=(
+            resource.name for resource in request.resources if resource.type == ResourceType.TOPIC
+        )
     )
 
 
@@ -242,9 +241,9 @@ API = ServedApi(
     response=DescribeConfigsResponse,
     min_version=1,
     max_version=4,
-    decode=decode,
-    handle=describe_configs,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_describe_configs,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC}),
 )

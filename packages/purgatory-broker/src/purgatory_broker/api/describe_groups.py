@@ -9,9 +9,8 @@ from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse
 
 from purgatory_broker.api.authorized_operations import ON_GROUPS
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.groups.results import GroupDescription
+from purgatory_broker.api.served_api import ServedApi, request_subjects
+from purgatory_broker.groups.group_results import GroupDescription
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
 
@@ -24,29 +23,27 @@ GROUP_ID_NOT_FOUND_SINCE = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request for groups, with the operations that the client may do on them or without."""
 
     group_ids: tuple[str, ...]
     include_authorized_operations: bool
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
-    return Request(tuple(message.groups), message.include_authorized_operations)
+def _decode(message: Any, context: RequestContext) -> _Request:
+    return _Request(tuple(message.groups), message.include_authorized_operations)
 
 
-def describe_groups(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a DescribeGroups request; a group that is named twice has one result."""
+def _describe_groups(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     operations = ON_GROUPS if request.include_authorized_operations else None
     groups = [
-        encode(broker.groups.describe_group(group_id), operations, context.version)
+        _encode(broker.groups.describe_group(group_id), operations, context.version)
         for group_id in dict.fromkeys(request.group_ids)
     ]
     context.reply(DescribeGroupsResponse(throttle_time_ms=0, groups=groups))
 
 
-def encode(group: GroupDescription, operations: frozenset[int] | None, version: int) -> Any:
+def _encode(group: GroupDescription, operations: frozenset[int] | None, version: int) -> Any:
     """Return a group of the response; old versions report a group that is not found as dead."""
     error, message = group.error, None
     if error is ErrorCode.GROUP_ID_NOT_FOUND:
@@ -63,21 +60,20 @@ def encode(group: GroupDescription, operations: frozenset[int] | None, version: 
         protocol_data=group.protocol,
         members=[
             _Member(
-                member_id=each.member_id,
-                group_instance_id=each.instance_id,
-                client_id=each.client_id,
-                client_host=each.client_host,
-                member_metadata=each.metadata,
-                member_assignment=each.assignment,
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata,
+                member_assignment=member.assignment,
             )
-            for each in group.members
+            for member in group.members
         ],
         authorized_operations=operations if error is ErrorCode.NONE else None,
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every group."""
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return DescribeGroupsResponse(
         groups=[
             _Group(
@@ -93,8 +89,7 @@ def error_response(request: Request, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(groups=request.group_ids)
 
 
@@ -105,9 +100,9 @@ API = ServedApi(
     response=DescribeGroupsResponse,
     min_version=0,
     max_version=6,
-    decode=decode,
-    handle=describe_groups,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_describe_groups,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.GROUP}),
 )

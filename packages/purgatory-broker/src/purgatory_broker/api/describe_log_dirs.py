@@ -8,9 +8,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.requested_topic import RequestedTopic
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import RequestedTopic, ServedApi, request_subjects
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.replica import Replica
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
@@ -22,34 +20,32 @@ _Partition = _Topic.DescribeLogDirsPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request for the logs of partitions; None is all of them."""
 
     topics: tuple[RequestedTopic, ...] | None
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
+def _decode(message: Any, context: RequestContext) -> _Request:
     if message.topics is None:
-        return Request(None)
-    return Request(
-        tuple(RequestedTopic(each.topic, tuple(each.partitions)) for each in message.topics)
+        return _Request(None)
+    return _Request(
+        tuple(RequestedTopic(topic.topic, tuple(topic.partitions)) for topic in message.topics)
     )
 
 
-def describe_log_dirs(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a DescribeLogDirs request: describe all partitions, or those that are named."""
+def _describe_log_dirs(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     replicas = broker.replicas.replicas
-    found = list(replicas.values())
+    described = list(replicas.values())
     if request.topics is not None:
         wanted = {
             TopicPartition(name, index) for name, indexes in request.topics for index in indexes
         }
-        found = [replica for key, replica in replicas.items() if key in wanted]
+        described = [replica for key, replica in replicas.items() if key in wanted]
     topics: dict[str, list[Any]] = {}
-    for replica in found:
+    for replica in described:
         topics.setdefault(replica.key.topic, []).append(_describe(replica))
-    space = broker.log_directory.space()
+    space = broker.log_manager.space()
     context.reply(
         DescribeLogDirsResponse(
             error_code=0,
@@ -70,7 +66,6 @@ def describe_log_dirs(broker: BrokerApi, context: RequestContext, request: Reque
 
 
 def _describe(replica: Replica) -> Any:
-    """Return a partition of the response."""
     return _Partition(
         partition_index=replica.key.partition,
         partition_size=replica.log.size_bytes,
@@ -80,13 +75,13 @@ def _describe(replica: Replica) -> Any:
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     """Return the response with an error; old versions have one in each directory only."""
     directory = _Directory(error_code=int(code), log_dir="", topics=[])
     return DescribeLogDirsResponse(error_code=int(code), results=[directory])
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     """Return what a request names; one for all partitions names none."""
     return request_subjects(partitions=request.topics or ())
 
@@ -98,9 +93,9 @@ API = ServedApi(
     response=DescribeLogDirsResponse,
     min_version=1,
     max_version=4,
-    decode=decode,
-    handle=describe_log_dirs,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_describe_log_dirs,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC, Subject.PARTITION}),
 )

@@ -9,9 +9,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeProducersRequest, DescribeProducersResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.requested_topic import RequestedTopic
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import RequestedTopic, ServedApi, request_subjects
 from purgatory_broker.metadata.topics import TopicPartition, topic_name_error
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
@@ -25,21 +23,19 @@ _MAX_MESSAGE_CHARACTERS = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """A request for the producers of partitions."""
-
+class _Request:
     topics: tuple[RequestedTopic, ...]
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
-    return Request(
-        tuple(RequestedTopic(each.name, tuple(each.partition_indexes)) for each in message.topics)
+def _decode(message: Any, context: RequestContext) -> _Request:
+    return _Request(
+        tuple(
+            RequestedTopic(topic.name, tuple(topic.partition_indexes)) for topic in message.topics
+        )
     )
 
 
-def describe_producers(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a DescribeProducers request: describe the producers of this broker's replicas."""
+def _describe_producers(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     # Each partition once: a small request that repeats one would have a huge response.
     wanted: dict[str, dict[int, None]] = {}
     for name, indexes in request.topics:
@@ -56,7 +52,6 @@ def describe_producers(broker: BrokerApi, context: RequestContext, request: Requ
 
 
 def _describe_topic(broker: BrokerApi, name: str, indexes: Iterable[int]) -> list[Any]:
-    """Return the partitions of a topic of the response."""
     error = topic_name_error(name)
     if error is not None:
         message = f"Topic name is invalid: {error}"[:_MAX_MESSAGE_CHARACTERS]
@@ -65,7 +60,6 @@ def _describe_topic(broker: BrokerApi, name: str, indexes: Iterable[int]) -> lis
 
 
 def _describe(broker: BrokerApi, key: TopicPartition) -> Any:
-    """Return a partition of the response."""
     replica = broker.replicas.find(key)
     if replica is None:
         if broker.metadata.partition_exists(key):
@@ -91,17 +85,12 @@ def _describe(broker: BrokerApi, key: TopicPartition) -> Any:
 
 
 def _refused(index: int, code: ErrorCode, message: str | None = None) -> Any:
-    """Return a partition of the response with an error."""
     return _Partition(
-        partition_index=index,
-        error_code=int(code),
-        error_message=message,
-        active_producers=[],
+        partition_index=index, error_code=int(code), error_message=message, active_producers=[]
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every partition."""
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return DescribeProducersResponse(
         topics=[
             _Topic(name=name, partitions=[_refused(index, code) for index in indexes])
@@ -110,8 +99,7 @@ def error_response(request: Request, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(partitions=request.topics)
 
 
@@ -122,9 +110,9 @@ API = ServedApi(
     response=DescribeProducersResponse,
     min_version=0,
     max_version=0,
-    decode=decode,
-    handle=describe_producers,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_describe_producers,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC, Subject.PARTITION}),
 )

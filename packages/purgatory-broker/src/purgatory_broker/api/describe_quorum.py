@@ -9,9 +9,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.requested_topic import RequestedTopic
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import RequestedTopic, ServedApi, request_subjects
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
@@ -27,28 +25,25 @@ _UNKNOWN = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """A request for the state of partitions that are replicated by a quorum."""
-
+class _Request:
     topics: tuple[RequestedTopic, ...]
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
-    return Request(
+def _decode(message: Any, context: RequestContext) -> _Request:
+    return _Request(
         tuple(
             RequestedTopic(
-                topic.topic_name, tuple(each.partition_index for each in topic.partitions)
+                topic.topic_name, tuple(partition.partition_index for partition in topic.partitions)
             )
             for topic in message.topics
         )
     )
 
 
-def describe_quorum(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+def _describe_quorum(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     """Handle a DescribeQuorum request; the one controller is shown as a quorum of all nodes."""
     if not broker.reaches_controller:
-        context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
+        context.reply(_error_response(request, ErrorCode.REQUEST_TIMED_OUT))
         return
     if request.topics != ((_METADATA.topic, (_METADATA.partition,)),):
         context.reply(_refusal(request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
@@ -87,26 +82,26 @@ def describe_quorum(broker: BrokerApi, context: RequestContext, request: Request
             ],
             nodes=[
                 _Node(
-                    node_id=each["node_id"],
+                    node_id=node["node_id"],
                     listeners=[
-                        _Node.Listener(name=_LISTENER, host=each["host"], port=each["port"])
+                        _Node.Listener(name=_LISTENER, host=node["host"], port=node["port"])
                     ],
                 )
-                for each in broker.endpoints(controller.alive, context.client.listener)
+                for node in broker.endpoints(controller.alive, context.client.listener)
             ],
         )
     )
 
 
-def _refusal(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every partition."""
+def _refusal(request: _Request, code: ErrorCode) -> Any:
     return DescribeQuorumResponse(
         error_code=0,
         topics=[
             _Topic(
                 topic_name=name,
                 partitions=[
-                    _Partition(partition_index=each, error_code=int(code)) for each in partitions
+                    _Partition(partition_index=partition, error_code=int(code))
+                    for partition in partitions
                 ],
             )
             for name, partitions in request.topics
@@ -114,13 +109,11 @@ def _refusal(request: Request, code: ErrorCode) -> Any:
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error."""
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return DescribeQuorumResponse(error_code=int(code), topics=[], nodes=[])
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(partitions=request.topics)
 
 
@@ -131,9 +124,9 @@ API = ServedApi(
     response=DescribeQuorumResponse,
     min_version=0,
     max_version=2,
-    decode=decode,
-    handle=describe_quorum,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_describe_quorum,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC, Subject.PARTITION}),
 )

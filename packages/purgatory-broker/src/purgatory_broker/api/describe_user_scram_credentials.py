@@ -12,8 +12,7 @@ from kafka.protocol.admin import (
 )
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import no_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, no_subjects
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 from purgatory_broker.wire.limits import truncate_message
@@ -23,23 +22,22 @@ _Credential = _Result.CredentialInfo
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeCredentials:
+class _DescribeCredentials:
     """A decoded request: how often it names each user; None asks for all users."""
 
     users: Counter[str] | None
 
 
-def decode(message: Any, context: RequestContext) -> DescribeCredentials:
+def _decode(message: Any, context: RequestContext) -> _DescribeCredentials:
     """Return the request of a message; as in Kafka, an empty list asks for all users."""
     if not message.users:
-        return DescribeCredentials(None)
-    return DescribeCredentials(Counter(each.name for each in message.users))
+        return _DescribeCredentials(None)
+    return _DescribeCredentials(Counter(user.name for user in message.users))
 
 
-def describe_user_scram_credentials(
-    broker: BrokerApi, context: RequestContext, request: DescribeCredentials
+def _describe_user_scram_credentials(
+    broker: BrokerApi, context: RequestContext, request: _DescribeCredentials
 ) -> None:
-    """Handle a DescribeUserScramCredentials request."""
     users = Counter(broker.scram_credentials.users) if request.users is None else request.users
     context.reply(
         DescribeUserScramCredentialsResponse(
@@ -51,8 +49,7 @@ def describe_user_scram_credentials(
 
 
 def _describe(broker: BrokerApi, user: str, times: int) -> Any:
-    """Return the result of one user."""
-    found = broker.scram_credentials.iterations(user)
+    by_mechanism = broker.scram_credentials.iterations(user)
     if times > 1:
         return _failure(
             user,
@@ -60,7 +57,7 @@ def _describe(broker: BrokerApi, user: str, times: int) -> Any:
             "Cannot describe SCRAM credentials for the same user twice in a single request: "
             f"{user}",
         )
-    if not found:
+    if not by_mechanism:
         return _failure(
             user,
             ErrorCode.RESOURCE_NOT_FOUND,
@@ -72,7 +69,7 @@ def _describe(broker: BrokerApi, user: str, times: int) -> Any:
         error_message=None,
         credential_infos=[
             _Credential(mechanism=int(mechanism), iterations=iterations)
-            for mechanism, iterations in found.items()
+            for mechanism, iterations in by_mechanism.items()
         ],
     )
 
@@ -86,8 +83,7 @@ def _failure(user: str, code: ErrorCode, message: str | None) -> Any:
     )
 
 
-def error_response(request: DescribeCredentials, code: ErrorCode) -> Any:
-    """Return the response with an error, for the request and each user."""
+def _error_response(request: _DescribeCredentials, code: ErrorCode) -> Any:
     return DescribeUserScramCredentialsResponse(
         error_code=int(code),
         error_message=None,
@@ -102,8 +98,8 @@ API = ServedApi(
     response=DescribeUserScramCredentialsResponse,
     min_version=0,
     max_version=0,
-    decode=decode,
-    handle=describe_user_scram_credentials,
-    error_response=error_response,
+    decode=_decode,
+    handle=_describe_user_scram_credentials,
+    error_response=_error_response,
     subjects=no_subjects,
 )

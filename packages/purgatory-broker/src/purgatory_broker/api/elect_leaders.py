@@ -8,10 +8,8 @@ from typing import Any
 from kafka.protocol.admin import ElectLeadersRequest, ElectLeadersResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.requested_topic import RequestedTopic
-from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.api.served_api import RequestedTopic, ServedApi, request_subjects
+from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
@@ -26,7 +24,7 @@ _PREFERRED, _UNCLEAN = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request for elections.
 
     Attributes:
@@ -40,41 +38,43 @@ class Request:
     timeout_ms: int
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
+def _decode(message: Any, context: RequestContext) -> _Request:
     topics = None
     if message.topic_partitions is not None:
         topics = tuple(
-            RequestedTopic(each.topic, tuple(each.partitions)) for each in message.topic_partitions
+            RequestedTopic(topic.topic, tuple(topic.partitions))
+            for topic in message.topic_partitions
         )
     election_type = message.election_type if context.version >= ELECTION_TYPE_SINCE else _PREFERRED
-    return Request(election_type, topics, message.timeout_ms)
+    return _Request(election_type, topics, message.timeout_ms)
 
 
-def elect_leaders(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+def _elect_leaders(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     """Handle an ElectLeaders request; the response waits until this broker knows the leaders."""
     if not broker.reaches_controller:
-        context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
+        context.reply(_error_response(request, ErrorCode.REQUEST_TIMED_OUT))
         return
     if request.election_type not in (_PREFERRED, _UNCLEAN):
-        context.reply(error_response(request, ErrorCode.INVALID_REQUEST))
+        context.reply(_error_response(request, ErrorCode.INVALID_REQUEST))
         return
     controller = broker.controller
     wanted = request.topics
     if wanted is None:
         wanted = tuple(
-            RequestedTopic(topic.name, tuple(each.index for each in topic.partitions))
+            RequestedTopic(topic.name, tuple(partition.index for partition in topic.partitions))
             for topic in controller.topics.values()
         )
-    keys = dict.fromkeys(TopicPartition(name, each) for name, indexes in wanted for each in indexes)
+    keys = dict.fromkeys(
+        TopicPartition(name, partition) for name, indexes in wanted for partition in indexes
+    )
     try:
         results = controller.leaders.elect_leaders(
             keys, is_unclean=request.election_type == _UNCLEAN
         )
     except ControllerError as error:
-        context.reply(error_response(request, error.code))
+        context.reply(_error_response(request, error.code))
         return
-    elected = {key: each.leader_epoch for key, each in results.items() if not each.error}
+    elected = {key: result.leader_epoch for key, result in results.items() if not result.error}
 
     def result(key: TopicPartition, late: set[TopicPartition]) -> Any:
         error = ErrorCode.REQUEST_TIMED_OUT if key in late else results[key].error
@@ -91,9 +91,9 @@ def elect_leaders(broker: BrokerApi, context: RequestContext, request: Request) 
                     _Topic(
                         topic=name,
                         partition_result=[
-                            result(TopicPartition(name, each), late)
-                            for each in indexes
-                            if results[TopicPartition(name, each)].error is not hidden
+                            result(TopicPartition(name, partition), late)
+                            for partition in indexes
+                            if results[TopicPartition(name, partition)].error is not hidden
                         ],
                     )
                     for name, indexes in wanted
@@ -105,14 +105,12 @@ def elect_leaders(broker: BrokerApi, context: RequestContext, request: Request) 
 
 
 def _result(index: int, error: ErrorCode, message: str | None = None) -> Any:
-    """Return a partition of the response."""
     return _Partition(
         partition_id=index, error_code=int(error), error_message=truncate_message(message)
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every partition."""
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return ElectLeadersResponse(
         error_code=int(code),
         replica_election_results=[
@@ -122,7 +120,7 @@ def error_response(request: Request, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     """Return what a request names; one for all partitions names none."""
     return request_subjects(partitions=request.topics or ())
 
@@ -135,9 +133,9 @@ API = ServedApi(
     min_version=0,
     max_version=2,
     recorded_timeout_ms=lambda request: request.timeout_ms,
-    decode=decode,
-    handle=elect_leaders,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_elect_leaders,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC, Subject.PARTITION}),
 )

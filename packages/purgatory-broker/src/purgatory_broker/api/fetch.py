@@ -10,14 +10,9 @@ from typing import Any, NamedTuple
 from kafka.protocol import consumer
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, request_subjects
 from purgatory_broker.metadata.topics import TopicPartition
-from purgatory_broker.replication.delayed_fetch import (
-    FetchedPartition,
-    FetchParams,
-    FetchTarget,
-)
+from purgatory_broker.replication.delayed_fetch import FetchedPartition, FetchParams, FetchTarget
 from purgatory_broker.replication.fetch_sessions import (
     NO_SESSION,
     FetchSession,
@@ -60,12 +55,11 @@ class _UnknownTopic(NamedTuple):
     partition: FetchedPartition
 
 
-def decode(message: FetchRequest, context: RequestContext) -> FetchRequest:
-    """Return the message itself: `read_fetch_request` has read what the handler needs."""
+def _decode(message: FetchRequest, context: RequestContext) -> FetchRequest:
     return message
 
 
-def fetch(broker: BrokerApi, context: RequestContext, request: FetchRequest) -> None:
+def _fetch(broker: BrokerApi, context: RequestContext, request: FetchRequest) -> None:
     """Handle a Fetch request: read partitions, at once or when enough records are available.
 
     1. Look up the requested partitions; with topic ids, some may be of unknown topics.
@@ -105,7 +99,6 @@ def fetch(broker: BrokerApi, context: RequestContext, request: FetchRequest) -> 
 def _requested_targets(
     broker: BrokerApi, request: FetchRequest, *, by_id: bool
 ) -> tuple[list[FetchTarget], list[_UnknownTopic]]:
-    """Return the partitions that a request names, and those of unknown topic ids."""
     targets: dict[TopicPartition, FetchTarget] = {}
     unknown: list[_UnknownTopic] = []
     for topic in request.topics:
@@ -137,14 +130,6 @@ def _topic_name(
 def _open_session(
     broker: BrokerApi, context: RequestContext, request: FetchRequest, targets: list[FetchTarget]
 ) -> FetchSession | None:
-    """Open or continue the request's fetch session, and update the session's partitions.
-
-    Returns:
-        The session, or None for a request without a session.
-
-    Raises:
-        FetchSessionError: The session does not exist, or has another epoch.
-    """
     if context.version < SESSION_SINCE:
         return None
     by_id = context.version >= TOPIC_ID_SINCE
@@ -202,8 +187,6 @@ def _fetch_params(
 
 
 class _FetchReply:
-    """Builds and sends the response when the partitions have been read."""
-
     __slots__ = ("_broker", "_context", "_missing", "_session", "_unknown")
 
     def __init__(
@@ -266,8 +249,8 @@ class _FetchReply:
             key = (name, self._broker.metadata.topic_id(name) if by_id else None)
             topics.setdefault(key, []).append(self._partition(partition, leaders))
         return [
-            FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=each)
-            for (name, topic_id), each in topics.items()
+            FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=responses)
+            for (name, topic_id), responses in topics.items()
         ]
 
     def _partition(self, fetched: FetchedPartition, leaders: set[int]) -> PartitionData:
@@ -290,8 +273,7 @@ class _FetchReply:
         return partition
 
 
-def error_response(request: FetchRequest, code: ErrorCode) -> Any:
-    """Return the response with an error for every partition."""
+def _error_response(request: FetchRequest, code: ErrorCode) -> Any:
     return FetchResponse(
         error_code=int(code),
         responses=[
@@ -314,12 +296,12 @@ def error_response(request: FetchRequest, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: FetchRequest) -> RequestSubjects:
+def _subjects(broker: BrokerApi, request: FetchRequest) -> RequestSubjects:
     """Return what a request names, and the partitions of its session."""
     requested = [
         (
             topic.topic or broker.metadata.topic_name(topic.topic_id),
-            [each.partition for each in topic.partitions],
+            [partition.partition for partition in topic.partitions],
         )
         for topic in request.topics
     ]
@@ -340,9 +322,9 @@ API = ServedApi(
     max_version=18,
     max_response_bytes=None,
     holds_records=True,
-    decode=decode,
-    handle=fetch,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_fetch,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC, Subject.PARTITION}),
 )

@@ -9,9 +9,8 @@ from typing import Any
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.api.served_api import ServedApi, request_subjects
+from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.topics import NO_LEADER, OFFSETS_TOPIC, TopicPartition
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
@@ -31,7 +30,7 @@ LIBRDKAFKA_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request for coordinators.
 
     Attributes:
@@ -45,33 +44,30 @@ class Request:
     is_batched: bool
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
+def _decode(message: Any, context: RequestContext) -> _Request:
     is_batched = context.version >= BATCHED_SINCE
-    return Request(
+    return _Request(
         message.key_type if context.version >= KEY_TYPE_SINCE else GROUP,
         tuple(message.coordinator_keys) if is_batched else (message.key,),
         is_batched,
     )
 
 
-def find_coordinator(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a FindCoordinator request: look up the brokers that coordinate groups."""
-    found = [
-        (key, _find_coordinator(broker, context, key, request.key_type)) for key in request.keys
+def _find_coordinator(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
+    located = [
+        (key, _coordinator_of(broker, context, key, request.key_type)) for key in request.keys
     ]
     if request.is_batched:
-        coordinators = [_Coordinator(**each, key=key) for key, each in found]
+        coordinators = [_Coordinator(**coordinator, key=key) for key, coordinator in located]
         context.reply(FindCoordinatorResponse(coordinators=coordinators))
         return
-    ((_, coordinator),) = found
+    ((_, coordinator),) = located
     context.reply(FindCoordinatorResponse(**coordinator))
 
 
-def _find_coordinator(
+def _coordinator_of(
     broker: BrokerApi, context: RequestContext, key: str, key_type: int
 ) -> dict[str, Any]:
-    """Return the fields of one coordinator: the leader of the group's offsets partition."""
     code = ErrorCode.NONE
     leader = NO_LEADER
     message = None
@@ -89,7 +85,7 @@ def _find_coordinator(
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     else:
         with suppress(ControllerError):  # Clients retry, and so does the creation.
-            broker.create_offsets_topic()
+            broker.controller.topic_changes.create_offsets_topic()
         partition = TopicPartition(OFFSETS_TOPIC, broker.groups.partition_for(key))
         leader, _ = broker.metadata.leader_of(partition)
         if leader == NO_LEADER:
@@ -112,8 +108,7 @@ def _find_coordinator(
     }
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every key."""
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     coordinators = [
         _Coordinator(
             key=key, node_id=-1, host="", port=-1, error_code=int(code), error_message=None
@@ -130,8 +125,7 @@ def error_response(request: Request, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(groups=request.keys if request.key_type == GROUP else ())
 
 
@@ -142,9 +136,9 @@ API = ServedApi(
     response=FindCoordinatorResponse,
     min_version=0,
     max_version=6,
-    decode=decode,
-    handle=find_coordinator,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_find_coordinator,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.GROUP}),
 )

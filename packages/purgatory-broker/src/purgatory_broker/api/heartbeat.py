@@ -7,15 +7,13 @@ from typing import Any
 from kafka.protocol.consumer import HeartbeatRequest, HeartbeatResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.groups.requests import Heartbeat
+from purgatory_broker.api.served_api import ServedApi, request_subjects
+from purgatory_broker.groups.group_requests import Heartbeat
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
 
 
-def decode(message: Any, context: RequestContext) -> Heartbeat:
-    """Return what the handler needs of a request."""
+def _decode(message: Any, context: RequestContext) -> Heartbeat:
     return Heartbeat(
         group_id=message.group_id,
         generation_id=message.generation_id,
@@ -24,19 +22,16 @@ def decode(message: Any, context: RequestContext) -> Heartbeat:
     )
 
 
-def heartbeat(broker: BrokerApi, context: RequestContext, request: Heartbeat) -> None:
-    """Handle a Heartbeat request."""
+def _heartbeat(broker: BrokerApi, context: RequestContext, request: Heartbeat) -> None:
     code = broker.groups.heartbeat(request)
     context.reply(HeartbeatResponse(throttle_time_ms=0, error_code=int(code)))
 
 
-def error_response(request: Heartbeat, code: ErrorCode) -> Any:
-    """Return the response with an error."""
+def _error_response(request: Heartbeat, code: ErrorCode) -> Any:
     return HeartbeatResponse(error_code=int(code))
 
 
-def subjects(broker: BrokerApi, request: Heartbeat) -> RequestSubjects:
-    """Return what a request names."""
+def _subjects(broker: BrokerApi, request: Heartbeat) -> RequestSubjects:
     return request_subjects(groups=[request.group_id])
 
 
@@ -47,9 +42,9 @@ API = ServedApi(
     response=HeartbeatResponse,
     min_version=0,
     max_version=4,
-    decode=decode,
-    handle=heartbeat,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_heartbeat,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.GROUP}),
 )

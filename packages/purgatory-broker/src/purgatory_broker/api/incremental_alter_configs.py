@@ -7,30 +7,24 @@ from typing import Any
 from kafka.protocol.admin import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.config_changes import (
-    Request,
-    alter_resources,
-    refuse_all,
-    subjects,
-)
+from purgatory_broker.api.config_changes import Request, alter_resources, refuse_all, subjects
 from purgatory_broker.api.config_changes import decode as decode_changes
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.request_context import RequestContext, Subject
 from purgatory_broker.wire.error_code import ErrorCode
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
+def _decode(message: Any, context: RequestContext) -> Request:
     return decode_changes(message, is_incremental=True)
 
 
-def incremental_alter_configs(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle an IncrementalAlterConfigs request: change some configs."""
+def _incremental_alter_configs(
+    broker: BrokerApi, context: RequestContext, request: Request
+) -> None:
     context.reply(alter_resources(broker, request, IncrementalAlterConfigsResponse))
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every resource."""
+def _error_response(request: Request, code: ErrorCode) -> Any:
     return refuse_all(request, IncrementalAlterConfigsResponse, code)
 
 
@@ -41,9 +35,9 @@ API = ServedApi(
     response=IncrementalAlterConfigsResponse,
     min_version=0,
     max_version=1,
-    decode=decode,
-    handle=incremental_alter_configs,
-    error_response=error_response,
+    decode=_decode,
+    handle=_incremental_alter_configs,
+    error_response=_error_response,
     subjects=subjects,
     names=frozenset({Subject.TOPIC}),
 )

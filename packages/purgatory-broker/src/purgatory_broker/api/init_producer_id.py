@@ -8,15 +8,14 @@ from typing import Any
 from kafka.protocol.producer import InitProducerIdRequest, InitProducerIdResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import no_subjects
-from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.api.served_api import ServedApi, no_subjects
+from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class _Request:
     """A request for a producer id.
 
     Attributes:
@@ -30,17 +29,15 @@ class Request:
     producer_epoch: int
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
-    return Request(
+def _decode(message: Any, context: RequestContext) -> _Request:
+    return _Request(
         transactional_id=message.transactional_id,
         producer_id=message.producer_id,
         producer_epoch=message.producer_epoch,
     )
 
 
-def init_producer_id(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle an InitProducerId request."""
+def _init_producer_id(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     if request.transactional_id is not None:
         # Transactions are not supported: there is no transaction coordinator.
         code = (
@@ -48,23 +45,22 @@ def init_producer_id(broker: BrokerApi, context: RequestContext, request: Reques
             if request.transactional_id == ""
             else ErrorCode.COORDINATOR_NOT_AVAILABLE
         )
-        context.reply(error_response(request, code))
+        context.reply(_error_response(request, code))
         return
     if (request.producer_id == -1) != (request.producer_epoch == -1):
-        context.reply(error_response(request, ErrorCode.INVALID_REQUEST))
+        context.reply(_error_response(request, ErrorCode.INVALID_REQUEST))
         return
     # As in Kafka: without a transactional id every request gets a new producer id.
     try:
         producer_id = broker.controller.new_producer_id()
     except ControllerError:
         # Kafka's error while a broker has no producer ids; clients retry.
-        context.reply(error_response(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+        context.reply(_error_response(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         return
     context.reply(InitProducerIdResponse(error_code=0, producer_id=producer_id, producer_epoch=0))
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error."""
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return InitProducerIdResponse(error_code=int(code), producer_id=-1, producer_epoch=-1)
 
 
@@ -75,8 +71,8 @@ API = ServedApi(
     response=InitProducerIdResponse,
     min_version=0,
     max_version=5,
-    decode=decode,
-    handle=init_producer_id,
-    error_response=error_response,
+    decode=_decode,
+    handle=_init_producer_id,
+    error_response=_error_response,
     subjects=no_subjects,
 )

@@ -7,14 +7,13 @@ from typing import Any
 from kafka.protocol.consumer import JoinGroupRequest, JoinGroupResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.groups.requests import JoinRequest
-from purgatory_broker.groups.results import JoinResult
+from purgatory_broker.api.served_api import ServedApi, request_subjects
+from purgatory_broker.groups.group_requests import JoinRequest
+from purgatory_broker.groups.group_results import JoinResult
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.errors import WireError
 from purgatory_broker.wire.limits import MAX_TEXT_BYTES
+from purgatory_broker.wire.wire_error import WireError
 
 #: The most protocols that a member may offer; consumers offer two or three. The coordinator keeps
 #: each as long as the member.
@@ -33,13 +32,7 @@ NULLABLE_PROTOCOL_NAME_SINCE = 7
 SKIP_ASSIGNMENT_SINCE = 9
 
 
-def decode(message: Any, context: RequestContext) -> JoinRequest:
-    """Return what the handler needs of a request.
-
-    Raises:
-        WireError: There are too many protocols, or the client id or instance id is too long for the
-            member id.
-    """
+def _decode(message: Any, context: RequestContext) -> JoinRequest:
     if len(message.protocols) > MAX_PROTOCOLS:
         raise WireError(
             f"JoinGroup with {len(message.protocols):,} protocols exceeds the limit of "
@@ -63,20 +56,22 @@ def decode(message: Any, context: RequestContext) -> JoinRequest:
         else message.session_timeout_ms,
         session_timeout_ms=message.session_timeout_ms,
         protocol_type=message.protocol_type,
-        protocols=tuple({each.name: bytes(each.metadata) for each in message.protocols}.items()),
+        protocols=tuple(
+            {protocol.name: bytes(protocol.metadata) for protocol in message.protocols}.items()
+        ),
         reason=f"client reason: {message.reason or 'not provided'}",
         requires_known_member_id=version >= MEMBER_ID_REQUIRED_SINCE,
         supports_skip_assignment=version >= SKIP_ASSIGNMENT_SINCE,
     )
 
 
-def join_group(broker: BrokerApi, context: RequestContext, request: JoinRequest) -> None:
-    """Handle a JoinGroup request."""
-    broker.groups.join_group(request, lambda result: context.reply(encode(result, context.version)))
+def _join_group(broker: BrokerApi, context: RequestContext, request: JoinRequest) -> None:
+    broker.groups.join_group(
+        request, lambda result: context.reply(_encode(result, context.version))
+    )
 
 
-def encode(result: JoinResult, version: int) -> Any:
-    """Return the response of a version."""
+def _encode(result: JoinResult, version: int) -> Any:
     no_name = None if version >= NULLABLE_PROTOCOL_NAME_SINCE else ""
     return JoinGroupResponse(
         throttle_time_ms=0,
@@ -89,17 +84,16 @@ def encode(result: JoinResult, version: int) -> Any:
         member_id=result.member_id,
         members=[
             _Member(
-                member_id=each.member_id,
-                group_instance_id=each.instance_id,
-                metadata=each.metadata,
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                metadata=member.metadata,
             )
-            for each in result.members
+            for member in result.members
         ],
     )
 
 
-def error_response(request: JoinRequest, code: ErrorCode) -> Any:
-    """Return the response with an error."""
+def _error_response(request: JoinRequest, code: ErrorCode) -> Any:
     return JoinGroupResponse(
         error_code=int(code),
         generation_id=-1,
@@ -111,8 +105,7 @@ def error_response(request: JoinRequest, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: JoinRequest) -> RequestSubjects:
-    """Return what a request names."""
+def _subjects(broker: BrokerApi, request: JoinRequest) -> RequestSubjects:
     return request_subjects(groups=[request.group_id])
 
 
@@ -124,9 +117,9 @@ API = ServedApi(
     min_version=0,
     max_version=9,
     recorded_timeout_ms=lambda request: request.rebalance_timeout_ms,
-    decode=decode,
-    handle=join_group,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_join_group,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.GROUP}),
 )

@@ -9,20 +9,7 @@ from purgatory_broker.wire.error_code import ErrorCode
 
 
 def leader_replica(broker: BrokerApi, key: TopicPartition, leader_epoch: int) -> Replica:
-    """Return the replica of a partition that the broker leads.
-
-    Args:
-        broker: The broker.
-        key: The partition.
-        leader_epoch: The leader epoch that the client knows; -1 skips the check.
-
-    Returns:
-        The replica.
-
-    Raises:
-        ReplicaError: There is no such partition, the broker does not lead it, or the epoch is not
-            the current one; with Kafka's error code.
-    """
+    """Return the replica of a partition that the broker leads; an epoch of -1 skips the check."""
     if not broker.metadata.partition_exists(key):
         raise ReplicaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     replica = broker.replicas.find(key)

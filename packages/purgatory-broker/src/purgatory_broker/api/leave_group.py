@@ -8,9 +8,8 @@ from typing import Any
 from kafka.protocol.consumer import LeaveGroupRequest, LeaveGroupResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.groups.requests import LeavingMember
+from purgatory_broker.api.served_api import ServedApi, request_subjects
+from purgatory_broker.groups.group_requests import LeavingMember
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
 
@@ -21,12 +20,10 @@ MEMBER_LIST_SINCE = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request to remove members from a group.
 
     Attributes:
-        group_id: The group's id.
-        members: The members.
         has_member_list: The response has the results of the members; otherwise there is one member.
     """
 
@@ -35,7 +32,7 @@ class Request:
     has_member_list: bool
 
 
-def decode(message: Any, context: RequestContext) -> Request:
+def _decode(message: Any, context: RequestContext) -> _Request:
     """Return what the handler needs of a request.
 
     Old versions are about their sender. Later ones list members, which may be named by their
@@ -43,15 +40,16 @@ def decode(message: Any, context: RequestContext) -> Request:
     """
     has_member_list = context.version >= MEMBER_LIST_SINCE
     members = (
-        tuple(LeavingMember(each.member_id, each.group_instance_id) for each in message.members)
+        tuple(
+            LeavingMember(member.member_id, member.group_instance_id) for member in message.members
+        )
         if has_member_list
         else (LeavingMember(message.member_id),)
     )
-    return Request(message.group_id, members, has_member_list)
+    return _Request(message.group_id, members, has_member_list)
 
 
-def leave_group(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a LeaveGroup request."""
+def _leave_group(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     left = broker.groups.leave_group(request.group_id, request.members)
     if not request.has_member_list:
         code = left.members[0] if left.members else left.error
@@ -74,13 +72,11 @@ def leave_group(broker: BrokerApi, context: RequestContext, request: Request) ->
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error."""
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return LeaveGroupResponse(error_code=int(code), members=[])
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(groups=[request.group_id])
 
 
@@ -91,9 +87,9 @@ API = ServedApi(
     response=LeaveGroupResponse,
     min_version=0,
     max_version=5,
-    decode=decode,
-    handle=leave_group,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_leave_group,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.GROUP}),
 )

@@ -9,8 +9,7 @@ from typing import Any
 from kafka.protocol.admin import ListConfigResourcesRequest, ListConfigResourcesResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import no_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, no_subjects
 from purgatory_broker.metadata.topic_configs import ResourceType
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
@@ -22,24 +21,24 @@ RESOURCE_TYPES_SINCE = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request for the resources of some types; none is all types."""
 
     types: tuple[int, ...]
 
 
-def decode(message: Any, context: RequestContext) -> Request:
+def _decode(message: Any, context: RequestContext) -> _Request:
     """Return what the handler needs of a request; version 0 is for client metrics alone."""
     if context.version < RESOURCE_TYPES_SINCE:
-        return Request((ResourceType.CLIENT_METRICS,))
-    return Request(tuple(message.resource_types))
+        return _Request((ResourceType.CLIENT_METRICS,))
+    return _Request(tuple(message.resource_types))
 
 
-def list_config_resources(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+def _list_config_resources(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     """Handle a ListConfigResources request: groups are listed if they have own configs."""
     wanted = set(request.types) or set(ResourceType)
     if not wanted <= set(ResourceType):
-        context.reply(error_response(request, ErrorCode.UNSUPPORTED_VERSION))
+        context.reply(_error_response(request, ErrorCode.UNSUPPORTED_VERSION))
         return
     brokers = [str(node) for node in sorted(broker.metadata.alive())]
     names: dict[ResourceType, Iterable[str]] = {
@@ -63,8 +62,7 @@ def list_config_resources(broker: BrokerApi, context: RequestContext, request: R
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error."""
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return ListConfigResourcesResponse(error_code=int(code), config_resources=[])
 
 
@@ -75,8 +73,8 @@ API = ServedApi(
     response=ListConfigResourcesResponse,
     min_version=0,
     max_version=1,
-    decode=decode,
-    handle=list_config_resources,
-    error_response=error_response,
+    decode=_decode,
+    handle=_list_config_resources,
+    error_response=_error_response,
     subjects=no_subjects,
 )

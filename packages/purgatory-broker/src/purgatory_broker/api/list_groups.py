@@ -8,8 +8,7 @@ from typing import Any
 from kafka.protocol.admin import ListGroupsRequest, ListGroupsResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import no_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, no_subjects
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 
@@ -17,20 +16,18 @@ _Listed = ListGroupsResponse.ListedGroup
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request for the groups of some states and types; empty is all."""
 
     states: tuple[str, ...]
     types: tuple[str, ...]
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
-    return Request(tuple(message.states_filter or ()), tuple(message.types_filter or ()))
+def _decode(message: Any, context: RequestContext) -> _Request:
+    return _Request(tuple(message.states_filter or ()), tuple(message.types_filter or ()))
 
 
-def list_groups(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a ListGroups request."""
+def _list_groups(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     listed = broker.groups.list_groups(request.states, request.types)
     context.reply(
         ListGroupsResponse(
@@ -38,19 +35,18 @@ def list_groups(broker: BrokerApi, context: RequestContext, request: Request) ->
             error_code=int(listed.error),
             groups=[
                 _Listed(
-                    group_id=each.group_id,
-                    protocol_type=each.protocol_type,
-                    group_state=each.state,
-                    group_type=each.group_type,
+                    group_id=group.group_id,
+                    protocol_type=group.protocol_type,
+                    group_state=group.state,
+                    group_type=group.group_type,
                 )
-                for each in listed.groups
+                for group in listed.groups
             ],
         )
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error."""
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return ListGroupsResponse(error_code=int(code), groups=[])
 
 
@@ -61,8 +57,8 @@ API = ServedApi(
     response=ListGroupsResponse,
     min_version=0,
     max_version=5,
-    decode=decode,
-    handle=list_groups,
-    error_response=error_response,
+    decode=_decode,
+    handle=_list_groups,
+    error_response=_error_response,
     subjects=no_subjects,
 )

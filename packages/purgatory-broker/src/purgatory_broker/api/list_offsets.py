@@ -10,8 +10,7 @@ from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.leader_replica import leader_replica
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, request_subjects
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.replica import Replica, ReplicaError
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
@@ -39,11 +38,10 @@ SPECIAL_TIMESTAMP_SINCE = {
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionQuestion:
+class _PartitionQuestion:
     """A question for an offset of a partition.
 
     Attributes:
-        index: The partition's number.
         timestamp: A timestamp in milliseconds since 1970, or a special one.
         current_leader_epoch: The leader epoch that the client knows; -1 for none.
     """
@@ -54,33 +52,32 @@ class PartitionQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicQuestions:
-    """The questions for a topic's partitions."""
-
+class _TopicQuestions:
     name: str
-    partitions: tuple[PartitionQuestion, ...]
+    partitions: tuple[_PartitionQuestion, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request for offsets, of a follower or of a client."""
 
     is_follower: bool
-    topics: tuple[TopicQuestions, ...]
+    topics: tuple[_TopicQuestions, ...]
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
-    return Request(
+def _decode(message: Any, context: RequestContext) -> _Request:
+    return _Request(
         message.replica_id >= 0,
         tuple(
-            TopicQuestions(
+            _TopicQuestions(
                 topic.name,
                 tuple(
-                    PartitionQuestion(
-                        each.partition_index, each.timestamp, each.current_leader_epoch
+                    _PartitionQuestion(
+                        partition.partition_index,
+                        partition.timestamp,
+                        partition.current_leader_epoch,
                     )
-                    for each in topic.partitions
+                    for partition in topic.partitions
                 ),
             )
             for topic in message.topics
@@ -88,8 +85,7 @@ def decode(message: Any, context: RequestContext) -> Request:
     )
 
 
-def list_offsets(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a ListOffsets request: look up the earliest, the latest or a timestamp's offset."""
+def _list_offsets(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     counts = Counter(
         TopicPartition(topic.name, partition.index)
         for topic in request.topics
@@ -114,13 +110,12 @@ def list_offsets(broker: BrokerApi, context: RequestContext, request: Request) -
 def _list_partition(
     broker: BrokerApi,
     context: RequestContext,
-    request: Request,
+    request: _Request,
     key: TopicPartition,
-    partition: PartitionQuestion,
+    partition: _PartitionQuestion,
     *,
     is_named_once: bool,
 ) -> Any:
-    """Return the result of one partition."""
     result = _Listed(
         partition_index=key.partition, error_code=0, timestamp=-1, offset=-1, leader_epoch=-1
     )
@@ -158,21 +153,20 @@ def _find_offset(replica: Replica, timestamp: int, *, is_follower: bool) -> tupl
         return -1, -1, -1
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return -1, log.log_start_offset, log.epoch_at(log.log_start_offset)
-    found = (
+    match = (
         log.max_timestamp_offset()
         if timestamp == MAX_TIMESTAMP
         else log.offset_for_timestamp(timestamp, limit)
     )
-    if found is None and timestamp == MAX_TIMESTAMP and log.log_start_offset < limit:
+    if match is None and timestamp == MAX_TIMESTAMP and log.log_start_offset < limit:
         # No record has a timestamp: the first record counts as the latest.
         return -1, log.log_start_offset, log.epoch_at(log.log_start_offset)
-    if found is None or found[1] >= limit:
+    if match is None or match[1] >= limit:
         return -1, -1, -1
-    return found[0], found[1], log.epoch_at(found[1])
+    return match[0], match[1], log.epoch_at(match[1])
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every partition."""
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return ListOffsetsResponse(
         topics=[
             _ListedTopic(
@@ -187,11 +181,11 @@ def error_response(request: Request, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(
         partitions=(
-            (topic.name, (each.index for each in topic.partitions)) for topic in request.topics
+            (topic.name, (partition.index for partition in topic.partitions))
+            for topic in request.topics
         )
     )
 
@@ -203,9 +197,9 @@ API = ServedApi(
     response=ListOffsetsResponse,
     min_version=1,
     max_version=10,
-    decode=decode,
-    handle=list_offsets,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_list_offsets,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC, Subject.PARTITION}),
 )

@@ -11,9 +11,7 @@ from kafka.protocol.admin import (
 )
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.requested_topic import RequestedTopic
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import RequestedTopic, ServedApi, request_subjects
 from purgatory_broker.metadata.topics import Partition, TopicPartition
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
@@ -23,31 +21,35 @@ _Partition = _Topic.OngoingPartitionReassignment
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request for the ongoing reassignments of some partitions; None is all."""
 
     topics: tuple[RequestedTopic, ...] | None
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
+def _decode(message: Any, context: RequestContext) -> _Request:
     if message.topics is None:
-        return Request(None)
-    return Request(
-        tuple(RequestedTopic(each.name, tuple(each.partition_indexes)) for each in message.topics)
+        return _Request(None)
+    return _Request(
+        tuple(
+            RequestedTopic(topic.name, tuple(topic.partition_indexes)) for topic in message.topics
+        )
     )
 
 
-def list_partition_reassignments(
-    broker: BrokerApi, context: RequestContext, request: Request
+def _list_partition_reassignments(
+    broker: BrokerApi, context: RequestContext, request: _Request
 ) -> None:
-    """Handle a ListPartitionReassignments request; partitions at rest are left out."""
     if not broker.reaches_controller:
-        context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
+        context.reply(_error_response(request, ErrorCode.REQUEST_TIMED_OUT))
         return
     keys = None
     if request.topics is not None:
-        keys = [TopicPartition(name, each) for name, indexes in request.topics for each in indexes]
+        keys = [
+            TopicPartition(name, partition)
+            for name, indexes in request.topics
+            for partition in indexes
+        ]
     ongoing = broker.controller.reassignments.ongoing(keys)
     by_topic: dict[str, list[Partition]] = {}
     for partition in ongoing:
@@ -60,12 +62,12 @@ def list_partition_reassignments(
                     name=name,
                     partitions=[
                         _Partition(
-                            partition_index=each.index,
-                            replicas=list(each.replicas),
-                            adding_replicas=list(each.adding),
-                            removing_replicas=list(each.removing),
+                            partition_index=reassigned.index,
+                            replicas=list(reassigned.replicas),
+                            adding_replicas=list(reassigned.adding),
+                            removing_replicas=list(reassigned.removing),
                         )
-                        for each in partitions
+                        for reassigned in partitions
                     ],
                 )
                 for name, partitions in by_topic.items()
@@ -74,13 +76,11 @@ def list_partition_reassignments(
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error."""
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return ListPartitionReassignmentsResponse(error_code=int(code), topics=[])
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(partitions=request.topics or ())
 
 
@@ -91,9 +91,9 @@ API = ServedApi(
     response=ListPartitionReassignmentsResponse,
     min_version=0,
     max_version=0,
-    decode=decode,
-    handle=list_partition_reassignments,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_list_partition_reassignments,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC, Subject.PARTITION}),
 )

@@ -11,13 +11,9 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from purgatory_broker.api.authorized_operations import ON_THE_CLUSTER, ON_TOPICS
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.partition_limits import (
-    MAX_TOPICS_PER_METADATA,
-    available_partitions,
-)
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.api.partition_limits import MAX_TOPICS_PER_METADATA, available_partitions
+from purgatory_broker.api.served_api import ServedApi, request_subjects
+from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.topics import (
     NO_LEADER,
     OFFSETS_TOPIC,
@@ -41,7 +37,7 @@ NULL_TOPIC_NAME_SINCE = 12
 
 
 @dataclass(frozen=True, slots=True)
-class DescribedTopic:
+class _DescribedTopic:
     """A topic to describe, named by its name or by its id."""
 
     name: str | None
@@ -49,29 +45,26 @@ class DescribedTopic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class _Request:
     """A request for topics and brokers.
 
     Attributes:
         topics: The topics; None is all.
-        may_create: Missing topics may be created.
         include_topic_operations: Whether the response is to list what the client may do to topics.
-        include_cluster_operations: The same of the cluster.
     """
 
-    topics: tuple[DescribedTopic, ...] | None
+    topics: tuple[_DescribedTopic, ...] | None
     may_create: bool
     include_topic_operations: bool
     include_cluster_operations: bool
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
+def _decode(message: Any, context: RequestContext) -> _Request:
     version = context.version
     topics = None
     if message.topics or (message.topics is not None and version >= EMPTY_TOPICS_IS_NONE_SINCE):
-        topics = tuple(DescribedTopic(each.name, each.topic_id) for each in message.topics)
-    return Request(
+        topics = tuple(_DescribedTopic(topic.name, topic.topic_id) for topic in message.topics)
+    return _Request(
         topics=topics,
         may_create=version < AUTO_TOPIC_CREATION_FLAG_SINCE or message.allow_auto_topic_creation,
         include_topic_operations=message.include_topic_authorized_operations,
@@ -79,13 +72,12 @@ def decode(message: Any, context: RequestContext) -> Request:
     )
 
 
-def metadata(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle a Metadata request; missing topics are created where this is allowed."""
+def _metadata(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     if request.topics is None:
         topics = [_describe_topic(broker, topic) for topic in broker.metadata.topics.values()]
     else:
         max_topics = len(broker.metadata.topics) + MAX_TOPICS_PER_METADATA
-        found = [
+        described = [
             _find_topic(
                 broker,
                 context,
@@ -95,13 +87,13 @@ def metadata(broker: BrokerApi, context: RequestContext, request: Request) -> No
             for topic in dict.fromkeys(request.topics)
         ]
         # In Kafka's order: existing topics first.
-        topics = sorted(found, key=lambda topic: topic.error_code != 0)
+        topics = sorted(described, key=lambda topic: topic.error_code != 0)
     if request.include_topic_operations:
         for topic in topics:
             topic.authorized_operations = ON_TOPICS
     brokers = [
-        _Broker(node_id=each["node_id"], host=each["host"], port=each["port"], rack=None)
-        for each in broker.endpoints(broker.metadata.alive(), context.client.listener)
+        _Broker(node_id=node["node_id"], host=node["host"], port=node["port"], rack=None)
+        for node in broker.endpoints(broker.metadata.alive(), context.client.listener)
     ]
     context.reply(
         MetadataResponse(
@@ -115,9 +107,8 @@ def metadata(broker: BrokerApi, context: RequestContext, request: Request) -> No
 
 
 def _find_topic(
-    broker: BrokerApi, context: RequestContext, requested: DescribedTopic, *, may_create: bool
+    broker: BrokerApi, context: RequestContext, requested: _DescribedTopic, *, may_create: bool
 ) -> Any:
-    """Return the response's topic for one that the request names, by name or by id."""
     name, topic_id = requested.name, requested.topic_id
     if topic_id is not None:
         name = broker.metadata.topic_name(topic_id)
@@ -145,16 +136,11 @@ def _find_topic(
 
 
 def _create_topic(broker: BrokerApi, name: str) -> ErrorCode:
-    """Create a topic.
-
-    Returns:
-        The error, or NONE.
-    """
     if not broker.reaches_controller:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         if name == OFFSETS_TOPIC:
-            broker.create_offsets_topic()
+            broker.controller.topic_changes.create_offsets_topic()
         elif available_partitions(broker) < broker.settings.num_partitions:
             return ErrorCode.POLICY_VIOLATION
         else:
@@ -171,7 +157,7 @@ def _describe_topic(broker: BrokerApi, topic: Topic) -> Any:
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[_describe_partition(each, alive) for each in topic.partitions],
+        partitions=[_describe_partition(partition, alive) for partition in topic.partitions],
     )
 
 
@@ -185,12 +171,11 @@ def _describe_partition(partition: Partition, alive: AbstractSet[int]) -> Any:
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
         isr_nodes=partition.isr,
-        offline_replicas=[each for each in partition.replicas if each not in alive],
+        offline_replicas=[replica for replica in partition.replicas if replica not in alive],
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every topic."""
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     topics = [
         _Topic(error_code=int(code), name=topic.name or "", topic_id=topic.topic_id, partitions=[])
         for topic in request.topics or ()
@@ -198,7 +183,7 @@ def error_response(request: Request, code: ErrorCode) -> Any:
     return MetadataResponse(brokers=[], topics=topics, error_code=int(code))
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     """Return what a request names; one for all topics names none."""
     return request_subjects(
         topics=(
@@ -215,9 +200,9 @@ API = ServedApi(
     response=MetadataResponse,
     min_version=0,
     max_version=13,
-    decode=decode,
-    handle=metadata,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_metadata,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC}),
 )

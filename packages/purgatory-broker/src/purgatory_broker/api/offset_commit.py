@@ -8,10 +8,9 @@ from typing import Any
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetCommitResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, request_subjects
 from purgatory_broker.api.unknown_partitions import split_partitions, topic_results
-from purgatory_broker.groups.requests import CommitRequest, OffsetToCommit
+from purgatory_broker.groups.group_requests import CommitRequest, OffsetToCommit
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
 
@@ -27,15 +26,11 @@ GROUP_ID_NOT_FOUND_SINCE = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class _Request:
     """A request to commit offsets, also of partitions that do not exist.
 
     Attributes:
         group_id: As in `CommitRequest`, and so are the following ones.
-        generation_id: See there.
-        member_id: See there.
-        instance_id: See there.
-        retention_ms: See there.
         topics: The topics' names, and the offsets to commit.
     """
 
@@ -47,9 +42,8 @@ class Request:
     topics: tuple[tuple[str, tuple[OffsetToCommit, ...]], ...]
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
-    return Request(
+def _decode(message: Any, context: RequestContext) -> _Request:
+    return _Request(
         group_id=message.group_id,
         generation_id=message.generation_id_or_member_epoch,
         member_id=message.member_id,
@@ -61,12 +55,12 @@ def decode(message: Any, context: RequestContext) -> Request:
                 tuple(
                     OffsetToCommit(
                         topic.name,
-                        each.partition_index,
-                        each.committed_offset,
-                        each.committed_leader_epoch,
-                        each.committed_metadata or "",
+                        partition.partition_index,
+                        partition.committed_offset,
+                        partition.committed_leader_epoch,
+                        partition.committed_metadata or "",
                     )
-                    for each in topic.partitions
+                    for partition in topic.partitions
                 ),
             )
             for topic in message.topics
@@ -74,8 +68,7 @@ def decode(message: Any, context: RequestContext) -> Request:
     )
 
 
-def offset_commit(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle an OffsetCommit request; offsets of unknown partitions are refused."""
+def _offset_commit(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     requested = split_partitions(broker, request.topics)
 
     def reply(errors: tuple[ErrorCode, ...]) -> None:
@@ -92,20 +85,19 @@ def offset_commit(broker: BrokerApi, context: RequestContext, request: Request) 
         instance_id=request.instance_id,
         retention_ms=request.retention_ms,
         knows_group_id_not_found=context.version >= GROUP_ID_NOT_FOUND_SINCE,
-        offsets=tuple(each for _, partitions in requested.known for each in partitions),
+        offsets=tuple(offset for _, partitions in requested.known for offset in partitions),
     )
     broker.groups.commit_offsets(commit, reply)
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every partition."""
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return OffsetCommitResponse(
         topics=[
             _Topic(
                 name=name,
                 partitions=[
-                    _Partition(partition_index=each.partition, error_code=int(code))
-                    for each in offsets
+                    _Partition(partition_index=offset.partition, error_code=int(code))
+                    for offset in offsets
                 ],
             )
             for name, offsets in request.topics
@@ -113,11 +105,11 @@ def error_response(request: Request, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(
         partitions=(
-            (name, (each.partition for each in partitions)) for name, partitions in request.topics
+            (name, (offset.partition for offset in partitions))
+            for name, partitions in request.topics
         ),
         groups=[request.group_id],
     )
@@ -130,9 +122,9 @@ API = ServedApi(
     response=OffsetCommitResponse,
     min_version=2,
     max_version=9,
-    decode=decode,
-    handle=offset_commit,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_offset_commit,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC, Subject.PARTITION, Subject.GROUP}),
 )

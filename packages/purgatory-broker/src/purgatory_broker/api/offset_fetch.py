@@ -9,10 +9,8 @@ from typing import Any
 from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.requested_topic import RequestedTopic
-from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.groups.records import OffsetValue
+from purgatory_broker.api.served_api import RequestedTopic, ServedApi, request_subjects
+from purgatory_broker.groups.group_records import OffsetValue
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
 
@@ -31,7 +29,7 @@ MAX_GROUPS_WITH_REPEATS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class RequestedGroup:
+class _RequestedGroup:
     """A group, and the partitions whose offsets are asked for; None is all."""
 
     group_id: str
@@ -39,29 +37,28 @@ class RequestedGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """A request for the offsets of groups.
 
     Attributes:
-        groups: The groups.
         is_batched: The response has a list of groups; otherwise there is one group.
         has_error_code: The response has an error code beside those of the partitions.
     """
 
-    groups: tuple[RequestedGroup, ...]
+    groups: tuple[_RequestedGroup, ...]
     is_batched: bool
     has_error_code: bool
 
 
-def decode(message: Any, context: RequestContext) -> Request:
+def _decode(message: Any, context: RequestContext) -> _Request:
     """Return what the handler needs of a request.
 
     `require_stable` has no effect because there are no transactions.
     """
     is_batched = context.version >= BATCHED_SINCE
     groups = message.groups if is_batched else (message,)
-    return Request(
-        tuple(RequestedGroup(each.group_id, _requested_topics(each.topics)) for each in groups),
+    return _Request(
+        tuple(_RequestedGroup(group.group_id, _requested_topics(group.topics)) for group in groups),
         is_batched,
         context.version >= ERROR_CODE_SINCE,
     )
@@ -70,18 +67,17 @@ def decode(message: Any, context: RequestContext) -> Request:
 def _requested_topics(topics: Iterable[Any] | None) -> tuple[RequestedTopic, ...] | None:
     if topics is None:
         return None
-    return tuple(RequestedTopic(each.name, tuple(each.partition_indexes)) for each in topics)
+    return tuple(RequestedTopic(topic.name, tuple(topic.partition_indexes)) for topic in topics)
 
 
-def offset_fetch(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle an OffsetFetch request."""
+def _offset_fetch(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     if not request.is_batched:
         context.reply(_fetch_one(broker, request))
         return
-    groups: Iterable[RequestedGroup] = request.groups
+    groups: Iterable[_RequestedGroup] = request.groups
     if len(request.groups) > MAX_GROUPS_WITH_REPEATS:
         # Each group once: a small request that repeats a group would have a huge response.
-        once: dict[str, RequestedGroup] = {}
+        once: dict[str, _RequestedGroup] = {}
         for group in groups:
             once.setdefault(group.group_id, group)
         groups = once.values()
@@ -92,15 +88,14 @@ def offset_fetch(broker: BrokerApi, context: RequestContext, request: Request) -
     )
 
 
-def _fetch_group(broker: BrokerApi, group: RequestedGroup) -> Any:
-    """Return the result of one group of a request for several."""
+def _fetch_group(broker: BrokerApi, group: _RequestedGroup) -> Any:
     fetched = broker.groups.fetch_offsets(group.group_id, group.topics)
     return _Group(
         group_id=group.group_id,
         topics=[
             _GroupTopic(
                 name=name,
-                partitions=[_partition(_GroupPartition, *each) for each in partitions],
+                partitions=[_partition(_GroupPartition, *partition) for partition in partitions],
             )
             for name, partitions in fetched.topics
         ],
@@ -108,17 +103,19 @@ def _fetch_group(broker: BrokerApi, group: RequestedGroup) -> Any:
     )
 
 
-def _fetch_one(broker: BrokerApi, request: Request) -> Any:
-    """Return the response to a request for one group."""
+def _fetch_one(broker: BrokerApi, request: _Request) -> Any:
     (group,) = request.groups
     fetched = broker.groups.fetch_offsets(group.group_id, group.topics)
     if fetched.error is not ErrorCode.NONE:
-        return error_response(request, fetched.error)
+        return _error_response(request, fetched.error)
     return OffsetFetchResponse(
         throttle_time_ms=0,
         error_code=0,
         topics=[
-            _Topic(name=name, partitions=[_partition(_Partition, *each) for each in partitions])
+            _Topic(
+                name=name,
+                partitions=[_partition(_Partition, *partition) for partition in partitions],
+            )
             for name, partitions in fetched.topics
         ],
     )
@@ -134,7 +131,7 @@ def _partition(partition_class: Any, index: int, value: OffsetValue | None) -> A
     )
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     """Return the response with an error for every group, in old versions for every partition."""
     groups = []
     if request.is_batched:
@@ -165,8 +162,7 @@ def error_response(request: Request, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(
         partitions=(topic for group in request.groups for topic in group.topics or ()),
         groups=(group.group_id for group in request.groups),
@@ -180,9 +176,9 @@ API = ServedApi(
     response=OffsetFetchResponse,
     min_version=1,
     max_version=9,
-    decode=decode,
-    handle=offset_fetch,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_offset_fetch,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC, Subject.PARTITION, Subject.GROUP}),
 )

@@ -9,8 +9,7 @@ from kafka.protocol.consumer import OffsetForLeaderEpochRequest, OffsetForLeader
 
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.leader_replica import leader_replica
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, request_subjects
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.replica import ReplicaError
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
@@ -21,11 +20,10 @@ _EpochEnd = _EpochTopic.EpochEndOffset
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionQuestion:
+class _PartitionQuestion:
     """A question for the end of an epoch in a partition.
 
     Attributes:
-        index: The partition's number.
         current_leader_epoch: The leader epoch that the client knows; -1 for none.
         leader_epoch: The epoch whose end is asked for.
     """
@@ -36,29 +34,26 @@ class PartitionQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicQuestions:
-    """The questions for a topic's partitions."""
-
+class _TopicQuestions:
     name: str
-    partitions: tuple[PartitionQuestion, ...]
+    partitions: tuple[_PartitionQuestion, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """A request for the ends of epochs."""
-
-    topics: tuple[TopicQuestions, ...]
+class _Request:
+    topics: tuple[_TopicQuestions, ...]
 
 
-def decode(message: Any, context: RequestContext) -> Request:
-    """Return what the handler needs of a request."""
-    return Request(
+def _decode(message: Any, context: RequestContext) -> _Request:
+    return _Request(
         tuple(
-            TopicQuestions(
+            _TopicQuestions(
                 topic.topic,
                 tuple(
-                    PartitionQuestion(each.partition, each.current_leader_epoch, each.leader_epoch)
-                    for each in topic.partitions
+                    _PartitionQuestion(
+                        partition.partition, partition.current_leader_epoch, partition.leader_epoch
+                    )
+                    for partition in topic.partitions
                 ),
             )
             for topic in message.topics
@@ -66,8 +61,7 @@ def decode(message: Any, context: RequestContext) -> Request:
     )
 
 
-def offset_for_leader_epoch(broker: BrokerApi, context: RequestContext, request: Request) -> None:
-    """Handle an OffsetForLeaderEpoch request, by which clients detect a truncated log."""
+def _offset_for_leader_epoch(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
     topics = []
     for topic in request.topics:
         results = []
@@ -78,8 +72,8 @@ def offset_for_leader_epoch(broker: BrokerApi, context: RequestContext, request:
             key = TopicPartition(topic.name, partition.index)
             try:
                 log = leader_replica(broker, key, partition.current_leader_epoch).log
-                found = log.end_offset_for_epoch(partition.leader_epoch)
-                result.leader_epoch, result.end_offset = found
+                epoch_end = log.end_offset_for_epoch(partition.leader_epoch)
+                result.leader_epoch, result.end_offset = epoch_end
             except ReplicaError as error:
                 result.error_code = int(error.code)
             results.append(result)
@@ -87,8 +81,7 @@ def offset_for_leader_epoch(broker: BrokerApi, context: RequestContext, request:
     context.reply(OffsetForLeaderEpochResponse(topics=topics))
 
 
-def error_response(request: Request, code: ErrorCode) -> Any:
-    """Return the response with an error for every partition."""
+def _error_response(request: _Request, code: ErrorCode) -> Any:
     return OffsetForLeaderEpochResponse(
         topics=[
             _EpochTopic(
@@ -103,11 +96,11 @@ def error_response(request: Request, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    """Return what a request names."""
+def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     return request_subjects(
         partitions=(
-            (topic.name, (each.index for each in topic.partitions)) for topic in request.topics
+            (topic.name, (partition.index for partition in topic.partitions))
+            for topic in request.topics
         )
     )
 
@@ -119,9 +112,9 @@ API = ServedApi(
     response=OffsetForLeaderEpochResponse,
     min_version=2,
     max_version=4,
-    decode=decode,
-    handle=offset_for_leader_epoch,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_offset_for_leader_epoch,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC, Subject.PARTITION}),
 )

@@ -8,8 +8,7 @@ from uuid import UUID
 from kafka.protocol import producer
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, request_subjects
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.delayed_produce import ProducedPartition
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
@@ -30,15 +29,13 @@ CURRENT_LEADER_SINCE = 10
 TOPIC_ID_SINCE = 13
 
 
-def decode(message: ProduceRequest, context: RequestContext) -> ProduceRequest:
-    """Return the message itself: `read_produce_request` has read what the handler needs."""
+def _decode(message: ProduceRequest, context: RequestContext) -> ProduceRequest:
     return message
 
 
-def produce(broker: BrokerApi, context: RequestContext, request: ProduceRequest) -> None:
-    """Handle a Produce request: append the records, and respond when `acks` is satisfied."""
+def _produce(broker: BrokerApi, context: RequestContext, request: ProduceRequest) -> None:
     if request.acks not in (-1, 0, 1):
-        context.reply(error_response(request, ErrorCode.INVALID_REQUIRED_ACKS))
+        context.reply(_error_response(request, ErrorCode.INVALID_REQUIRED_ACKS))
         return
     # As in Kafka, the last entry of a partition that is named twice counts.
     refused: dict[TopicPartition, ProducedPartition] = {}
@@ -71,7 +68,6 @@ def produce(broker: BrokerApi, context: RequestContext, request: ProduceRequest)
 
 
 def _partition_error(broker: BrokerApi, key: TopicPartition, *, by_id: bool) -> ErrorCode | None:
-    """Return why clients can't produce to a partition, or None."""
     topic = broker.metadata.topics.get(key.topic)
     if topic is None and by_id:
         return ErrorCode.UNKNOWN_TOPIC_ID
@@ -89,9 +85,8 @@ def _reply(
     topic_ids: dict[str, UUID | None],
     produced: list[ProducedPartition],
 ) -> None:
-    """Respond to a Produce request when its partitions have been appended or refused."""
     if request.acks == 0:
-        if any(each.error is not ErrorCode.NONE for each in produced):
+        if any(result.error is not ErrorCode.NONE for result in produced):
             # As in Kafka: only a closed connection makes a client that expects no response look up
             # the leader again.
             context.close_connection("a Produce request with acks=0 failed")
@@ -99,27 +94,27 @@ def _reply(
         return
     topics: dict[str, list[PartitionProduceResponse]] = {}
     leaders = set()
-    for each in produced:
+    for result in produced:
         partition = PartitionProduceResponse(
-            index=each.key.partition,
-            error_code=int(each.error),
-            base_offset=each.base_offset if each.error is ErrorCode.NONE else -1,
-            log_append_time_ms=each.log_append_time_ms if each.error is ErrorCode.NONE else -1,
-            log_start_offset=each.log_start_offset,
+            index=result.key.partition,
+            error_code=int(result.error),
+            base_offset=result.base_offset if result.error is ErrorCode.NONE else -1,
+            log_append_time_ms=result.log_append_time_ms if result.error is ErrorCode.NONE else -1,
+            log_start_offset=result.log_start_offset,
             record_errors=[
                 BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
-                for index, message in each.faults
+                for index, message in result.record_errors
             ],
-            error_message=each.message,
+            error_message=result.message,
         )
         if (
-            each.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+            result.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
             and context.version >= CURRENT_LEADER_SINCE
         ):
-            leader, epoch = broker.metadata.leader_of(each.key)
+            leader, epoch = broker.metadata.leader_of(result.key)
             partition.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
             leaders.add(leader)
-        topics.setdefault(each.key.topic, []).append(partition)
+        topics.setdefault(result.key.topic, []).append(partition)
     endpoints = broker.endpoints(leaders, context.client.listener) if leaders else ()
     context.reply(
         ProduceResponse(
@@ -135,7 +130,7 @@ def _reply(
     )
 
 
-def error_response(request: ProduceRequest, code: ErrorCode) -> Any:
+def _error_response(request: ProduceRequest, code: ErrorCode) -> Any:
     """Return the response with an error for every partition; None for acks=0."""
     if request.acks == 0:
         return None
@@ -156,13 +151,12 @@ def error_response(request: ProduceRequest, code: ErrorCode) -> Any:
     )
 
 
-def subjects(broker: BrokerApi, request: ProduceRequest) -> RequestSubjects:
-    """Return what a request names."""
+def _subjects(broker: BrokerApi, request: ProduceRequest) -> RequestSubjects:
     return request_subjects(
         partitions=(
             (
                 topic.name or broker.metadata.topic_name(topic.topic_id),
-                (each.index for each in topic.partition_data),
+                (partition.index for partition in topic.partition_data),
             )
             for topic in request.topic_data
         )
@@ -182,9 +176,9 @@ API = ServedApi(
     # supports no compression. Kafka therefore advertises them, and refuses them (KAFKA-18659).
     min_advertised_version=0,
     max_request_bytes=None,
-    decode=decode,
-    handle=produce,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_produce,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.TOPIC, Subject.PARTITION}),
 )

@@ -13,8 +13,8 @@ from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import R, ServedApi
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.errors import WireError
-from request_purgatory._native.failsafe import ErrorLog
+from purgatory_broker.wire.wire_error import WireError
+from request_purgatory.error_log import ErrorLog
 from request_purgatory.errors import InvalidArgumentError
 
 logger = logging.getLogger(__name__)
@@ -29,18 +29,13 @@ def _apis() -> Iterator[ServedApi[Any]]:
 
 
 #: Every API by its key.
-APIS: dict[int, ServedApi[Any]] = {
-    api.key: api for api in sorted(_apis(), key=lambda each: each.key)
-}
+APIS: dict[int, ServedApi[Any]] = {api.key: api for api in sorted(_apis(), key=lambda api: api.key)}
 
 
 def find_api(name: str) -> ServedApi[Any]:
     """Return the API of a name, in any case, with or without underscores or dashes.
 
     `ListOffsets`, `list_offsets` and `list-offsets` are the same name.
-
-    Raises:
-        InvalidArgumentError: No API has this name. The message lists the names.
     """
     if isinstance(name, str):
         plain = name.replace("_", "").replace("-", "").lower()
@@ -52,16 +47,7 @@ def find_api(name: str) -> ServedApi[Any]:
 
 
 def decode(api: ServedApi[R], message: Any, context: RequestContext) -> R:
-    """Return what an API's handler gets of a message.
-
-    Args:
-        api: The API.
-        message: The message; None for an unsupported version of ApiVersions.
-        context: The request's context.
-
-    Raises:
-        WireError: The request exceeds a limit, or a function that intercepts it has broken it.
-    """
+    """Return what an API's handler gets of a message."""
     try:
         return api.decode(message, context)
     except WireError:
@@ -76,16 +62,6 @@ def handle(broker: BrokerApi, api: ServedApi[R], context: RequestContext, reques
     """Handle a request, now or later.
 
     If the handler fails, the error is logged, and the response is UNKNOWN_SERVER_ERROR.
-
-    Args:
-        broker: The broker.
-        api: The API.
-        context: The request's context, which takes the response.
-        request: What `decode` has returned.
-
-    Raises:
-        WireError: The request exceeds a limit, or no error response can be built.
-        Exception: The handler failed after it had sent the response.
     """
     try:
         api.handle(broker, context, request)

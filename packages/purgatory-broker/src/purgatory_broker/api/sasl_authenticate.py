@@ -8,26 +8,22 @@ from typing import Any
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslAuthenticateResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import no_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, no_subjects
 from purgatory_broker.request_context import LoginFailedError, RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 from purgatory_broker.wire.limits import truncate_message
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
-    """A decoded request."""
-
+class _Token:
     token: bytes = field(repr=False)
 
 
-def decode(message: Any, context: RequestContext) -> Token:
-    """Return the request of a message."""
-    return Token(bytes(message.auth_bytes))
+def _decode(message: Any, context: RequestContext) -> _Token:
+    return _Token(bytes(message.auth_bytes))
 
 
-def sasl_authenticate(broker: BrokerApi, context: RequestContext, request: Token) -> None:
+def _sasl_authenticate(broker: BrokerApi, context: RequestContext, request: _Token) -> None:
     """Handle a SaslAuthenticate request; a client that can't log in is disconnected."""
     login = context.login
     if login is None:
@@ -57,8 +53,7 @@ def _failure(code: ErrorCode, message: str | None) -> Any:
     )
 
 
-def error_response(request: Token, code: ErrorCode) -> Any:
-    """Return the response with an error."""
+def _error_response(request: _Token, code: ErrorCode) -> Any:
     return _failure(code, None)
 
 
@@ -69,9 +64,9 @@ API = ServedApi(
     response=SaslAuthenticateResponse,
     min_version=0,
     max_version=2,
-    decode=decode,
-    handle=sasl_authenticate,
-    error_response=error_response,
+    decode=_decode,
+    handle=_sasl_authenticate,
+    error_response=_error_response,
     subjects=no_subjects,
     secrets=frozenset({"auth_bytes"}),
 )

@@ -8,8 +8,7 @@ from typing import Any
 from kafka.protocol.sasl import SaslHandshakeRequest, SaslHandshakeResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import no_subjects
-from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.api.served_api import ServedApi, no_subjects
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 
@@ -18,23 +17,19 @@ AUTHENTICATE_REQUESTS_SINCE = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Handshake:
-    """A decoded request."""
-
+class _Handshake:
     mechanism: str
 
 
-def decode(message: Any, context: RequestContext) -> Handshake:
-    """Return the request of a message."""
-    return Handshake(message.mechanism)
+def _decode(message: Any, context: RequestContext) -> _Handshake:
+    return _Handshake(message.mechanism)
 
 
-def sasl_handshake(broker: BrokerApi, context: RequestContext, request: Handshake) -> None:
-    """Handle a SaslHandshake request: begin the login."""
+def _sasl_handshake(broker: BrokerApi, context: RequestContext, request: _Handshake) -> None:
     login = context.login
     if login is None:
         # The listener has no SASL, or the client is logged in.
-        context.reply(error_response(request, ErrorCode.ILLEGAL_SASL_STATE))
+        context.reply(_error_response(request, ErrorCode.ILLEGAL_SASL_STATE))
         return
     code = ErrorCode.NONE
     has_requests = context.version >= AUTHENTICATE_REQUESTS_SINCE
@@ -44,8 +39,7 @@ def sasl_handshake(broker: BrokerApi, context: RequestContext, request: Handshak
     context.reply(SaslHandshakeResponse(error_code=int(code), mechanisms=list(login.mechanisms)))
 
 
-def error_response(request: Handshake, code: ErrorCode) -> Any:
-    """Return the response with an error."""
+def _error_response(request: _Handshake, code: ErrorCode) -> Any:
     return SaslHandshakeResponse(error_code=int(code), mechanisms=[])
 
 
@@ -56,8 +50,8 @@ API = ServedApi(
     response=SaslHandshakeResponse,
     min_version=0,
     max_version=1,
-    decode=decode,
-    handle=sasl_handshake,
-    error_response=error_response,
+    decode=_decode,
+    handle=_sasl_handshake,
+    error_response=_error_response,
     subjects=no_subjects,
 )

@@ -2,14 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.apis import Api
 from purgatory_broker.wire.error_code import ErrorCode
+
+
+class RequestedTopic(NamedTuple):
+    """A topic's name and the numbers of partitions, in the order of the request."""
+
+    name: str
+    partitions: tuple[int, ...]
+
+
+_NOTHING = RequestSubjects(frozenset(), frozenset(), frozenset())
+
+
+def no_subjects(broker: BrokerApi, request: object) -> RequestSubjects:
+    return _NOTHING
+
+
+def request_subjects(
+    *,
+    topics: Iterable[str | None] = (),
+    partitions: Iterable[tuple[str | None, Iterable[int]]] = (),
+    groups: Iterable[str] = (),
+) -> RequestSubjects:
+    """Return what a request names; a topic of None does not exist."""
+    names = {name for name in topics if name is not None}
+    keys: set[TopicPartition] = set()
+    for name, indexes in partitions:
+        if name is not None:
+            names.add(name)
+            keys.update(TopicPartition(name, index) for index in indexes)
+    return RequestSubjects(frozenset(names), frozenset(keys), frozenset(groups))
+
 
 #: What a handler gets of a request: a dataclass, which it does not change.
 R = TypeVar("R")

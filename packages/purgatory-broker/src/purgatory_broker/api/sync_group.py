@@ -8,10 +8,9 @@ from typing import Any
 from kafka.protocol.consumer import SyncGroupRequest, SyncGroupResponse
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.request_subjects import request_subjects
-from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.groups.requests import SyncRequest
-from purgatory_broker.groups.results import SyncResult
+from purgatory_broker.api.served_api import ServedApi, request_subjects
+from purgatory_broker.groups.group_requests import SyncRequest
+from purgatory_broker.groups.group_results import SyncResult
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 from purgatory_broker.wire.error_code import ErrorCode
 
@@ -19,8 +18,7 @@ from purgatory_broker.wire.error_code import ErrorCode
 PROTOCOL_SINCE = 5
 
 
-def decode(message: Any, context: RequestContext) -> SyncRequest:
-    """Return what the handler needs of a request."""
+def _decode(message: Any, context: RequestContext) -> SyncRequest:
     return SyncRequest(
         group_id=message.group_id,
         generation_id=message.generation_id,
@@ -29,17 +27,17 @@ def decode(message: Any, context: RequestContext) -> SyncRequest:
         protocol_type=message.protocol_type,
         protocol_name=message.protocol_name,
         requires_protocol=context.version >= PROTOCOL_SINCE,
-        assignments={each.member_id: bytes(each.assignment) for each in message.assignments},
+        assignments={
+            assignment.member_id: bytes(assignment.assignment) for assignment in message.assignments
+        },
     )
 
 
-def sync_group(broker: BrokerApi, context: RequestContext, request: SyncRequest) -> None:
-    """Handle a SyncGroup request."""
-    broker.groups.sync_group(request, lambda result: context.reply(encode(result)))
+def _sync_group(broker: BrokerApi, context: RequestContext, request: SyncRequest) -> None:
+    broker.groups.sync_group(request, lambda result: context.reply(_encode(result)))
 
 
-def encode(result: SyncResult) -> Any:
-    """Return the response."""
+def _encode(result: SyncResult) -> Any:
     return SyncGroupResponse(
         throttle_time_ms=0,
         error_code=int(result.error),
@@ -49,15 +47,13 @@ def encode(result: SyncResult) -> Any:
     )
 
 
-def error_response(request: SyncRequest, code: ErrorCode) -> Any:
-    """Return the response with an error."""
+def _error_response(request: SyncRequest, code: ErrorCode) -> Any:
     return SyncGroupResponse(
         error_code=int(code), protocol_type=None, protocol_name=None, assignment=b""
     )
 
 
-def subjects(broker: BrokerApi, request: SyncRequest) -> RequestSubjects:
-    """Return what a request names."""
+def _subjects(broker: BrokerApi, request: SyncRequest) -> RequestSubjects:
     return request_subjects(groups=[request.group_id])
 
 
@@ -70,9 +66,9 @@ API = ServedApi(
     max_version=5,
     # A sync waits for its group's rebalance, whose timeout is not in the request.
     recorded_timeout_ms=lambda _request: sys.maxsize,
-    decode=decode,
-    handle=sync_group,
-    error_response=error_response,
-    subjects=subjects,
+    decode=_decode,
+    handle=_sync_group,
+    error_response=_error_response,
+    subjects=_subjects,
     names=frozenset({Subject.GROUP}),
 )

@@ -10,20 +10,15 @@ from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.wire.error_code import ErrorCode
 
 
-class RequestElement(Protocol):
-    """An element of a request for a partition."""
-
+class _RequestElement(Protocol):
     @property
-    def partition(self) -> int:
-        """The partition's number."""
+    def partition(self) -> int: ...
 
 
-E = TypeVar("E", bound=RequestElement)
+E = TypeVar("E", bound=_RequestElement)
 
 
-class RequestedPartitions(NamedTuple, Generic[E]):
-    """The partitions of a request, those that exist apart from the others."""
-
+class _RequestedPartitions(NamedTuple, Generic[E]):
     #: The topics with a partition that exists, and the request's elements for these partitions.
     known: list[tuple[str, list[E]]]
     #: The numbers of the other partitions, by topic.
@@ -32,47 +27,34 @@ class RequestedPartitions(NamedTuple, Generic[E]):
 
 def split_partitions(
     broker: BrokerApi, topics: Iterable[tuple[str, Iterable[E]]]
-) -> RequestedPartitions[E]:
-    """Return the partitions of a request's topics.
-
-    Args:
-        broker: The broker.
-        topics: The topics' names, and the request's elements for their partitions.
-    """
-    requested = RequestedPartitions[E]([], {})
+) -> _RequestedPartitions[E]:
+    requested = _RequestedPartitions[E]([], {})
     for name, partitions in topics:
         known = []
-        for each in partitions:
-            if broker.metadata.partition_exists(TopicPartition(name, each.partition)):
-                known.append(each)
+        for element in partitions:
+            if broker.metadata.partition_exists(TopicPartition(name, element.partition)):
+                known.append(element)
             else:
-                requested.unknown.setdefault(name, []).append(each.partition)
+                requested.unknown.setdefault(name, []).append(element.partition)
         if known:
             requested.known.append((name, known))
     return requested
 
 
 def topic_results(
-    requested: RequestedPartitions[E],
+    requested: _RequestedPartitions[E],
     errors: Iterable[ErrorCode],
     topic_class: Any,
     partition_class: Any,
 ) -> list[Any]:
-    """Return a response's topics: as requested, the partitions that do not exist last.
-
-    Args:
-        requested: The partitions.
-        errors: The errors of the partitions that exist, in the order of the request.
-        topic_class: The class of the topics.
-        partition_class: The class of their partitions.
-    """
+    """Return a response's topics: as requested, the partitions that do not exist last."""
     remaining = iter(errors)
     topics = [
         topic_class(
             name=name,
             partitions=[
-                partition_class(partition_index=each.partition, error_code=int(next(remaining)))
-                for each in partitions
+                partition_class(partition_index=element.partition, error_code=int(next(remaining)))
+                for element in partitions
             ],
         )
         for name, partitions in requested.known

@@ -29,23 +29,22 @@ def print_metrics(console: Console, metrics: Metrics) -> None:
     """Print the counts of each node's purgatories, those without any left out."""
     table = Table("node", "purgatory", *_COUNTS, title="purgatories")
     for node, purgatories in metrics.items():
-        for name, found in purgatories.items():
-            if any(found[each] for each in _COUNTS):
-                table.add_row(str(node), name, *(f"{found[each]:,.0f}" for each in _COUNTS))
+        for name, values in purgatories.items():
+            if any(values[count] for count in _COUNTS):
+                table.add_row(str(node), name, *(f"{values[count]:,.0f}" for count in _COUNTS))
     console.print(table if table.row_count else "no purgatory has had an operation")
 
 
 def _print_topic(console: Console, partitions: list[dict[str, Any]]) -> None:
-    """Print a row for each live replica of a topic."""
     table = Table("partition", "node", "leader", "in sync", "start", "end", "high watermark")
-    for each in partitions:
-        for node, offsets in each["offsets"].items():
-            leads = f"epoch {each['leader_epoch']}" if node == each["leader"] else ""
+    for partition in partitions:
+        for node, offsets in partition["offsets"].items():
+            leads = f"epoch {partition['leader_epoch']}" if node == partition["leader"] else ""
             table.add_row(
-                str(each["partition"]),
+                str(partition["partition"]),
                 str(node),
                 leads,
-                "yes" if node in each["isr"] else "no",
+                "yes" if node in partition["isr"] else "no",
                 *(str(offsets[name]) for name in ("log_start_offset", "end_offset")),
                 str(offsets["high_watermark"]),
             )
@@ -53,81 +52,75 @@ def _print_topic(console: Console, partitions: list[dict[str, Any]]) -> None:
 
 
 def _print_fault_id(console: Console, fault: int) -> None:
-    """Print the id of an injected fault."""
     console.print(f"fault {fault}")
 
 
 def _print_faults(console: Console, faults: list[dict[str, Any]]) -> None:
-    """Print a row for each injected fault."""
     limits = ("node", "topic", "partition", "group", "client_id")
     table = Table("fault", "API", "kind", "times left", "hits", "only")
-    for each in faults:
-        only = [f"{name} {each[name]}" for name in limits if each[name] is not None]
+    for fault in faults:
+        only = [f"{name} {fault[name]}" for name in limits if fault[name] is not None]
         table.add_row(
-            str(each["id"]),
-            each["api"] or "any",
-            each["error"] or each["kind"],
-            "always" if each["times"] == -1 else str(each["times"]),
-            str(each["hits"]),
+            str(fault["id"]),
+            fault["api"] or "any",
+            fault["error"] or fault["kind"],
+            "always" if fault["times"] == -1 else str(fault["times"]),
+            str(fault["hits"]),
             ", ".join(only),
         )
     console.print(table if faults else "no faults are injected")
 
 
 def _print_records(console: Console, records: list[TopicRecord]) -> None:
-    """Print a row for each record."""
     table = Table("partition", "offset", "timestamp", "producer id", "key", "value", "headers")
-    for each in records:
+    for record in records:
         table.add_row(
-            str(each.partition),
-            str(each.offset),
-            str(each.timestamp_ms),
-            str(each.producer_id),
-            _text(each.key),
-            _text(each.value),
-            ", ".join(f"{escape(name)}={_text(value)}" for name, value in each.headers),
+            str(record.partition),
+            str(record.offset),
+            str(record.timestamp_ms),
+            str(record.producer_id),
+            _text(record.key),
+            _text(record.value),
+            ", ".join(f"{escape(name)}={_text(value)}" for name, value in record.headers),
         )
     console.print(table if records else "consumers can read no record")
 
 
 def _text(value: bytes | None) -> str:
-    """Return bytes as they are shown in a table."""
     return "" if value is None else escape(value.decode(errors="backslashreplace"))
 
 
 def _print_requests(console: Console, requests: list[ClientRequest]) -> None:
-    """Print a row for each request; their fields are in the JSON."""
     table = Table("received", "answered", "node", "API", "version", "client id", "correlation id")
-    for each in requests:
+    for request in requests:
         table.add_row(
-            str(each.received_ms),
-            "" if each.answered_ms is None else str(each.answered_ms),
-            str(each.node),
-            each.api,
-            str(each.version),
-            escape(each.client_id),
-            str(each.correlation_id),
+            str(request.received_ms),
+            "" if request.answered_ms is None else str(request.answered_ms),
+            str(request.node),
+            request.api,
+            str(request.version),
+            escape(request.client_id),
+            str(request.correlation_id),
         )
     console.print(table if requests else "no such request is remembered")
 
 
 def _print_groups(console: Console, groups: dict[str, GroupSnapshot]) -> None:
-    """Print a row for each group."""
     table = Table("group", "state", "generation", "coordinator", "members", "committed offsets")
-    for each in groups.values():
+    for group in groups.values():
         members = [
-            f"{member.client_id}: {_partitions(member.assignment)}" for member in each.members
+            f"{member.client_id}: {_partitions(member.assignment)}" for member in group.members
         ]
         offsets = [
             f"{topic}-{partition}: {offset}"
-            for topic, found in each.offsets.items()
-            for partition, offset in found.items()
+            for topic, partitions in group.offsets.items()
+            for partition, offset in partitions.items()
         ]
         table.add_row(
-            escape(each.group_id),
-            each.state,
-            str(each.generation),
-            str(each.coordinator),
+            escape(group.group_id),
+            group.state,
+            str(group.generation),
+            str(group.coordinator),
             escape("\n".join(members)),
             "\n".join(offsets),
         )
@@ -135,7 +128,11 @@ def _print_groups(console: Console, groups: dict[str, GroupSnapshot]) -> None:
 
 
 def _partitions(assignment: dict[str, list[int]]) -> str:
-    return " ".join(f"{topic}-{each}" for topic, found in assignment.items() for each in found)
+    return " ".join(
+        f"{topic}-{partition}"
+        for topic, partitions in assignment.items()
+        for partition in partitions
+    )
 
 
 #: By the name of the command: every one that has a result.

@@ -23,21 +23,19 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from purgatory_broker.cluster.commands import ClusterCommands
+from purgatory_broker.cluster.cluster_errors import ClusterError, ClusterTimeoutError
 from purgatory_broker.cluster.commands.arguments import QUOTED_CHARACTERS, quoted
-from purgatory_broker.cluster.errors import ClusterError, ClusterTimeoutError
-from purgatory_broker.cluster.run_command import (
-    checked_arguments,
-    command_timeout,
-    run_command,
-)
+from purgatory_broker.cluster.commands.cluster_commands import ClusterCommands
+from purgatory_broker.cluster.run_command import checked_arguments, command_timeout, run_command
 from purgatory_broker.cluster.slices import VALUES_PER_SLICE, slices
 from purgatory_broker.listeners import LOOPBACK
-from request_purgatory._native.failsafe import ErrorLog
+from request_purgatory.error_log import ErrorLog
 from request_purgatory.errors import InvalidArgumentError, PurgatoryError
 
 logger = logging.getLogger(__name__)
 _errors = ErrorLog(logger)
+#: The port for commands unless another is chosen; the one below Kafka's.
+CONTROL_PORT = 9091
 
 #: The longest command. A connection buffers at most two lines, so all connections together buffer
 #: at most 64 MiB.
@@ -52,15 +50,12 @@ class _NoCommandError(Exception):
 
 
 class _Connection:
-    """A connection, and whether it runs a command."""
-
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self.writer = writer
         self.is_running = False
         self.is_closed = False
 
     def close(self, reason: str) -> None:
-        """Say why, and end the connection."""
         self.is_closed = True
         logger.info("control connection closed: %s", reason)
         self.writer.write(_encode({"error": reason, "code": None, "closed": True}))
@@ -75,12 +70,7 @@ class ControlServer:
     """
 
     def __init__(self, cluster: ClusterCommands, port: int = 0) -> None:
-        """Create a server; entering the block starts it.
-
-        Args:
-            cluster: a running cluster on the same event loop.
-            port: the TCP port; 0 takes a free one.
-        """
+        """Create a server; entering the block starts it. Port 0 is a free one."""
         self.cluster = cluster
         self.port = port
         self._server: asyncio.Server | None = None
@@ -100,7 +90,6 @@ class ControlServer:
 
     @property
     def address(self) -> str:
-        """The address that the server listens on, "host:port"."""
         return f"{LOOPBACK}:{self.port}"
 
     async def _serve_connection(
@@ -131,7 +120,9 @@ class ControlServer:
         """Return whether there is room for a connection; an idle one is closed if need be."""
         if len(self._connections) < MAX_CONNECTIONS:
             return True
-        idle = next((each for each in self._connections if not each.is_running), None)
+        idle = next(
+            (connection for connection in self._connections if not connection.is_running), None
+        )
         if idle is None:
             return False
         del self._connections[idle]
@@ -177,11 +168,6 @@ def _encode(answer: dict[str, Any]) -> bytes:
 
 
 async def _encoded_parts(answer: dict[str, Any]) -> AsyncIterator[bytes]:
-    """Iterate over the bytes of an answer, and give way between the parts of a list.
-
-    Yields:
-        A part, such as the start of the line.
-    """
     result = answer.get("result")
     if not isinstance(result, list):
         yield _encode(answer)
@@ -194,11 +180,6 @@ async def _encoded_parts(answer: dict[str, Any]) -> AsyncIterator[bytes]:
 
 
 def _parse(line: bytes) -> tuple[str, dict[str, Any]]:
-    """Return the command and the arguments of a line.
-
-    Raises:
-        _NoCommandError: the line is something else.
-    """
     try:
         # As UTF-8 only: `loads` would guess the encoding of bytes.
         request = json.loads(line.decode(), parse_constant=_refuse)
@@ -229,19 +210,10 @@ class ControlClient:
     """Runs commands on a cluster in another process, one at a time."""
 
     def __init__(self, address: str, *, timeout: float = 60.0) -> None:
-        """Connect to a control server.
-
-        Args:
-            address: the server's "host:port".
-            timeout: seconds for the connection, and for each command beside its own timeout.
-
-        Raises:
-            ClusterError: no server listens at the address.
-            InvalidArgumentError: the address is not "host:port".
-        """
+        """Connect to a control server; `timeout` is in seconds, and beside a command's own."""
         host, colon, port = address.rpartition(":")
         if not colon or not port.isdigit():
-            raise InvalidArgumentError("address", "host:port", address)
+            raise InvalidArgumentError("control", "host:port", address)
         self.address = address
         self._timeout = timeout
         self._host, self._port = host, int(port)
@@ -260,21 +232,6 @@ class ControlClient:
         self._is_stale = False
 
     def call(self, command: str, arguments: dict[str, Any]) -> Any:
-        """Run a command.
-
-        Args:
-            command: its name, as in `COMMANDS`.
-            arguments: its keyword arguments.
-
-        Returns:
-            The command's result.
-
-        Raises:
-            ClusterError: the cluster refused the command, or has stopped, or has no room for
-                another connection.
-            ClusterTimeoutError: `wait_for` has waited in vain.
-            InvalidArgumentError: an argument's value is not allowed.
-        """
         checked = checked_arguments(command, arguments)
         if self._is_closed:
             raise ClusterError(f"{command}: the connection was closed")
@@ -315,7 +272,6 @@ class ControlClient:
         return True
 
     def close(self) -> None:
-        """Close the connection; a command of another thread ends with an error."""
         self._is_closed = True
         with suppress(OSError):
             # It ends the other thread's read, for which closing the file would wait.
@@ -325,13 +281,6 @@ class ControlClient:
 
 
 def _result(command: str, answer: dict[str, Any]) -> Any:
-    """Return the result of an answer.
-
-    Raises:
-        ClusterError: the cluster refused the command.
-        ClusterTimeoutError: `wait_for` has waited in vain.
-        InvalidArgumentError: an argument's value is not allowed.
-    """
     if "closed" in answer:
         raise ClusterError(f"{command}: {answer['error']}")
     if "invalid" in answer:

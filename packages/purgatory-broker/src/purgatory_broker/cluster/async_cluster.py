@@ -3,30 +3,62 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from types import TracebackType
+from typing import IO
 
-from purgatory_broker.cluster.commands import ClusterCommands
-from purgatory_broker.cluster.data_dir import DataDir
+from purgatory_broker.cluster.commands.cluster_commands import ClusterCommands
 from purgatory_broker.cluster.interception import Interceptions
 from purgatory_broker.cluster.network import CONTROLLER, Network
 from purgatory_broker.cluster.node import ClusterParts, Node
 from purgatory_broker.cluster.unseen_errors import raise_first
 from purgatory_broker.cluster.wall_time import WallTime
 from purgatory_broker.metadata.controller import Controller
-from purgatory_broker.metadata.offsets_topic import create_offsets_topic
 from purgatory_broker.metadata.topics import Partition, Topic
-from purgatory_broker.replication.log_directory import LogDirectory
+from purgatory_broker.replication.log_manager import LogManager
 from purgatory_broker.replication.recorder import Recorder
 from purgatory_broker.server.faults import Faults
 from purgatory_broker.server.security import Security, warn_if_reachable
 from purgatory_broker.settings import ClusterSettings
 from request_purgatory.errors import InvalidArgumentError
 
+_LOCK_FILE = "lock"
 
-def wall_clock_ms() -> int:
+
+class _DataDir:
+    """Locks a directory until `release` or the end of the process, however the process ends."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._file: IO[str] = (folder / _LOCK_FILE).open("a")
+        try:
+            _lock(self._file)
+        except OSError:
+            self._file.close()
+            raise InvalidArgumentError(
+                "data_dir", "a directory that no other running cluster uses", str(folder)
+            ) from None
+
+    def release(self) -> None:
+        self._file.close()
+
+
+def _lock(file: IO[str]) -> None:
+    if os.name == "nt":
+        import msvcrt
+
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _wall_clock_ms() -> int:
     """Return the time of day in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
@@ -44,7 +76,7 @@ class AsyncCluster(ClusterCommands):
         settings: ClusterSettings | None = None,
         *,
         recorder: Recorder | None = None,
-        wall_ms: Callable[[], int] = wall_clock_ms,
+        wall_ms: Callable[[], int] = _wall_clock_ms,
     ) -> None:
         """Create a cluster; entering the block starts it.
 
@@ -69,7 +101,7 @@ class AsyncCluster(ClusterCommands):
         if not callable(wall_ms):
             raise InvalidArgumentError("wall_ms", "callable", wall_ms)
         folder = settings.data_dir
-        self._data_dir = None if folder is None else DataDir(folder)
+        self._data_dir = None if folder is None else _DataDir(folder)
         try:
             controller = Controller(settings)
             security = Security.of(settings, controller.scram_credentials)
@@ -92,7 +124,7 @@ class AsyncCluster(ClusterCommands):
         )
         self.controller.notify(self._send_partitions, self._send_deletion)
         for node, listeners in enumerate(settings.node_listeners()):
-            logs = LogDirectory(node, None if folder is None else folder / f"node-{node}")
+            logs = LogManager(node, None if folder is None else folder / f"node-{node}")
             self.nodes.append(Node(self._parts, node, logs, listeners))
 
     async def __aenter__(self) -> AsyncCluster:
@@ -160,13 +192,16 @@ class AsyncCluster(ClusterCommands):
 
     def _send_partitions(self, partitions: list[Partition]) -> None:
         # Copies: a later change is sent as a later message, and must not alter this one.
-        sent = [(self.controller.topics[each.topic].topic_id, each.copy()) for each in partitions]
+        sent = [
+            (self.controller.topics[partition.topic].topic_id, partition.copy())
+            for partition in partitions
+        ]
         for node in self.nodes:
             if not node.is_stopped:
                 deliver = partial(node.partitions.apply, sent)
                 self.network.send(CONTROLLER, node.node_id, deliver)
-        for each in partitions:
-            self.waits.partition_changed(each.key)
+        for partition in partitions:
+            self.waits.partition_changed(partition.key)
 
     def _send_deletion(self, topic: Topic) -> None:
         for node in self.nodes:
@@ -176,7 +211,7 @@ class AsyncCluster(ClusterCommands):
 
     def create_offsets_topic(self) -> None:
         """Create `__consumer_offsets`, the topic of groups and offsets; no-op if it exists."""
-        create_offsets_topic(self.controller, self.settings)
+        self.controller.topic_changes.create_offsets_topic()
 
     def check(self) -> None:
         """Assert every invariant of every replica and purgatory."""

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from purgatory_broker.api.registry import APIS
 from purgatory_broker.cluster.cluster_overview import cluster_overview
-from purgatory_broker.cluster.commands import ClusterCommands
+from purgatory_broker.cluster.commands.cluster_commands import ClusterCommands
 from purgatory_broker.cluster.run_command import run_command
 from purgatory_broker.server.faults import RESPONSE_FAULTS
 from purgatory_broker.wire.error_code import ErrorCode

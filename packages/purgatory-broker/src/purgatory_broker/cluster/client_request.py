@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from purgatory_broker.server.request_log import LoggedRequest
-from request_purgatory._native.failsafe import ErrorLog
+from request_purgatory.error_log import ErrorLog
 
 logger = logging.getLogger(__name__)
 _errors = ErrorLog(logger)
@@ -54,7 +54,6 @@ class ClientRequest:
 
 
 def client_request(logged: LoggedRequest) -> ClientRequest:
-    """Return a remembered request with its fields and those of its response."""
     header = logged.header
     api, version = header.api, header.version if header.is_supported else 0
     request = response = None
@@ -93,19 +92,17 @@ def _fields(
 
 
 def _without(secrets: frozenset[str], value: Any) -> Any:
-    """Return fields in which secrets are hidden, by their names."""
     if isinstance(value, dict):
         return {
-            name: _HIDDEN if name in secrets else _without(secrets, each)
-            for name, each in value.items()
+            name: _HIDDEN if name in secrets else _without(secrets, field)
+            for name, field in value.items()
         }
-    return [_without(secrets, each) for each in value] if isinstance(value, list) else value
+    return [_without(secrets, element) for element in value] if isinstance(value, list) else value
 
 
 def _plain(value: Any) -> Any:
-    """Return fields of numbers, texts, bytes and None in dicts and lists."""
     if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: _plain(field) for name, field in value.items()}
     if isinstance(value, list):
         return list(map(_plain, value))
     if isinstance(value, UUID):

@@ -13,7 +13,7 @@ from typing import Any, Unpack
 
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.cluster.cluster_client import ClusterClient
-from purgatory_broker.cluster.errors import ClusterError
+from purgatory_broker.cluster.cluster_errors import ClusterError
 from purgatory_broker.cluster.interception import InterceptFunction, Interception
 from purgatory_broker.cluster.run_command import (
     checked_arguments,
@@ -23,7 +23,7 @@ from purgatory_broker.cluster.run_command import (
 )
 from purgatory_broker.replication.recorder import Recorder
 from purgatory_broker.settings import ClusterOptions, record_folder, settings_from
-from request_purgatory._native.failsafe import ErrorLog
+from request_purgatory.error_log import ErrorLog
 
 logger = logging.getLogger(__name__)
 _errors = ErrorLog(logger)
@@ -213,15 +213,11 @@ class Cluster(ClusterClient):
         async def intercept(cluster: AsyncCluster) -> Interception:
             return cluster.intercept(api, function)
 
-        found: Interception = self._submit("intercept", intercept, _TIMEOUT)
-        return found
+        interception: Interception = self._submit("intercept", intercept, _TIMEOUT)
+        return interception
 
     def _cluster_of_function(self, command: str) -> AsyncCluster:
-        """Return the cluster, for a function given to `intercept`, on whose thread it runs.
-
-        Raises:
-            ClusterError: something else runs on this thread, such as a handler of logging.
-        """
+        """Return the cluster, for a function given to `intercept`, on whose thread it runs."""
         if self._is_running and self._cluster is not None and self._cluster.is_calling_function:
             return self._cluster
         raise ClusterError(
@@ -230,25 +226,9 @@ class Cluster(ClusterClient):
         )
 
     def _submit(
-        self,
-        command: str,
-        start: Callable[[AsyncCluster], Coroutine[Any, Any, Any]],
-        limit: float,
+        self, command: str, start: Callable[[AsyncCluster], Coroutine[Any, Any, Any]], limit: float
     ) -> Any:
-        """Run a coroutine on the cluster's loop.
-
-        Args:
-            command: its name, for errors.
-            start: returns the coroutine.
-            limit: seconds.
-
-        Returns:
-            Its result.
-
-        Raises:
-            ClusterError: the cluster is not running, or has not answered after `limit`.
-            TimeoutError: the coroutine has raised it.
-        """
+        """Run a coroutine on the cluster's loop."""
         # A forked child has no thread, and maybe a lock that nobody releases.
         if self._thread is None or not self._thread.is_alive():
             raise self._not_running(command)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, get_type_hints
 
-from purgatory_broker.cluster.commands import ClusterCommands
-from purgatory_broker.cluster.errors import ClusterError
+from purgatory_broker.cluster.cluster_errors import ClusterError
+from purgatory_broker.cluster.commands.cluster_commands import ClusterCommands
 from purgatory_broker.cluster.interception import InterceptFunction, Interception
 from purgatory_broker.cluster.json_values import from_json
 from purgatory_broker.cluster.unseen_errors import raise_first
@@ -30,7 +30,6 @@ def _remote(
 def _remote_coroutine(
     command: Callable[Concatenate[ClusterCommands, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate[ClusterClient, P], R]:
-    """Return the method of a client that runs a command and waits for its end."""
     method: Callable[Concatenate[ClusterClient, P], R] = _method(command)
     return method
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from purgatory_broker.cluster.commands import ClusterCommands
+from purgatory_broker.cluster.commands.cluster_commands import ClusterCommands
 from purgatory_broker.cluster.group_snapshot import GroupSnapshot
 from purgatory_broker.cluster.node import Node
 from purgatory_broker.listeners import join_address
@@ -24,18 +24,13 @@ def cluster_overview(cluster: ClusterCommands) -> Row:
     """Return nodes, partitions, groups and injected faults, bounded in size.
 
     Called on the cluster's event loop.
-
-    Returns:
-        `nodes`; `partitions`, as `describe_topic` returns them, with their `topic`; `groups`;
-        `faults`, as the command of this name returns them, the newest first; and the numbers of all
-        partitions, groups and faults, some of which may be left out.
     """
     topics = cluster.controller.topics
     partitions = (
-        {"topic": name, **each}
+        {"topic": name, **partition}
         # Topics of the broker itself last.
         for name in sorted(topics, key=lambda name: (topics[name].is_internal, name))
-        for each in cluster.describe_topic(name)
+        for partition in cluster.describe_topic(name)
     )
     groups = cluster.groups()
     faults = cluster.faults()
@@ -51,9 +46,10 @@ def cluster_overview(cluster: ClusterCommands) -> Row:
 
 
 def _node(cluster: ClusterCommands, node: Node) -> Row:
-    """Return a node with the faults that are in force on it."""
     number = node.node_id
-    partitions = [each for topic in cluster.controller.topics.values() for each in topic.partitions]
+    partitions = [
+        partition for topic in cluster.controller.topics.values() for partition in topic.partitions
+    ]
     return {
         "node": number,
         "address": join_address(*node.server.advertised(node.server.listeners[0].name)),
@@ -63,14 +59,13 @@ def _node(cluster: ClusterCommands, node: Node) -> Row:
         "is_partitioned": number in cluster.network.partitioned_nodes,
         "is_replication_paused": node.fetchers.is_paused,
         "latency_ms": cluster.network.latency_ms(number),
-        "leads": sum(each.leader == number for each in partitions),
-        "replicas": sum(number in each.replicas for each in partitions),
-        "in_sync": sum(number in each.isr for each in partitions),
+        "leads": sum(partition.leader == number for partition in partitions),
+        "replicas": sum(number in partition.replicas for partition in partitions),
+        "in_sync": sum(number in partition.isr for partition in partitions),
     }
 
 
 def _group(cluster: ClusterCommands, group: GroupSnapshot) -> Row:
-    """Return a group, and how far its committed offsets are behind the high watermarks."""
     lag = 0
     for topic, offsets in group.offsets.items():
         for partition, offset in offsets.items():

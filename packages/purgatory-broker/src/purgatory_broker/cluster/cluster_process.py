@@ -16,7 +16,7 @@ from typing import Any, Unpack
 
 from purgatory_broker.cluster.admin_server import ControlClient
 from purgatory_broker.cluster.cluster_client import ClusterClient
-from purgatory_broker.cluster.errors import ClusterError
+from purgatory_broker.cluster.cluster_errors import ClusterError
 from purgatory_broker.settings import ClusterOptions, record_folder, settings_from
 
 #: Seconds for the start and for the stop.

@@ -7,14 +7,8 @@ from typing import Any
 
 from purgatory_broker.api.registry import find_api
 from purgatory_broker.cluster.node import ClusterParts, Node
-from purgatory_broker.cluster.waits import (
-    Condition,
-    fault_key,
-    group_key,
-    request_key,
-    topic_key,
-)
-from purgatory_broker.groups import Group, GroupState
+from purgatory_broker.cluster.waits import Condition, fault_key, group_key, request_key, topic_key
+from purgatory_broker.groups.group import Group, GroupState
 from purgatory_broker.metadata.controller import Controller
 from purgatory_broker.metadata.topics import OFFSETS_TOPIC, Partition, TopicPartition
 from purgatory_broker.replication.replica import Replica
@@ -34,9 +28,6 @@ def coordinated_groups(controller: Controller, nodes: list[Node]) -> Iterator[tu
 
     A node that is partitioned may still coordinate groups whose coordinator is another node for the
     controller; those are left out.
-
-    Yields:
-        The coordinator's node, and the group.
     """
     for node in nodes:
         if node.is_stopped:
@@ -49,8 +40,6 @@ def coordinated_groups(controller: Controller, nodes: list[Node]) -> Iterator[tu
 
 
 class Conditions:
-    """Makes conditions on the state of a cluster."""
-
     def __init__(self, parts: ClusterParts) -> None:
         self._controller = parts.controller
         self._nodes = parts.nodes
@@ -59,19 +48,14 @@ class Conditions:
         self._interceptions = parts.interceptions
 
     def records(self, given: tuple[str, int]) -> Condition:
-        """Return the condition that consumers can read so many records of a topic, or more.
-
-        Args:
-            given: the topic, which need not exist yet, and the number of records.
-        """
         topic, count = given
         _require_count("records", given)
 
         def readable() -> dict[int, int]:
-            found = self._controller.topics.get(topic)
+            state = self._controller.topics.get(topic)
             replicas = {
-                each.index: leader_replica(self._nodes, each)
-                for each in (() if found is None else found.partitions)
+                partition.index: leader_replica(self._nodes, partition)
+                for partition in (() if state is None else state.partitions)
             }
             # Nothing is compacted, so that each offset has its record.
             return {
@@ -89,30 +73,22 @@ class Conditions:
         return Condition(topic_key(topic), lambda: sum(readable().values()) >= count, describe)
 
     def _describe_partitions(self, topic: str) -> str:
-        found = self._controller.topics.get(topic)
-        if found is None:
+        state = self._controller.topics.get(topic)
+        if state is None:
             return " (there is no such topic)"
         states = []
-        for each in found.partitions:
-            replica = leader_replica(self._nodes, each)
+        for partition in state.partitions:
+            replica = leader_replica(self._nodes, partition)
             offsets = (
                 "no leader"
                 if replica is None
                 else f"offsets {replica.log.log_start_offset} to {replica.log.end_offset}, "
                 f"high watermark {replica.high_watermark}"
             )
-            states.append(f"partition {each.index}: {offsets}, in sync {each.isr}")
+            states.append(f"partition {partition.index}: {offsets}, in sync {partition.isr}")
         return f" ({'; '.join(states)})"
 
     def isr(self, given: tuple[str, int, list[int]]) -> Condition:
-        """Return the condition that certain nodes, and no others, are in sync with a partition.
-
-        Args:
-            given: the topic, the partition's number, and the nodes in any order.
-
-        Raises:
-            InvalidArgumentError: the cluster has no such node, or the partition is negative.
-        """
         topic, partition, nodes = given
         if partition < 0 or not all(0 <= node < len(self._nodes) for node in nodes):
             requirement = f"of a partition from 0 on and nodes from 0 to {len(self._nodes) - 1}"
@@ -120,23 +96,20 @@ class Conditions:
         key = TopicPartition(topic, partition)
 
         def holds() -> bool:
-            found = self._controller.partition(key)
-            return found is not None and set(found.isr) == set(nodes)
+            partition = self._controller.partition(key)
+            return partition is not None and set(partition.isr) == set(nodes)
 
         def describe() -> str:
-            found = self._controller.partition(key)
-            state = (
-                "there is no such partition"
-                if found is None
-                else f"got {found.isr} (leader {found.leader}, leader epoch {found.leader_epoch})"
-            )
+            partition = self._controller.partition(key)
+            state = "there is no such partition"
+            if partition is not None:
+                leader = f"leader {partition.leader}, leader epoch {partition.leader_epoch}"
+                state = f"got {partition.isr} ({leader})"
             return f"expected the in-sync replicas {sorted(nodes)} of {key}, {state}"
 
         return Condition(topic_key(topic), holds, describe)
 
     def group_stable(self, group_id: str) -> Condition:
-        """Return the condition that a group is stable: its members have their assignments."""
-
         def find() -> Group | None:
             for _, group in coordinated_groups(self._controller, self._nodes):
                 if group.group_id == group_id:
@@ -160,12 +133,6 @@ class Conditions:
         return Condition(group_key(group_id), holds, describe)
 
     def request(self, given: tuple[str, int]) -> Condition:
-        """Return the condition that clients have sent so many requests of an API, or more.
-
-        Args:
-            given: the API's name, and the number of requests since the cluster's start, its last
-                reset, or `forget_requests`.
-        """
         name, times = find_api(given[0]).name, given[1]
         _require_count("request", given)
         counts = self._request_log.counts
@@ -176,20 +143,12 @@ class Conditions:
         return Condition(request_key(name), lambda: counts[name] >= times, describe)
 
     def fault(self, given: tuple[int, int]) -> Condition:
-        """Return the condition that a fault or an interception has so many hits, or more.
-
-        Args:
-            given: the fault's id, and the number of hits.
-
-        Raises:
-            InvalidArgumentError: there is no such fault.
-        """
         number, hits = given
         _require_count("fault", given)
 
         def find() -> FaultDescription | None:
-            found = [*self._faults.describe(), *self._interceptions.describe()]
-            return next((each for each in found if each["id"] == number), None)
+            faults = [*self._faults.describe(), *self._interceptions.describe()]
+            return next((fault for fault in faults if fault["id"] == number), None)
 
         if find() is None:
             raise InvalidArgumentError("fault", "the id of a fault that `faults` has", number)
@@ -213,10 +172,5 @@ class Conditions:
 
 
 def _require_count(name: str, given: tuple[Any, int]) -> None:
-    """Check the number that a condition waits for.
-
-    Raises:
-        InvalidArgumentError: it is negative, so that the condition would always hold.
-    """
     if given[1] < 0:
         raise InvalidArgumentError(name, "of a number from 0 on", given)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from purgatory_broker.groups import Group, GroupCoordinator
-from purgatory_broker.groups.assignment import assigned_partitions
-from purgatory_broker.groups.group import CONSUMER_PROTOCOL_TYPE
+from purgatory_broker.groups.consumer_protocol import assigned_partitions
+from purgatory_broker.groups.coordinator import GroupCoordinator
+from purgatory_broker.groups.group import CONSUMER_PROTOCOL_TYPE, Group
 from purgatory_broker.groups.member import Member
 
 
@@ -57,12 +57,6 @@ class GroupSnapshot:
 
 
 def snapshot(coordinator: GroupCoordinator, group: Group) -> GroupSnapshot:
-    """Return a group with its members and committed offsets.
-
-    Args:
-        coordinator: the group's coordinator.
-        group: the group.
-    """
     fetched = coordinator.fetch_offsets(group.group_id, None).topics
     return GroupSnapshot(
         group_id=group.group_id,
@@ -72,9 +66,9 @@ def snapshot(coordinator: GroupCoordinator, group: Group) -> GroupSnapshot:
         protocol=group.protocol,
         coordinator=coordinator.node_id,
         leader_id=group.leader_id,
-        members=tuple(_member(group, each) for each in group.members.values()),
+        members=tuple(_member(group, member) for member in group.members.values()),
         offsets={
-            topic: {partition: each.offset for partition, each in offsets if each is not None}
+            topic: {partition: offset.offset for partition, offset in offsets if offset is not None}
             for topic, offsets in fetched
         },
     )

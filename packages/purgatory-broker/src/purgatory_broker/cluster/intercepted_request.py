@@ -13,8 +13,8 @@ from purgatory_broker.api.registry import decode
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.request_context import RequestContext, RequestSubjects
 from purgatory_broker.server.faults import error_code
-from purgatory_broker.wire.errors import WireError
 from purgatory_broker.wire.messages import encode_response
+from purgatory_broker.wire.wire_error import WireError
 from request_purgatory.errors import InvalidArgumentError
 
 
@@ -103,7 +103,6 @@ class InterceptedRequest:
         return self._served_api.error_response(self._decode(), error_code(error))
 
     def _decode(self) -> Any:
-        """Return what the broker's handler would get of the request in its present state."""
         return decode(self._served_api, self.request, self._context)
 
     def _take_response(self, _context: RequestContext, response: Any) -> None:
@@ -135,11 +134,6 @@ class InterceptedRequest:
             self._context.reply(answer)
 
     def _check_response(self, answer: Any) -> None:
-        """Raise for what can't be sent as a response.
-
-        Raises:
-            InvalidArgumentError: it can't be encoded.
-        """
         try:
             encode_response(self._context.header, answer)
         except Exception as error:  # It raises whatever the fields lead to.

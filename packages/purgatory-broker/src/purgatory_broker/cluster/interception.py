@@ -12,13 +12,13 @@ from types import TracebackType
 from typing import Any, TypeAlias
 
 from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.cluster.errors import ClusterError
+from purgatory_broker.cluster.cluster_errors import ClusterError
 from purgatory_broker.cluster.intercepted_request import InterceptedRequest, Unanswered
 from purgatory_broker.cluster.unseen_errors import UnseenErrors, raise_first
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.server.faults import FaultDescription, Faults
 from purgatory_broker.wire.error_code import ErrorCode
-from request_purgatory._native.failsafe import ErrorLog
+from request_purgatory.error_log import ErrorLog
 from request_purgatory.errors import InvalidArgumentError
 
 logger = logging.getLogger(__name__)
@@ -179,14 +179,7 @@ def _task_that_runs() -> asyncio.Task[Any] | None:
 
 
 class Interceptions:
-    """The interceptions of a cluster, in the order in which they were added."""
-
     def __init__(self, faults: Faults) -> None:
-        """Create an empty collection.
-
-        Args:
-            faults: gives the ids, and is notified of each hit.
-        """
         self._faults = faults
         self._all: list[Interception] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -194,22 +187,14 @@ class Interceptions:
         self._unseen: deque[UnseenErrors] = deque()
 
     def add(self, api: ServedApi[Any] | None, function: InterceptFunction) -> Interception:
-        """Intercept the requests of an API; None is every API.
-
-        Returns:
-            The interception.
-
-        Raises:
-            InvalidArgumentError: the function is not callable.
-        """
         made = Interception(next(self._faults.ids), api, function, self._unseen.append)
         self._all.append(made)
         return made
 
     def clear(self) -> None:
         """Remove all interceptions; what their functions have raised stays unseen."""
-        for each in self._all:
-            each.end()
+        for interception in self._all:
+            interception.end()
         self._all.clear()
 
     @property
@@ -223,7 +208,6 @@ class Interceptions:
             _cancel_once(task)
 
     async def wait_cancelled(self) -> None:
-        """Wait until the cancelled functions have ended."""
         if self._tasks:
             _, running = await asyncio.wait(self._tasks, timeout=_CANCEL_TIMEOUT)
             for task in running:
@@ -231,21 +215,23 @@ class Interceptions:
 
     def take_unseen(self) -> list[BaseException]:
         """Return what functions have raised and nobody has seen. Any thread may call this."""
-        found: list[BaseException] = []
+        errors: list[BaseException] = []
         while self._unseen:
             try:
-                found += self._unseen.popleft().take()
+                errors += self._unseen.popleft().take()
             except IndexError:  # Another thread has taken the last one.
                 break
-        return found
+        return errors
 
     def describe(self) -> list[FaultDescription]:
-        """Return all interceptions with their hits."""
-        return [each.describe() for each in self._all]
+        return [interception.describe() for interception in self._all]
 
     def matching(self, api: ServedApi[Any]) -> list[Interception]:
-        """Return the interceptions of an API's requests."""
-        return [each for each in self._all if each.matches(api)] if self._all else []
+        return (
+            [interception for interception in self._all if interception.matches(api)]
+            if self._all
+            else []
+        )
 
     def run(
         self,
@@ -253,13 +239,6 @@ class Interceptions:
         context: RequestContext,
         request: InterceptedRequest,
     ) -> None:
-        """Let functions answer a request, one after the other until one of them does.
-
-        Args:
-            interceptions: the interceptions with the functions.
-            context: of the request.
-            request: the request.
-        """
         task = asyncio.get_running_loop().create_task(self._answer(interceptions, request))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

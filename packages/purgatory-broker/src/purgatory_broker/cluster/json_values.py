@@ -22,9 +22,7 @@ _hints_of = functools.cache(get_type_hints)
 def to_json(value: Any, *, is_untyped: bool = False) -> Any:
     """Return a command's result as `json` can write it.
 
-    Args:
-        value: the result.
-        is_untyped: no annotation tells bytes from text.
+    `is_untyped` says that no annotation tells bytes from text.
     """
     kind: type = type(value)
     if is_dataclass(kind):
@@ -33,13 +31,13 @@ def to_json(value: Any, *, is_untyped: bool = False) -> Any:
             for name, untyped in _fields_of(kind)
         }
     if isinstance(value, dict):
-        return {key: to_json(each, is_untyped=is_untyped) for key, each in value.items()}
+        return {key: to_json(item, is_untyped=is_untyped) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [to_json(each, is_untyped=is_untyped) for each in value]
+        return [to_json(item, is_untyped=is_untyped) for item in value]
     if isinstance(value, (bytes, bytearray, memoryview)):
         return _bytes_to_json(bytes(value), is_untyped=is_untyped)
     if isinstance(value, (set, frozenset)):
-        return sorted(to_json(each, is_untyped=is_untyped) for each in value)
+        return sorted(to_json(item, is_untyped=is_untyped) for item in value)
     if isinstance(value, UUID):
         return str(value)
     return value
@@ -47,9 +45,8 @@ def to_json(value: Any, *, is_untyped: bool = False) -> Any:
 
 @functools.cache
 def _fields_of(kind: Any) -> tuple[tuple[str, bool], ...]:
-    """Return the names of a dataclass's fields, and whether their annotations have Any."""
     hints = _hints_of(kind)
-    return tuple((each.name, _has_any(hints[each.name])) for each in fields(kind))
+    return tuple((field.name, _has_any(hints[field.name])) for field in fields(kind))
 
 
 def _has_any(hint: Any) -> bool:
@@ -68,10 +65,7 @@ def _bytes_to_json(value: bytes, *, is_untyped: bool) -> str | dict[str, str]:
 def from_json(value: Any, hint: Any) -> Any:
     """Return a result that was decoded from JSON as its type.
 
-    Args:
-        value: the result.
-        hint: its type; values of other types than dataclasses, bytes and their containers are
-            returned as they are. With Any, every `{"base64": "..."}` becomes bytes.
+    With Any, every `{"base64": "..."}` becomes bytes.
     """
     if hint is Any:
         return _untyped_from_json(value)
@@ -79,19 +73,21 @@ def from_json(value: Any, hint: Any) -> Any:
     if value is None:
         return None
     if origin in (Union, UnionType):
-        return from_json(value, next(each for each in arguments if each is not NoneType))
+        return from_json(
+            value, next(argument for argument in arguments if argument is not NoneType)
+        )
     if origin is list:
-        return [from_json(each, arguments[0]) for each in value]
+        return [from_json(item, arguments[0]) for item in value]
     if origin is tuple:
         if arguments[-1] is Ellipsis:
-            return tuple(from_json(each, arguments[0]) for each in value)
+            return tuple(from_json(item, arguments[0]) for item in value)
         return tuple(map(from_json, value, arguments))
     if origin is dict:
         key_type, value_type = arguments
-        return {key_type(key): from_json(each, value_type) for key, each in value.items()}
+        return {key_type(key): from_json(item, value_type) for key, item in value.items()}
     if is_typeddict(hint) or is_dataclass(hint):
         hints = _hints_of(hint)
-        return hint(**{key: from_json(each, hints[key]) for key, each in value.items()})
+        return hint(**{key: from_json(item, hints[key]) for key, item in value.items()})
     if hint is bytes:
         return value.encode() if isinstance(value, str) else b64decode(value["base64"])
     return value
@@ -104,4 +100,4 @@ def _untyped_from_json(value: Any) -> Any:
         return value
     if value.keys() == {"base64"}:
         return b64decode(value["base64"])
-    return {key: _untyped_from_json(each) for key, each in value.items()}
+    return {key: _untyped_from_json(item) for key, item in value.items()}

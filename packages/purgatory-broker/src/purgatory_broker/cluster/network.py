@@ -36,11 +36,6 @@ class Network:
 
         A link's latency is that of its slower end. The message is lost if either end is partitioned
         now or before the message is due.
-
-        Args:
-            source: the sending node, or CONTROLLER.
-            target: the receiving node, or CONTROLLER.
-            deliver: called without arguments.
         """
         if not self.is_connected(source, target):
             return
@@ -72,17 +67,14 @@ class Network:
         return source == target or not (source in self._partitioned or target in self._partitioned)
 
     def partition_node(self, node: int) -> None:
-        """Cut a node off from all other ends, and lose its messages in flight."""
         self._partitioned.add(node)
         for link in [link for link in self._in_flight if node in link]:
             self._in_flight.pop(link).clear()
 
     def heal_node(self, node: int) -> None:
-        """Undo `partition_node`."""
         self._partitioned.discard(node)
 
     def reset(self) -> None:
-        """Undo every partition and latency, and lose all messages in flight."""
         self._partitioned.clear()
         self._latency_ms.clear()
         for link in self._in_flight.values():
@@ -91,20 +83,12 @@ class Network:
 
     @property
     def partitioned_nodes(self) -> frozenset[int]:
-        """The nodes that are partitioned."""
         return frozenset(self._partitioned)
 
     def latency_ms(self, node: int) -> int:
-        """Return the delay of messages from and to a node, in each direction."""
         return self._latency_ms.get(node, 0)
 
     def set_latency(self, node: int, latency_ms: int) -> None:
-        """Delay every later message from and to a node.
-
-        Args:
-            node: the node's number.
-            latency_ms: milliseconds in each direction; 0 removes the delay.
-        """
         if latency_ms:
             self._latency_ms[node] = latency_ms
         else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -19,34 +18,31 @@ from purgatory_broker.cluster.request_handler import RequestHandler
 from purgatory_broker.cluster.waits import Waits
 from purgatory_broker.cluster.wall_time import WallTime
 from purgatory_broker.deferred_actions import ActionQueue
-from purgatory_broker.groups import GroupCoordinator, GroupPurgatories
+from purgatory_broker.groups.coordinator import GroupCoordinator
+from purgatory_broker.groups.rebalancer import GroupPurgatories
 from purgatory_broker.listeners import Listener
 from purgatory_broker.metadata.client_quotas import ClientLimit, client_limit
-from purgatory_broker.metadata.controller import AlterPartitionRequest, Controller
+from purgatory_broker.metadata.controller import Controller
 from purgatory_broker.metadata.metadata_cache import MetadataCache
-from purgatory_broker.metadata.offsets_topic import create_offsets_topic
+from purgatory_broker.metadata.partition_leaders import AlterPartitionRequest
 from purgatory_broker.metadata.scram_credentials import ScramCredentials
 from purgatory_broker.replication.appends import Appends
 from purgatory_broker.replication.fetch_sessions import FetchSessions
-from purgatory_broker.replication.fetcher_manager import FetcherManager
+from purgatory_broker.replication.fetcher import FetcherManager
 from purgatory_broker.replication.fetches import Fetches
 from purgatory_broker.replication.leader_elections import LeaderElections
-from purgatory_broker.replication.log_directory import LogDirectory
+from purgatory_broker.replication.log_manager import LogManager
 from purgatory_broker.replication.record_deletions import RecordDeletions
 from purgatory_broker.replication.recorder import Recorder
 from purgatory_broker.replication.replica import Replica
-from purgatory_broker.replication.replica_manager import (
-    ReplicaManager,
-    ReplicaPurgatories,
-)
+from purgatory_broker.replication.replica_manager import ReplicaManager, ReplicaPurgatories
 from purgatory_broker.replication.replica_metrics import NodeMetrics
 from purgatory_broker.request_context import Client
-from purgatory_broker.server.connection_limit import ConnectionLimit
 from purgatory_broker.server.faults import Faults
 from purgatory_broker.server.quotas import ByteRateQuota
 from purgatory_broker.server.request_log import RequestLog
 from purgatory_broker.server.security import Security
-from purgatory_broker.server.server import Server
+from purgatory_broker.server.server import ConnectionLimit, Server
 from purgatory_broker.settings import ClusterSettings
 from purgatory_broker.wire.apis import ApiTable
 from request_purgatory.aio import Purgatory
@@ -72,8 +68,6 @@ _CHECKPOINT_INTERVAL_MS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class ClusterParts:
-    """What the nodes of a cluster share."""
-
     settings: ClusterSettings
     controller: Controller
     network: Network
@@ -102,32 +96,76 @@ class Node:
         self,
         cluster: ClusterParts,
         node_id: int,
-        log_directory: LogDirectory,
+        log_manager: LogManager,
         listeners: Sequence[Listener],
         *,
         is_replication_paused: bool = False,
     ) -> None:
-        """Create a node; `start` starts it.
-
-        Args:
-            cluster: what the node shares with the others.
-            node_id: its number.
-            log_directory: its logs.
-            listeners: where it listens.
-            is_replication_paused: do not fetch as a follower until replication is resumed.
-        """
+        """Compose a node of its parts; `start` starts it."""
+        settings = cluster.settings
         self.node_id = node_id
-        self.settings = cluster.settings
+        self.settings = settings
         self.controller = cluster.controller
         self.metadata = MetadataCache(cluster.controller)
-        self.log_directory = log_directory
+        self.log_manager = log_manager
         self.actions = ActionQueue()
         self.is_stopped = True
-        self.purgatories: dict[str, Purgatory] = {}
+        self._cluster = cluster
+        #: The clock of the event loop, from `start` on.
+        self._clock: Clock
+        self._timers: dict[str, asyncio.TimerHandle] = {}
         self.fetch_sessions = FetchSessions()
-        windows, window_ms = self.settings.quota_window_num, self.settings.quota_window_size_ms
+        windows, window_ms = settings.quota_window_num, settings.quota_window_size_ms
         self._producer_quota = ByteRateQuota(windows, window_ms)
         self._consumer_quota = ByteRateQuota(windows, window_ms)
+        self.purgatories = _purgatories(node_id, settings)
+        self.replicas = ReplicaManager(
+            node_id,
+            settings,
+            ReplicaPurgatories(
+                self.purgatories["Produce"],
+                self.purgatories["Fetch"],
+                self.purgatories["DeleteRecords"],
+            ),
+            self.actions,
+            now_ms=self.now_ms,
+            partition_exists=self.metadata.partition_exists,
+            alive=self.metadata.alive,
+            alter_partition=self._alter_partition,
+            on_change=cluster.waits.partition_changed,
+        )
+        self.replicas.recorder = cluster.recorder
+        self.appends = Appends(self.replicas, cluster.wall_ms)
+        self.fetches = Fetches(self.replicas)
+        self.deletions = RecordDeletions(self.replicas)
+        self.groups = GroupCoordinator(
+            node_id,
+            settings,
+            actions=self.actions,
+            purgatories=GroupPurgatories(
+                self.purgatories["Rebalance"],
+                self.purgatories["Sync"],
+                self.purgatories["Heartbeat"],
+            ),
+            store=ReplicatedOffsets(
+                self.appends, self.actions, settings.offsets_commit_timeout_ms, cluster.wall_ms
+            ),
+            now_ms=cluster.wall_ms,
+            on_stable=cluster.waits.group_stable,
+        )
+        self.fetchers = FetcherManager(self.replicas, self._leader, is_paused=is_replication_paused)
+        self.elections = LeaderElections(self.purgatories["ElectLeader"], self.actions)
+        self.partitions = NodePartitions(
+            node_id,
+            settings,
+            metadata=self.metadata,
+            log_manager=log_manager,
+            replicas=self.replicas,
+            fetchers=self.fetchers,
+            elections=self.elections,
+            groups=self.groups,
+        )
+        self.metrics = NodeMetrics(self.purgatories, self.fetches.expirations)
         #: Handles the requests of clients.
         self.requests = RequestHandler(
             self,
@@ -137,95 +175,29 @@ class Node:
             recorder=cluster.recorder,
             is_stopped=lambda: self.is_stopped,
         )
-        self._cluster = cluster
-        self._listeners = listeners
-        self._is_replication_paused = is_replication_paused
-        self._stack = AsyncExitStack()
-        #: The clock of the event loop, from `start` on.
-        self._clock: Clock
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self.server = Server(
+            node_id,
+            settings,
+            listeners,
+            APIS,
+            self.requests.handle,
+            refuse=self.requests.refuse,
+            security=cluster.security,
+            take_response_fault=partial(cluster.faults.take_response_fault, node_id),
+            throttle_purgatory=self.purgatories["Throttle"],
+            connection_limit=cluster.connection_limit,
+            now_ms=self.now_ms,
+            request_log=cluster.request_log,
+        )
 
     # -- start and stop
 
     async def start(self) -> None:
         """Open the purgatories and listen; `connect_controller` then gives the node partitions."""
         self._clock = clock_of(asyncio.get_running_loop())
-        intervals = {
-            "Produce": self.settings.producer_purgatory_purge_interval_requests,
-            "Fetch": self.settings.fetch_purgatory_purge_interval_requests,
-            "DeleteRecords": self.settings.delete_records_purgatory_purge_interval_requests,
-        }
-        for name in PURGATORIES:
-            interval = intervals.get(name, _PURGE_INTERVAL)
-            purgatory = Purgatory(f"{name}-{self.node_id}", purge_interval=interval)
-            self.purgatories[name] = await self._stack.enter_async_context(purgatory)
-        replica_purgatories = ReplicaPurgatories(
-            self.purgatories["Produce"],
-            self.purgatories["Fetch"],
-            self.purgatories["DeleteRecords"],
-        )
-        self.replicas = ReplicaManager(
-            self.node_id,
-            self.settings,
-            replica_purgatories,
-            self.actions,
-            now_ms=self.now_ms,
-            partition_exists=self.metadata.partition_exists,
-            alive=self.metadata.alive,
-            alter_partition=self._alter_partition,
-            on_change=self._cluster.waits.partition_changed,
-        )
-        self.replicas.recorder = self._cluster.recorder
-        self.appends = Appends(self.replicas, self._cluster.wall_ms)
-        self.fetches = Fetches(self.replicas)
-        self.deletions = RecordDeletions(self.replicas)
-        self.groups = GroupCoordinator(
-            self.node_id,
-            self.settings,
-            actions=self.actions,
-            purgatories=GroupPurgatories(
-                self.purgatories["Rebalance"],
-                self.purgatories["Sync"],
-                self.purgatories["Heartbeat"],
-            ),
-            store=ReplicatedOffsets(
-                self.appends,
-                self.actions,
-                self.settings.offsets_commit_timeout_ms,
-                self._cluster.wall_ms,
-            ),
-            now_ms=self._cluster.wall_ms,
-            on_stable=self._cluster.waits.group_stable,
-        )
-        self.fetchers = FetcherManager(
-            self.replicas, self._leader, is_paused=self._is_replication_paused
-        )
-        self.elections = LeaderElections(self.purgatories["ElectLeader"], self.actions)
-        self.partitions = NodePartitions(
-            self.node_id,
-            self.settings,
-            metadata=self.metadata,
-            log_directory=self.log_directory,
-            replicas=self.replicas,
-            fetchers=self.fetchers,
-            elections=self.elections,
-            groups=self.groups,
-        )
-        self.metrics = NodeMetrics(self.purgatories, self.fetches.expirations, self.now_ms())
-        self.server = Server(
-            self.node_id,
-            self.settings,
-            self._listeners,
-            APIS,
-            self.requests.handle,
-            refuse=self.requests.refuse,
-            security=self._cluster.security,
-            take_response_fault=partial(self._cluster.faults.take_response_fault, self.node_id),
-            throttle_purgatory=self.purgatories["Throttle"],
-            connection_limit=self._cluster.connection_limit,
-            now_ms=self.now_ms,
-            request_log=self._cluster.request_log,
-        )
+        self.metrics.started_ms = self.now_ms()
+        for purgatory in self.purgatories.values():
+            await purgatory.__aenter__()
         try:
             await self.server.start()
         except BaseException:
@@ -273,8 +245,6 @@ class Node:
         del self.groups, self.fetchers, self.partitions, self.server
 
     def _schedule(self, name: str, interval_ms: int, work: Callable[[], None]) -> None:
-        """Call `work` every `interval_ms` milliseconds until the node stops."""
-
         def run() -> None:
             self._schedule(name, interval_ms, work)
             with self.actions:
@@ -295,7 +265,6 @@ class Node:
 
     @property
     def apis(self) -> ApiTable:
-        """The APIs that the broker serves, by key."""
         return APIS
 
     def now_ms(self) -> int:
@@ -303,27 +272,19 @@ class Node:
         return self._clock.now_ms
 
     def wall_ms(self) -> int:
-        """Return the time of day in milliseconds since 1970."""
         return self._cluster.wall_ms()
 
     @property
     def reaches_controller(self) -> bool:
-        """True unless the node is partitioned."""
         return self._cluster.network.is_connected(self.node_id, CONTROLLER)
 
-    def create_offsets_topic(self) -> None:
-        """Create `__consumer_offsets`, the topic of groups and offsets; no-op if it exists."""
-        create_offsets_topic(self.controller, self.settings)
-
     def produce_throttle_ms(self, client: Client, size_bytes: int) -> int:
-        """Return a client's throttle time in milliseconds, with some more produced bytes."""
         default = self.settings.producer_byte_rate
         return self._throttle_ms(
             self._producer_quota, "producer_byte_rate", default, client, size_bytes
         )
 
     def fetch_throttle_ms(self, client: Client, size_bytes: int) -> int:
-        """Return a consumer's throttle time in milliseconds, with some more fetched bytes."""
         default = self.settings.consumer_byte_rate
         return self._throttle_ms(
             self._consumer_quota, "consumer_byte_rate", default, client, size_bytes
@@ -335,45 +296,34 @@ class Node:
         """Return a client's throttle time by its quota, or by the setting if it has none."""
         limit = None if default is None else ClientLimit(default, ("", client.client_id))
         if self.metadata.client_quotas:
-            found = client_limit(self.metadata.client_quotas, key, client.user, client.client_id)
-            limit = found or limit
+            quota_limit = client_limit(
+                self.metadata.client_quotas, key, client.user, client.client_id
+            )
+            limit = quota_limit or limit
         if limit is None:
             return 0
         return quota.throttle_ms(limit.shared_by, limit.value, size_bytes, self.now_ms())
 
     def has_room_for_records(self) -> bool:
-        """Return whether a response may have records: clients read those they have been sent."""
         return self.server.unread_responses.has_room(is_fetch=True)
 
     @property
     def scram_credentials(self) -> ScramCredentials:
-        """The cluster's SCRAM credentials."""
         return self.controller.scram_credentials
 
     def endpoints(self, nodes: Iterable[int], listener: str) -> list[dict[str, Any]]:
-        """Return the addresses of nodes, in the order of their numbers.
-
-        Args:
-            nodes: node numbers; negative ones (no leader) are skipped.
-            listener: the name of the listener whose addresses are returned.
-
-        Returns:
-            `node_id`, `host`, `port` and `rack` of each.
-        """
-        found = []
-        for node in (self._cluster.nodes[each] for each in sorted(nodes) if each >= 0):
-            host, port = node.server.advertised(listener)
-            found.append({"node_id": node.node_id, "host": host, "port": port, "rack": None})
-        return found
+        endpoints = []
+        for node_id in sorted(node for node in nodes if node >= 0):
+            host, port = self._cluster.nodes[node_id].server.advertised(listener)
+            endpoints.append({"node_id": node_id, "host": host, "port": port, "rack": None})
+        return endpoints
 
     # -- contact with the controller
 
     def disconnect_controller(self) -> None:
-        """Keep the present metadata, since the controller becomes unreachable."""
         self.metadata.disconnect()
 
     def start_without_metadata(self) -> None:
-        """Begin with empty metadata, since the node has started out of reach of the controller."""
         self.metadata.start_empty(self.node_id)
 
     def connect_controller(self) -> None:
@@ -423,3 +373,16 @@ class Node:
                 self.replicas.advance_high_watermark(replica)
 
         network.send(self.node_id, CONTROLLER, handle_request)
+
+
+def _purgatories(node_id: int, settings: ClusterSettings) -> dict[str, Purgatory]:
+    """Return the purgatories of a node by name, not opened yet."""
+    intervals = {
+        "Produce": settings.producer_purgatory_purge_interval_requests,
+        "Fetch": settings.fetch_purgatory_purge_interval_requests,
+        "DeleteRecords": settings.delete_records_purgatory_purge_interval_requests,
+    }
+    return {
+        name: Purgatory(f"{name}-{node_id}", purge_interval=intervals.get(name, _PURGE_INTERVAL))
+        for name in PURGATORIES
+    }

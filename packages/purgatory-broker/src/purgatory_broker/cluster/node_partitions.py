@@ -7,14 +7,14 @@ import uuid
 from collections.abc import Iterable
 
 from purgatory_broker.cluster.replicated_offsets import stored_records
-from purgatory_broker.groups import GroupCoordinator
-from purgatory_broker.log import RecordError
+from purgatory_broker.groups.coordinator import GroupCoordinator
+from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.metadata.metadata_cache import MetadataCache
 from purgatory_broker.metadata.topic_configs import topic_value
 from purgatory_broker.metadata.topics import NO_LEADER, OFFSETS_TOPIC, Partition, Topic
-from purgatory_broker.replication.fetcher_manager import FetcherManager
+from purgatory_broker.replication.fetcher import FetcherManager
 from purgatory_broker.replication.leader_elections import LeaderElections
-from purgatory_broker.replication.log_directory import LogDirectory, log_settings
+from purgatory_broker.replication.log_manager import LogManager, log_settings
 from purgatory_broker.replication.replica import Replica
 from purgatory_broker.replication.replica_manager import ReplicaManager
 from purgatory_broker.settings import ClusterSettings
@@ -23,15 +23,13 @@ logger = logging.getLogger(__name__)
 
 
 class NodePartitions:
-    """Opens, leads, follows and deletes the replicas of one node."""
-
     def __init__(
         self,
         node_id: int,
         settings: ClusterSettings,
         *,
         metadata: MetadataCache,
-        log_directory: LogDirectory,
+        log_manager: LogManager,
         replicas: ReplicaManager,
         fetchers: FetcherManager,
         elections: LeaderElections,
@@ -40,7 +38,7 @@ class NodePartitions:
         self.node_id = node_id
         self._settings = settings
         self._metadata = metadata
-        self._log_directory = log_directory
+        self._log_manager = log_manager
         self._replicas = replicas
         self._fetchers = fetchers
         self._elections = elections
@@ -52,9 +50,6 @@ class NodePartitions:
         """Take over all partitions from a controller that was out of reach.
 
         Deletes the replicas of partitions that this node no longer has.
-
-        Args:
-            topics: the controller's topics.
         """
         partitions = [(topic, partition) for topic in topics for partition in topic.partitions]
         states = {(partition.key, topic.topic_id): partition for topic, partition in partitions}
@@ -68,16 +63,11 @@ class NodePartitions:
                     self._delete_replica(replica)
                 elif self.node_id not in state.replicas:
                     self._remove(state)
-        self._log_directory.delete_unknown(here)
+        self._log_manager.delete_unknown(here)
         self._elections.clear()
         self.apply([(topic.topic_id, partition) for topic, partition in partitions])
 
     def apply(self, partitions: list[tuple[uuid.UUID, Partition]]) -> None:
-        """Become leader or follower of changed partitions.
-
-        Args:
-            partitions: topic ids, and the partitions' states when the controller sent them.
-        """
         if self._replicas.is_closed:
             return
         with self._replicas.actions:
@@ -107,8 +97,8 @@ class NodePartitions:
         replica = self._replicas.find(key)
         settings = log_settings(topic, self._settings)
         if replica is None:
-            log = self._log_directory.open(key, topic.topic_id, settings)
-            high_watermark = self._log_directory.high_watermark(key, topic.topic_id)
+            log = self._log_manager.open(key, topic.topic_id, settings)
+            high_watermark = self._log_manager.high_watermark(key, topic.topic_id)
             replica = Replica(self.node_id, key, topic.topic_id, log, high_watermark)
             self._replicas.replicas[key] = replica
         replica.log.settings = settings
@@ -127,7 +117,6 @@ class NodePartitions:
         self._replicas.notify_partition(key)
 
     def _remove(self, partition: Partition) -> None:
-        """Delete the replica of a partition that a reassignment has removed from this node."""
         replica = self._replicas.find(partition.key)
         if replica is not None:
             # It leads no more: so are waiting requests answered.
@@ -147,7 +136,6 @@ class NodePartitions:
             self._groups.unload(replica.key.partition)
 
     def delete_topic(self, topic: Topic) -> None:
-        """Delete the replicas of a topic that the controller has deleted."""
         if self._replicas.is_closed:
             return
         with self._replicas.actions:
@@ -162,7 +150,7 @@ class NodePartitions:
         key = replica.key
         self._fetchers.remove(key)
         del self._replicas.replicas[key]
-        self._log_directory.delete(replica.log, key, replica.topic_id)
+        self._log_manager.delete(replica.log, key, replica.topic_id)
         if key.topic == OFFSETS_TOPIC:
             self._groups.unload(key.partition)
         self._replicas.notify_partition(key)
@@ -170,27 +158,19 @@ class NodePartitions:
     # -- periodic work
 
     def checkpoint(self) -> None:
-        """Write the high watermarks into the node's folder."""
         replicas = self._replicas.replicas.values()
-        self._log_directory.checkpoint_high_watermarks({
-            (each.topic_id, each.key.partition): each.high_watermark for each in replicas
+        self._log_manager.checkpoint_high_watermarks({
+            (replica.topic_id, replica.key.partition): replica.high_watermark
+            for replica in replicas
         })
 
     def delete_old_segments(self, now_ms: int) -> None:
-        """Delete the segments that the topics' retention does not keep.
-
-        Args:
-            now_ms: the time of day in milliseconds since 1970.
-        """
         for replica in self._replicas.replicas.values():
             try:
                 deleted = replica.log.delete_old_segments(now_ms, replica.high_watermark)
             except RecordError as error:
                 logger.error(
-                    "node %d: can't delete old segments of %s: %s",
-                    self.node_id,
-                    replica.key,
-                    error,
+                    "node %d: can't delete old segments of %s: %s", self.node_id, replica.key, error
                 )
                 continue
             if deleted:
@@ -199,11 +179,9 @@ class NodePartitions:
     # -- the end
 
     def close_logs(self) -> None:
-        """Flush and close the logs."""
         for replica in self._replicas.replicas.values():
-            self._log_directory.close(replica.log)
+            self._log_manager.close(replica.log)
 
     def abandon_logs(self) -> None:
-        """Leave the logs as they are, as by `kill -9`."""
         for replica in self._replicas.replicas.values():
-            self._log_directory.abandon(replica.log)
+            self._log_manager.abandon(replica.log)

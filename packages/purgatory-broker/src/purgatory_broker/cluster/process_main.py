@@ -21,7 +21,7 @@ from purgatory_broker.settings import ClusterSettings, settings_from
 from request_purgatory.errors import PurgatoryError
 
 
-async def serve(settings: ClusterSettings, record: str | None) -> None:
+async def _serve(settings: ClusterSettings, record: str | None) -> None:
     """Run a cluster until standard input ends.
 
     When the cluster has started, print a line of JSON with `bootstrap_servers` and `control`, the
@@ -71,7 +71,7 @@ def main() -> int:
     try:
         settings = settings_from(given["settings"].pop("nodes"), given["settings"])
         with collecting_less():
-            asyncio.run(serve(settings, given["record"]))
+            asyncio.run(_serve(settings, given["record"]))
     except (PurgatoryError, OSError) as error:
         print(json.dumps({"error": str(error)}), flush=True)
         return 1

@@ -37,20 +37,12 @@ class RemoteLeader:
     """
 
     def __init__(
-        self,
-        network: Network,
-        follower: int,
-        leader: int,
-        find_fetches: Callable[[], Fetches],
+        self, network: Network, follower: int, leader: int, find_fetches: Callable[[], Fetches]
     ) -> None:
         """Create the end point; it sends nothing by itself.
 
-        Args:
-            network: the cluster's network.
-            follower: the number of the follower's node.
-            leader: the number of the leader's node.
-            find_fetches: returns the fetches of the leader's node, which are others after a
-                restart of the node.
+        `find_fetches` returns those of the leader's node, which are others after a restart of the
+        node.
         """
         self.leader = leader
         self._network = network
@@ -62,13 +54,7 @@ class RemoteLeader:
         params: FetchParams,
         targets: list[FetchTarget],
         respond: Callable[[list[FetchedPartition]], None],
-    ) -> RoundTrip:
-        """Read partitions when they have `min_bytes` together, or after `max_wait_ms`.
-
-        Returns:
-            The request in flight.
-        """
-
+    ) -> _RoundTrip:
         def serve(
             leader: Fetches, answer: Callable[[list[FetchedPartition]], None]
         ) -> DelayedFetch | None:
@@ -78,13 +64,7 @@ class RemoteLeader:
 
     def log_bounds(
         self, targets: list[FetchTarget], respond: Callable[[list[LogBounds]], None]
-    ) -> RoundTrip:
-        """Ask where the leader's logs begin and end.
-
-        Returns:
-            The request in flight.
-        """
-
+    ) -> _RoundTrip:
         def serve(leader: Fetches, answer: Callable[[list[LogBounds]], None]) -> None:
             answer([leader.log_bounds(target) for target in targets])
 
@@ -94,17 +74,13 @@ class RemoteLeader:
         self,
         serve: Callable[[Fetches, Callable[[T], None]], DelayedFetch | None],
         respond: Callable[[T], None],
-    ) -> RoundTrip:
+    ) -> _RoundTrip:
         """Send a request.
 
-        Args:
-            serve: runs on the leader; calls its argument with the response, now or later.
-            respond: runs on the follower with the response.
-
-        Returns:
-            The request in flight.
+        `serve` runs on the leader, and calls its argument with the response, now or later;
+        `respond` runs on the follower.
         """
-        request = RoundTrip()
+        request = _RoundTrip()
         leader = self._find_fetches()
 
         def arrive() -> None:
@@ -126,9 +102,7 @@ class RemoteLeader:
         return request
 
 
-class RoundTrip:
-    """A request to a leader without a response so far."""
-
+class _RoundTrip:
     __slots__ = ("is_cancelled", "waiting_fetch")
 
     def __init__(self) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from purgatory_broker.deferred_actions import ActionQueue
-from purgatory_broker.log import PartitionLog, build_batch
+from purgatory_broker.log.log import PartitionLog
+from purgatory_broker.log.record import build_batch
 from purgatory_broker.metadata.topics import OFFSETS_TOPIC, TopicPartition
 from purgatory_broker.replication.appends import Appends
 from purgatory_broker.replication.delayed_produce import ProducedPartition
@@ -18,20 +19,8 @@ class ReplicatedOffsets:
     """Appends the coordinator's records with acks=all, as Kafka's coordinator does."""
 
     def __init__(
-        self,
-        appends: Appends,
-        actions: ActionQueue,
-        timeout_ms: int,
-        now_ms: Callable[[], int],
+        self, appends: Appends, actions: ActionQueue, timeout_ms: int, now_ms: Callable[[], int]
     ) -> None:
-        """Create a store on a node.
-
-        Args:
-            appends: the node's appends.
-            actions: the node's deferred notifications.
-            timeout_ms: milliseconds that an append may wait for the in-sync replicas.
-            now_ms: the time of day in milliseconds since 1970, for record timestamps.
-        """
         self._appends = appends
         self._actions = actions
         self._timeout_ms = timeout_ms
@@ -43,14 +32,6 @@ class ReplicatedOffsets:
         records: list[tuple[bytes, bytes | None]],
         done: Callable[[ErrorCode], None],
     ) -> None:
-        """Append records, and call `done` when they are replicated or have failed.
-
-        Args:
-            partition: the partition of `__consumer_offsets`.
-            records: keys and values; a value of None deletes the key.
-            done: called with NONE, or with the error.
-        """
-
         def reply(produced: list[ProducedPartition]) -> None:
             done(produced[0].error)
 
@@ -62,14 +43,6 @@ class ReplicatedOffsets:
 
 
 def stored_records(log: PartitionLog) -> Iterator[tuple[bytes, bytes | None]]:
-    """Iterate over the keys and values in a partition of `__consumer_offsets`.
-
-    Args:
-        log: the partition's log.
-
-    Yields:
-        Key and value of each record, from the log's start to its end.
-    """
     for record in log.records():
         if record.key is not None:
             yield record.key, record.value

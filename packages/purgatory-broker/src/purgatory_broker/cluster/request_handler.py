@@ -19,8 +19,6 @@ from purgatory_broker.wire.error_code import ErrorCode
 
 
 class RequestHandler:
-    """Handles the requests of a node's clients."""
-
     def __init__(
         self,
         broker: BrokerApi,
@@ -31,16 +29,6 @@ class RequestHandler:
         recorder: Recorder | None,
         is_stopped: Callable[[], bool],
     ) -> None:
-        """Create a handler.
-
-        Args:
-            broker: what the handlers of APIs need.
-            actions: the node's deferred notifications.
-            faults: the injected faults of the cluster.
-            interceptions: the functions that intercept the cluster's requests.
-            recorder: records the requests that wait; None records none.
-            is_stopped: returns whether the node has stopped.
-        """
         self._broker = broker
         self._actions = actions
         self._faults = faults
@@ -49,15 +37,6 @@ class RequestHandler:
         self._is_stopped = is_stopped
 
     def handle(self, context: RequestContext, message: Any) -> None:
-        """Handle a request, now or later, unless a fault or a function answers it.
-
-        Args:
-            context: the request's context, which takes the response.
-            message: the request's message; None for an unsupported version of ApiVersions.
-
-        Raises:
-            WireError: the request exceeds a limit.
-        """
         api = APIS[context.header.api.key]
         request = decode(api, message, context)
         if context.header.is_supported:
@@ -76,7 +55,6 @@ class RequestHandler:
         self._handle(api, context, request)
 
     def refuse(self, context: RequestContext, message: Any, code: ErrorCode) -> None:
-        """Answer a request with an error."""
         api = APIS[context.header.api.key]
         context.reply(api.error_response(decode(api, message, context), code))
 

@@ -6,13 +6,13 @@ import inspect
 from collections.abc import Awaitable
 from typing import Any
 
-from purgatory_broker.cluster.commands import COMMANDS, ClusterCommands
+from purgatory_broker.cluster.cluster_errors import ClusterError
 from purgatory_broker.cluster.commands.arguments import checked_types, quoted
-from purgatory_broker.cluster.errors import ClusterError
+from purgatory_broker.cluster.commands.cluster_commands import COMMANDS, ClusterCommands
 from purgatory_broker.cluster.json_values import to_json
 from purgatory_broker.cluster.slices import VALUES_PER_SLICE, slices
-from purgatory_broker.log import RecordError
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.log.log_errors import RecordError
+from purgatory_broker.metadata.controller_error import ControllerError
 from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError
 
 #: The longest time that a client waits for a command's own timeout, about a year, in seconds.
@@ -24,19 +24,7 @@ WAITING_COMMANDS = frozenset({"reset", "restart", "truncate", "wait_for"})
 
 
 def run_command_at_once(cluster: ClusterCommands, name: str, arguments: dict[str, Any]) -> Any:
-    """Run one command for a function that runs on the cluster's event loop, and can't await.
-
-    Args:
-        cluster: the cluster.
-        name: the command's name.
-        arguments: its keyword arguments.
-
-    Returns:
-        The command's result, as `run_command` returns it.
-
-    Raises:
-        ClusterError: as `run_command`, and if the command waits.
-    """
+    """Run one command for a function that runs on the cluster's event loop, and can't await."""
     refused = ClusterError(
         f"{name}: a function given to intercept can't wait for the cluster, on whose thread it "
         f"runs; in a coroutine function, use `await asyncio.to_thread(cluster.{name}, ...)`"
@@ -55,21 +43,6 @@ def run_command_at_once(cluster: ClusterCommands, name: str, arguments: dict[str
 
 
 async def run_command(cluster: ClusterCommands, name: str, arguments: dict[str, Any]) -> Any:
-    """Run one command on the cluster's event loop.
-
-    Args:
-        cluster: the cluster.
-        name: the command's name.
-        arguments: its keyword arguments.
-
-    Returns:
-        The command's result, as JSON has it; see `json_values`.
-
-    Raises:
-        ClusterError: the command is unknown, an argument is missing or unknown, or the cluster
-            refused the command.
-        InvalidArgumentError: an argument's value is not allowed.
-    """
     checked = checked_arguments(name, arguments)
     try:
         result = COMMANDS[name](cluster, **checked)
@@ -90,16 +63,6 @@ async def run_command(cluster: ClusterCommands, name: str, arguments: dict[str, 
 
 
 def checked_arguments(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a command, converted to the types of its parameters.
-
-    Args:
-        name: the command's name.
-        arguments: its keyword arguments.
-
-    Raises:
-        ClusterError: the command is unknown, or an argument is missing or unknown.
-        InvalidArgumentError: an argument has another type, or is not a finite number.
-    """
     if not isinstance(arguments, dict):
         raise InvalidArgumentError("arguments", "an object", quoted(arguments))
     if not isinstance(name, str) or name not in COMMANDS:
@@ -114,10 +77,6 @@ def checked_arguments(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def command_timeout(arguments: dict[str, Any]) -> float:
-    """Return for how many seconds a command may wait by its own `timeout`; 0 if it has none.
-
-    Args:
-        arguments: as `checked_arguments` returns them.
-    """
+    """Return for how many seconds a command may wait by its own `timeout`; 0 if it has none."""
     timeout: float = arguments.get("timeout", 0.0)
     return min(max(timeout, 0.0), _MAX_WAIT_S)

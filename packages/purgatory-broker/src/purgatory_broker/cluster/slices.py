@@ -13,16 +13,11 @@ VALUES_PER_SLICE = 25
 
 
 async def give_way() -> None:
-    """Let everything else that is ready on the event loop run, once."""
     await asyncio.sleep(0)
 
 
 async def slices(values: Sequence[T], size: int) -> AsyncIterator[Sequence[T]]:
-    """Iterate over consecutive parts of a sequence, and give way between them.
-
-    Yields:
-        At most `size` values.
-    """
+    """Iterate over consecutive parts of a sequence, and give way between them."""
     for start in range(0, len(values), size):
         if start:
             await give_way()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from purgatory_broker.cluster.slices import give_way
-from purgatory_broker.log import PartitionLog
+from purgatory_broker.log.log import PartitionLog
 from purgatory_broker.log.record import read_records_with_headers
 from request_purgatory.errors import InvalidArgumentError
 
@@ -52,13 +52,6 @@ async def take_records(records: Iterable[TopicRecord], limit: int | None) -> lis
     """Return the first records; without a limit all of them, unless they are too many.
 
     Gives way to others on the event loop after each slice.
-
-    Args:
-        records: the records.
-        limit: their number at most; None refuses more than `MAX_RECORDS` and `MAX_BYTES`.
-
-    Raises:
-        InvalidArgumentError: there are too many, or the limit is below 1.
     """
     if limit is not None and limit < 1:
         raise InvalidArgumentError("limit", "at least 1", limit)
@@ -83,29 +76,18 @@ def readable_records(
 ) -> Iterator[TopicRecord]:
     """Iterate over the records of a partition that consumers can read.
 
-    Records that are deleted in the meantime are left out.
-
-    Args:
-        log: the partition's log.
-        partition: the partition's number.
-        high_watermark: the offset of the first record that they can't read.
-        offset: the offset to begin at; a negative one counts back from the high watermark.
-
-    Yields:
-        The records in the order of their offsets.
-
-    Raises:
-        RecordError: a batch can't be read or decompressed.
+    Records that are deleted in the meantime are left out. A negative `offset` counts back from the
+    high watermark.
     """
     start = max(log.log_start_offset, offset if offset >= 0 else high_watermark + offset)
     position = start
     while position < high_watermark:
         # The log is asked for one batch at a time: it may change while the caller gives way.
-        found = next(log.batches(position), None)
-        if found is None or found[0].base_offset >= high_watermark:
+        first = next(log.batches(position), None)
+        if first is None or first[0].base_offset >= high_watermark:
             return
-        header, batch = found[0], bytes(found[1])
-        del found
+        header, batch = first[0], bytes(first[1])
+        del first
         position = header.last_offset + 1
         if header.is_control:
             continue

@@ -26,15 +26,9 @@ class UnseenErrors:
         self._errors: deque[BaseException] = deque()
 
     def add(self, error: BaseException) -> None:
-        """Keep an exception."""
         self._errors.append(error)
 
     def take(self) -> Iterator[BaseException]:
-        """Iterate over the exceptions that are kept, and forget each.
-
-        Yields:
-            An exception.
-        """
         while self._errors:
             try:
                 yield self._errors.popleft()
@@ -45,14 +39,8 @@ class UnseenErrors:
 def raise_first(errors: Sequence[BaseException], during: BaseException | None = None) -> None:
     """Raise the first of some exceptions, with notes on the others; no-op if there are none.
 
-    Args:
-        errors: the exceptions.
-        during: the exception that is leaving the block; None if there is none. It becomes the
-            context of the one that is raised. One that ends the process or the task goes on
-            instead, with notes on the others.
-
-    Raises:
-        BaseException: the first.
+    `during`, the exception that is leaving the block, becomes the context of the one that is
+    raised. If it ends the process or the task, it goes on instead.
     """
     if isinstance(during, _ENDING):
         _add_notes(during, errors)
@@ -62,9 +50,9 @@ def raise_first(errors: Sequence[BaseException], during: BaseException | None = 
 
 
 def _add_notes(error: BaseException, others: Sequence[BaseException]) -> None:
-    for each in others[:_MAX_NOTES]:
-        if each is not error:
-            text = "".join(traceback.format_exception_only(each)).rstrip()
+    for other in others[:_MAX_NOTES]:
+        if other is not error:
+            text = "".join(traceback.format_exception_only(other)).rstrip()
             error.add_note(f"A function given to intercept has raised, too: {text}")
     if len(others) > _MAX_NOTES:
         error.add_note(f"It has raised {len(others) - _MAX_NOTES} more exceptions.")

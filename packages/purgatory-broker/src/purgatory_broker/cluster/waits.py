@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
-from purgatory_broker.cluster.errors import ClusterTimeoutError
+from purgatory_broker.cluster.cluster_errors import ClusterTimeoutError
 from purgatory_broker.metadata.topics import TopicPartition
 from request_purgatory.aio import Purgatory
 
@@ -17,7 +17,6 @@ class Condition:
     Attributes:
         key: the watch key, which is notified when the state that the condition reads may have
             changed.
-        holds: returns whether it is true now.
         describe: returns what is expected, and the present state, for the error message.
     """
 
@@ -32,17 +31,14 @@ def topic_key(topic: str) -> Hashable:
 
 
 def group_key(group_id: str) -> Hashable:
-    """Return the watch key of a group."""
     return "group", group_id
 
 
 def request_key(api: str) -> Hashable:
-    """Return the watch key of an API's requests."""
     return "request", api
 
 
 def fault_key(fault: int) -> Hashable:
-    """Return the watch key of an injected fault's hits, or an interception's."""
     return "fault", fault
 
 
@@ -59,45 +55,38 @@ class Waits:
         self._num_waiting = 0
 
     def partition_changed(self, key: TopicPartition) -> None:
-        """Try the waits for a topic: one of its partitions has changed."""
         if self._num_waiting:
             self.purgatory.notify(topic_key(key.topic))
 
     def group_stable(self, group_id: str) -> None:
-        """Try the waits for a group, which has become stable or was loaded."""
         if self._num_waiting:
             self.purgatory.notify(group_key(group_id))
 
     def request_received(self, api: str) -> None:
-        """Try the waits for requests of an API."""
         if self._num_waiting:
             self.purgatory.notify(request_key(api))
 
     def fault_hit(self, fault: int) -> None:
-        """Try the waits for the hits of a fault."""
         if self._num_waiting:
             self.purgatory.notify(fault_key(fault))
 
     async def until(self, conditions: Sequence[Condition], timeout: float) -> None:
-        """Wait until all conditions hold together.
+        """Wait until all conditions hold together, at most `timeout` seconds.
 
-        Args:
-            conditions: one or more conditions.
-            timeout: seconds.
-
-        Raises:
-            ClusterTimeoutError: they do not hold after `timeout`; the message has the state then.
-            InvalidArgumentError: the timeout is negative or not a finite number.
-            PurgatoryClosedError: the cluster has stopped.
+        The message of ClusterTimeoutError has the state then.
         """
-        keys = {each.key for each in conditions}
+        keys = {condition.key for condition in conditions}
         self._num_waiting += 1
         try:
             await self.purgatory.hold(
-                keys, until=lambda: all(each.holds() for each in conditions), timeout=timeout
+                keys,
+                until=lambda: all(condition.holds() for condition in conditions),
+                timeout=timeout,
             )
         except TimeoutError:
-            states = "; ".join(each.describe() for each in conditions if not each.holds())
+            states = "; ".join(
+                condition.describe() for condition in conditions if not condition.holds()
+            )
             raise ClusterTimeoutError(f"not within {timeout:g} s: {states}") from None
         finally:
             self._num_waiting -= 1

@@ -9,14 +9,8 @@ class WallTime:
     """Returns the time of day in milliseconds since 1970, and what it was advanced by."""
 
     def __init__(self, read: Callable[[], int]) -> None:
-        """Create a clock that is not advanced.
-
-        Args:
-            read: returns the time of day in milliseconds since 1970.
-        """
         self.advanced_ms = 0
         self._read = read
 
     def __call__(self) -> int:
-        """Return the time in milliseconds since 1970."""
         return self._read() + self.advanced_ms

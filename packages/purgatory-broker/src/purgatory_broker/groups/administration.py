@@ -7,18 +7,18 @@ from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
 from purgatory_broker.deferred_actions import ActionQueue
-from purgatory_broker.groups.errors import GroupError, coordinator_error
 from purgatory_broker.groups.group import Group, GroupState
-from purgatory_broker.groups.member import Member
-from purgatory_broker.groups.offset_manager import OffsetManager
-from purgatory_broker.groups.records import GroupKey, OffsetKey
-from purgatory_broker.groups.results import (
+from purgatory_broker.groups.group_error import GroupError, coordinator_error
+from purgatory_broker.groups.group_records import GroupKey, OffsetKey
+from purgatory_broker.groups.group_results import (
     DeleteGroupsReply,
     GroupDescription,
     GroupListing,
     ListedGroups,
     MemberDescription,
 )
+from purgatory_broker.groups.member import Member
+from purgatory_broker.groups.offset_manager import OffsetManager
 from purgatory_broker.groups.shards import Record, Shard, Shards
 from purgatory_broker.wire.error_code import ErrorCode
 
@@ -48,15 +48,6 @@ class AdministrationHandler:
     # -- ListGroups
 
     def list_groups(self, states: Collection[str], types: Collection[str]) -> ListedGroups:
-        """Handle a ListGroups request.
-
-        Args:
-            states: The states of the groups to list, in any case; empty for all.
-            types: The types of the groups to list, in any case; empty for all.
-
-        Returns:
-            This node's groups.
-        """
         states = {state.lower() for state in states}
         types = {kind.lower() for kind in types}
         if any(shard.is_loading for shard in self._shards):
@@ -69,20 +60,13 @@ class AdministrationHandler:
                 if group.has_record
                 and (not states or group.state.value.lower() in states)
                 and (not types or _CLASSIC in types)
-            ),
+            )
         )
 
     # -- DescribeGroups
 
     def describe_group(self, group_id: str) -> GroupDescription:
-        """Handle a DescribeGroups request for one group.
-
-        Args:
-            group_id: The group's id.
-
-        Returns:
-            The group; a dead one with GROUP_ID_NOT_FOUND if there is no such group.
-        """
+        """Return a group; a dead one with GROUP_ID_NOT_FOUND if there is no such group."""
         try:
             group = self._shards.shard_of(group_id).groups.get(group_id)
         except GroupError as error:
@@ -101,12 +85,6 @@ class AdministrationHandler:
     # -- DeleteGroups
 
     def delete_groups(self, group_ids: Iterable[str], reply: DeleteGroupsReply) -> None:
-        """Handle a DeleteGroups request: delete groups without members, with their offsets.
-
-        Args:
-            group_ids: The groups' ids.
-            reply: Called when all tombstones are replicated or have failed.
-        """
         results: dict[str, ErrorCode] = {}
         by_shard: dict[int, tuple[Shard, list[Group]]] = {}
         for group_id in dict.fromkeys(group_ids):
@@ -138,11 +116,6 @@ class AdministrationHandler:
             self._actions.add(partial(reply, results))
 
     def _find_deletable(self, group_id: str) -> tuple[Shard, Group]:
-        """Return a group without members, and its shard.
-
-        Raises:
-            GroupError: There is no such group, it has members, or another node coordinates it.
-        """
         shard = self._shards.shard_of(group_id)
         group = shard.groups.get(group_id)
         if group is None:
@@ -165,7 +138,6 @@ class AdministrationHandler:
 
 
 def _describe_member(group: Group, member: Member) -> MemberDescription:
-    """Return a member with its metadata, if the group is stable."""
     is_stable = group.state is GroupState.STABLE
     return MemberDescription(
         member_id=member.member_id,

@@ -8,20 +8,16 @@ from functools import partial
 
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.administration import AdministrationHandler
-from purgatory_broker.groups.errors import GroupError
 from purgatory_broker.groups.group import Group, GroupState
-from purgatory_broker.groups.join_group import JoinGroupHandler
-from purgatory_broker.groups.membership import MembershipHandler
-from purgatory_broker.groups.offset_manager import OffsetManager
-from purgatory_broker.groups.rebalancer import GroupPurgatories, Rebalancer
-from purgatory_broker.groups.requests import (
+from purgatory_broker.groups.group_error import GroupError
+from purgatory_broker.groups.group_requests import (
     CommitRequest,
     Heartbeat,
     JoinRequest,
     LeavingMember,
     SyncRequest,
 )
-from purgatory_broker.groups.results import (
+from purgatory_broker.groups.group_results import (
     CommitReply,
     DeleteGroupsReply,
     DeleteOffsetsReply,
@@ -35,6 +31,10 @@ from purgatory_broker.groups.results import (
     SyncReply,
     SyncResult,
 )
+from purgatory_broker.groups.join_group import JoinGroupHandler
+from purgatory_broker.groups.membership import MembershipHandler
+from purgatory_broker.groups.offset_manager import OffsetManager
+from purgatory_broker.groups.rebalancer import GroupPurgatories, Rebalancer
 from purgatory_broker.groups.shards import OffsetsStore, Shard, Shards
 from purgatory_broker.settings import ClusterSettings
 from purgatory_broker.wire.error_code import ErrorCode
@@ -71,16 +71,9 @@ class GroupCoordinator:
         now_ms: Callable[[], int],
         on_stable: Callable[[str], None] = lambda _group_id: None,
     ) -> None:
-        """Create a coordinator without partitions.
+        """Create a coordinator without partitions, to be closed before its purgatories.
 
-        Args:
-            node_id: This node's id.
-            settings: The cluster's settings.
-            actions: The node's deferred actions.
-            purgatories: Entered purgatories, to be closed after the coordinator.
-            store: Appends to the offsets topic.
-            now_ms: Returns milliseconds since the epoch, for records.
-            on_stable: Called with the id of a group that has become stable, or that was loaded.
+        `on_stable` is called with the id of a group that has become stable, or that was loaded.
         """
         self.node_id = node_id
         self._now_ms = now_ms
@@ -114,12 +107,10 @@ class GroupCoordinator:
     # -- partitions
 
     def partition_for(self, group_id: str) -> int:
-        """Return the partition of the offsets topic whose leader coordinates a group."""
         return self._shards.partition_for(group_id)
 
     @property
     def partitions(self) -> list[int]:
-        """The partitions that this coordinator has loaded or is loading."""
         return sorted(shard.partition for shard in self._shards)
 
     def begin_load(self, partition: int) -> None:
@@ -136,10 +127,6 @@ class GroupCoordinator:
 
         Stored members have their session timeout to send a heartbeat. No-op if the partition is
         loaded.
-
-        Args:
-            partition: A partition of the offsets topic.
-            records: The partition's keys and values in log order; None for a tombstone.
         """
         with self._actions:
             shard = self._shards.get(partition) or self._shards.add(partition)
@@ -174,9 +161,6 @@ class GroupCoordinator:
 
         Pending requests of its groups are answered with NOT_COORDINATOR. No-op if the partition is
         not loaded.
-
-        Args:
-            partition: A partition of the offsets topic.
         """
         with self._actions:
             shard = self._shards.get(partition)
@@ -218,12 +202,7 @@ class GroupCoordinator:
     # -- members
 
     def join_group(self, request: JoinRequest, reply: JoinReply) -> None:
-        """Answer a JoinGroup request when the group's next generation starts.
-
-        Args:
-            request: The request.
-            reply: Called with the result; soon if the request is rejected.
-        """
+        """Answer a JoinGroup request when the group's next generation starts."""
         with self._actions:
             try:
                 self._join_group.join(request, reply)
@@ -232,12 +211,7 @@ class GroupCoordinator:
                 self._actions.add(partial(reply, JoinResult(error.code, member_id)))
 
     def sync_group(self, request: SyncRequest, reply: SyncReply) -> None:
-        """Answer a SyncGroup request when the leader's assignment is stored.
-
-        Args:
-            request: The request.
-            reply: Called with the result; soon if the group is stable or the request is rejected.
-        """
+        """Answer a SyncGroup request when the leader's assignment is stored."""
         with self._actions:
             try:
                 self._membership.sync(request, reply)
@@ -245,7 +219,6 @@ class GroupCoordinator:
                 self._actions.add(partial(reply, SyncResult(error.code)))
 
     def heartbeat(self, request: Heartbeat) -> ErrorCode:
-        """Return the error code of a Heartbeat request."""
         with self._actions:
             try:
                 self._membership.heartbeat(request)
@@ -256,15 +229,6 @@ class GroupCoordinator:
         return ErrorCode.NONE
 
     def leave_group(self, group_id: str, leaving: Sequence[LeavingMember]) -> LeaveResult:
-        """Remove members from a group.
-
-        Args:
-            group_id: The group's id.
-            leaving: The members to remove.
-
-        Returns:
-            The error of the request, or those of the members.
-        """
         with self._actions:
             try:
                 return LeaveResult(members=self._membership.leave(group_id, leaving))
@@ -277,10 +241,6 @@ class GroupCoordinator:
         """Answer an OffsetCommit request when its records are replicated.
 
         The caller checks whether the topics exist; this method accepts any name.
-
-        Args:
-            request: The request.
-            reply: Called with the error of each offset; soon if the request is rejected.
         """
         with self._actions:
             try:
@@ -291,24 +251,13 @@ class GroupCoordinator:
     def fetch_offsets(
         self, group_id: str, requested: Iterable[tuple[str, Sequence[int]]] | None
     ) -> FetchedOffsets:
-        """Return the replicated offsets of a group.
-
-        Args:
-            group_id: The group's id.
-            requested: Topics and numbers of partitions; None for all committed offsets.
-        """
+        """Return the replicated offsets of a group; None asks for all that it has committed."""
         return self._offsets.fetch(group_id, requested)
 
     def delete_offsets(
         self, group_id: str, partitions: Sequence[tuple[str, int]], reply: DeleteOffsetsReply
     ) -> None:
-        """Answer an OffsetDelete request when its records are replicated.
-
-        Args:
-            group_id: The group's id.
-            partitions: Topics and numbers of partitions.
-            reply: Called with the result; soon if the request is rejected.
-        """
+        """Answer an OffsetDelete request when its records are replicated."""
         with self._actions:
             try:
                 self._offsets.delete(group_id, partitions, reply)
@@ -316,27 +265,19 @@ class GroupCoordinator:
                 self._actions.add(partial(reply, DeleteOffsetsResult(error.code)))
 
     def forget_topic(self, topic: str) -> None:
-        """Remove the committed offsets of a deleted topic."""
         with self._actions:
             self._offsets.forget_topic(topic)
 
     # -- administration
 
     def list_groups(self, states: Collection[str], types: Collection[str]) -> ListedGroups:
-        """Return this node's groups of some states and types, in any case; empty for all."""
         return self._administration.list_groups(states, types)
 
     def describe_group(self, group_id: str) -> GroupDescription:
-        """Return a group; a dead one with GROUP_ID_NOT_FOUND if there is no such group."""
         return self._administration.describe_group(group_id)
 
     def delete_groups(self, group_ids: Iterable[str], reply: DeleteGroupsReply) -> None:
-        """Answer a DeleteGroups request when its records are replicated or have failed.
-
-        Args:
-            group_ids: The groups' ids.
-            reply: Called with the error of each group id; soon if no group can be deleted.
-        """
+        """Answer a DeleteGroups request when its records are replicated or have failed."""
         with self._actions:
             self._administration.delete_groups(group_ids, reply)
 
@@ -344,11 +285,9 @@ class GroupCoordinator:
 
     @property
     def groups(self) -> list[Group]:
-        """The groups of all partitions."""
         return [group for shard in self._shards for group in shard.groups.values()]
 
     def check(self) -> None:
-        """Assert every invariant. O(members of all groups)."""
         for group in self.groups:
             assert group.state is not GroupState.DEAD, group.group_id
             group.check()

@@ -26,33 +26,18 @@ class DelayedJoin(DelayedOperation):
     def __init__(
         self, group: Group, timeout_ms: int, complete_join: Callable[[Group], object]
     ) -> None:
-        """Wait for a group's members.
-
-        Args:
-            group: The group that rebalances.
-            timeout_ms: Milliseconds to wait.
-            complete_join: Called when all members have joined or the time is over, unless the
-                operation is stale by then.
-        """
         super().__init__(timeout_ms)
         self._group = group
         self._complete_join = complete_join
 
     @property
     def is_stale(self) -> bool:
-        """True if the group waits for another operation, or for none."""
         return self._group.delayed_join is not self
 
     def try_complete(self) -> bool:
-        """Complete if all members have joined.
-
-        Returns:
-            True if this call completed the operation.
-        """
         return (self.is_stale or self._group.has_all_members_joined) and self.force_complete()
 
     def on_complete(self) -> None:
-        """Continue the rebalance with the members that have joined."""
         if not self.is_stale:
             self._complete_join(self._group)
 
@@ -67,11 +52,7 @@ class InitialDelayedJoin(DelayedJoin):
     __slots__ = ()
 
     def try_complete(self) -> bool:
-        """Complete only if stale: the number of members to come is unknown.
-
-        Returns:
-            True if this call completed the operation.
-        """
+        """Complete only if stale: the number of members to come is unknown."""
         return self.is_stale and self.force_complete()
 
 
@@ -86,35 +67,21 @@ class DelayedSync(DelayedOperation):
     def __init__(
         self, group: Group, timeout_ms: int, expire_pending_sync: Callable[[Group], object]
     ) -> None:
-        """Wait for a group's members.
-
-        Args:
-            group: The group that rebalances.
-            timeout_ms: Milliseconds to wait.
-            expire_pending_sync: Called when the time is over, unless the operation is stale.
-        """
         super().__init__(timeout_ms)
         self._group = group
         self._expire_pending_sync = expire_pending_sync
 
     @property
     def is_stale(self) -> bool:
-        """True if the group waits for another operation, or for none."""
         return self._group.delayed_sync is not self
 
     def try_complete(self) -> bool:
-        """Complete if every member of the generation has sent SyncGroup.
-
-        Returns:
-            True if this call completed the operation.
-        """
         return (self.is_stale or not self._group.pending_sync_members) and self.force_complete()
 
     def on_complete(self) -> None:
         """Do nothing: SyncGroup is answered when the leader's assignment is stored."""
 
     def on_expiration(self) -> None:
-        """Remove the members that have not sent SyncGroup."""
         if not self.is_stale:
             self._expire_pending_sync(self._group)
 
@@ -135,16 +102,7 @@ class DelayedHeartbeat(DelayedOperation):
         deadline_ms: int,
         expire_heartbeat: Callable[[Group, str], object],
     ) -> None:
-        """Wait for a member.
-
-        Args:
-            group: The member's group.
-            member_id: The member's id.
-            timeout_ms: Milliseconds to wait.
-            deadline_ms: The end of the timeout, in milliseconds since the epoch.
-            expire_heartbeat: Called with the group and the member's id when the time is over,
-                unless the operation is stale.
-        """
+        """Wait for a member for `timeout_ms`, until `deadline_ms` since the epoch."""
         super().__init__(timeout_ms)
         self._group = group
         self._member_id = member_id
@@ -160,17 +118,11 @@ class DelayedHeartbeat(DelayedOperation):
         return self._group.heartbeats.get(self._member_id) is not self
 
     def try_complete(self) -> bool:
-        """Complete if a heartbeat has arrived.
-
-        Returns:
-            True if this call completed the operation.
-        """
         return self.is_stale and self.force_complete()
 
     def on_complete(self) -> None:
         """Do nothing: no request waits for a heartbeat."""
 
     def on_expiration(self) -> None:
-        """Report the member as failed."""
         if not self.is_stale:
             self._expire_heartbeat(self._group, self._member_id)

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import Enum
 
-from purgatory_broker.groups.errors import GroupError
+from purgatory_broker.groups.consumer_protocol import subscribed_topics
+from purgatory_broker.groups.group_error import GroupError
+from purgatory_broker.groups.group_records import GroupValue
+from purgatory_broker.groups.group_results import JoinReply
 from purgatory_broker.groups.member import Member, Protocols
-from purgatory_broker.groups.records import GroupValue
-from purgatory_broker.groups.results import JoinReply
-from purgatory_broker.groups.subscription import subscribed_topics
 from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.purgatory.operation import DelayedOperation
 
@@ -58,7 +58,6 @@ class Group:
     A group holds state only. `Rebalancer` sends responses, sets timeouts and stores records.
 
     Attributes:
-        members: Members by member id.
         static_members: Member ids of the static members, by instance id.
         pending_join_members: Member ids that were returned with MEMBER_ID_REQUIRED and whose
             clients have not sent JoinGroup again yet.
@@ -96,12 +95,7 @@ class Group:
     # -- states
 
     def transition_to(self, state: GroupState, now_ms: int) -> None:
-        """Enter a state that may follow the present one.
-
-        Args:
-            state: The next state.
-            now_ms: Milliseconds since the epoch.
-        """
+        """Enter a state that may follow the present one."""
         assert self.state in _VALID_PREVIOUS_STATES[state], (
             f"group {self.group_id!r} cannot change from {self.state.value} to {state.value}"
         )
@@ -109,11 +103,7 @@ class Group:
         self.state_timestamp_ms = now_ms
 
     def init_next_generation(self, now_ms: int) -> None:
-        """Start the next generation with the present members, or become empty without any.
-
-        Args:
-            now_ms: Milliseconds since the epoch.
-        """
+        """Start the next generation with the present members, or become empty without any."""
         self.generation += 1
         self.pending_sync_members.clear()
         self.protocol = self.select_protocol() if self.members else None
@@ -133,7 +123,6 @@ class Group:
 
     @property
     def num_awaiting_join(self) -> int:
-        """The number of members whose JoinGroup is pending."""
         return self._num_awaiting_join
 
     @property
@@ -147,10 +136,6 @@ class Group:
         """Add a member.
 
         The first member of an empty group sets the protocol type and becomes the leader.
-
-        Args:
-            member: The member.
-            join_reply: Answers the member's JoinGroup request; None if none is pending.
         """
         if not self.members:
             self.protocol_type = member.protocol_type
@@ -164,11 +149,6 @@ class Group:
         self.set_join_reply(member, join_reply)
 
     def remove(self, member_id: str) -> None:
-        """Remove a member without pending requests, or a member id that is outstanding.
-
-        Args:
-            member_id: The member's id; no-op if it is unknown.
-        """
         self.pending_join_members.discard(member_id)
         self.pending_sync_members.discard(member_id)
         member = self.members.pop(member_id, None)
@@ -183,12 +163,6 @@ class Group:
             self.leader_id = next(iter(self.members), None)
 
     def replace_static_member(self, former: Member, member: Member) -> None:
-        """Replace a static member by one with the same instance id.
-
-        Args:
-            former: The present member, without pending requests.
-            member: The new member, also without pending requests.
-        """
         assert former.join_reply is None, f"{former} has a pending JoinGroup request"
         assert former.sync_reply is None, f"{former} has a pending SyncGroup request"
         assert member.instance_id is not None, f"{member} is not static"
@@ -210,7 +184,6 @@ class Group:
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
     ) -> None:
-        """Update a member that has joined again."""
         self._num_supporters.subtract(name for name, _ in member.protocols)
         member.protocols = protocols
         self._num_supporters.update(name for name, _ in protocols)
@@ -218,23 +191,14 @@ class Group:
         member.session_timeout_ms = session_timeout_ms
 
     def set_join_reply(self, member: Member, reply: JoinReply | None) -> None:
-        """Set the reply to a member's pending JoinGroup request; None if none is pending."""
         self._num_awaiting_join += (reply is not None) - (member.join_reply is not None)
         member.join_reply = reply
 
     def validate_member(self, member_id: str, instance_id: str | None) -> Member:
         """Return the member that a request names.
 
-        Args:
-            member_id: The member's id.
-            instance_id: The request's instance id; None for a dynamic member.
-
-        Returns:
-            The member.
-
-        Raises:
-            GroupError: UNKNOWN_MEMBER_ID for an unknown member, or FENCED_INSTANCE_ID if another
-                process has joined with the instance id since.
+        The error is UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another process has joined with the
+        instance id since.
         """
         if instance_id is not None:
             known = self.static_members.get(instance_id)
@@ -250,8 +214,7 @@ class Group:
     def elect_joined_leader(self) -> bool:
         """Make a member with a pending JoinGroup the leader, unless the leader has one.
 
-        Returns:
-            False if no member has joined.
+        Returns False if no member has joined.
         """
         if self.leader_id is None:
             return False
@@ -269,7 +232,6 @@ class Group:
     # -- protocols
 
     def supports_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Return True if a member with these protocols can join the present members."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and protocols)
         num_members = len(self.members)
@@ -288,11 +250,9 @@ class Group:
         return votes.most_common(1)[0][0]
 
     def subscribed_topics(self) -> frozenset[str] | None:
-        """Return the topics that the group's consumers subscribe to.
+        """Return the topics that the group's consumers subscribe to; None if they are unknown.
 
-        Returns:
-            The topics' names; None if they are unknown: no protocol is selected yet, or a
-            member's metadata is not a consumer's subscription.
+        No protocol is selected yet, or a member's metadata is not a consumer's subscription.
         """
         if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
             return frozenset()
@@ -310,14 +270,7 @@ class Group:
     # -- records
 
     def to_record(self, assignment: Mapping[str, bytes]) -> GroupValue:
-        """Return the group's record.
-
-        Args:
-            assignment: The assignment of each member id; empty for members not in the mapping.
-
-        Returns:
-            The value of the record.
-        """
+        """Return the group's record; members without an assignment get an empty one."""
         return GroupValue(
             protocol_type=self.protocol_type or "",
             generation=self.generation,
@@ -332,16 +285,7 @@ class Group:
 
     @classmethod
     def from_record(cls, group_id: str, value: GroupValue, now_ms: int) -> Group:
-        """Build a group from its record, as a coordinator does when it loads a partition.
-
-        Args:
-            group_id: The group's id.
-            value: The value of the record.
-            now_ms: Milliseconds since the epoch; used if the record has no timestamp.
-
-        Returns:
-            A stable group, or an empty one if the record has no members.
-        """
+        """Build a group from its record, which may have no timestamp: then `now_ms` is its own."""
         group = cls(group_id, now_ms, GroupState.STABLE if value.members else GroupState.EMPTY)
         group.has_record = True
         group.generation = value.generation
@@ -361,8 +305,12 @@ class Group:
     def check(self) -> None:
         """Assert every invariant. O(members)."""
         members, state = self.members, self.state
-        awaiting_join = {each for each, member in members.items() if member.join_reply is not None}
-        awaiting_sync = {each for each, member in members.items() if member.sync_reply is not None}
+        awaiting_join = {
+            member_id for member_id, member in members.items() if member.join_reply is not None
+        }
+        awaiting_sync = {
+            member_id for member_id, member in members.items() if member.sync_reply is not None
+        }
         self._check_members(awaiting_join)
         if state is GroupState.DEAD:
             pending = (
@@ -406,7 +354,7 @@ class Group:
             self._num_awaiting_join,
             awaiting_join,
         )
-        assert all(each == member.member_id for each, member in members.items()), members
+        assert all(member_id == member.member_id for member_id, member in members.items()), members
         assert (self.leader_id is None) == (not members), (self.leader_id, members)
         assert self.leader_id is None or self.leader_id in members, (self.leader_id, members)
         assert self.static_members == _static_members(members.values()), self.static_members

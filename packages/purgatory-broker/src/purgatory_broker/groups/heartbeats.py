@@ -26,14 +26,6 @@ class Heartbeats:
         now_ms: Callable[[], int],
         on_expired: Callable[[Group, str], None],
     ) -> None:
-        """Expect no heartbeats so far.
-
-        Args:
-            purgatory: Where members are waited for.
-            actions: The node's deferred actions.
-            now_ms: Returns milliseconds since the epoch.
-            on_expired: Called with a group and a member id whose heartbeat has not come in time.
-        """
         self._purgatory = purgatory
         self._actions = actions
         self._now_ms = now_ms
@@ -44,7 +36,6 @@ class Heartbeats:
         self._on_expired = _ignore
 
     def reschedule(self, group: Group, member_id: str, timeout_ms: int) -> None:
-        """Expect a member's next heartbeat within `timeout_ms` milliseconds from now."""
         operation = DelayedHeartbeat(
             group, member_id, timeout_ms, self._now_ms() + timeout_ms, self._on_expired
         )
@@ -52,9 +43,7 @@ class Heartbeats:
         group.heartbeats[member_id] = operation
         self._actions.add(
             partial(
-                self._purgatory.try_complete_else_watch,
-                operation,
-                [(group.group_id, member_id)],
+                self._purgatory.try_complete_else_watch, operation, [(group.group_id, member_id)]
             )
         )
 
@@ -67,6 +56,5 @@ class Heartbeats:
                 self._purgatory.renew(operation, remaining_ms / 1_000)
 
     def cancel(self, group: Group, member_id: str) -> None:
-        """Stop expecting heartbeats of a member; no-op if none is expected."""
         if group.heartbeats.pop(member_id, None) is not None:
             self._actions.add(partial(self._purgatory.notify, (group.group_id, member_id)))

@@ -9,13 +9,13 @@ from dataclasses import replace
 from functools import partial
 
 from purgatory_broker.deferred_actions import ActionQueue
-from purgatory_broker.groups.errors import GroupError, coordinator_error
-from purgatory_broker.groups.generations import generation_result
 from purgatory_broker.groups.group import Group, GroupState
+from purgatory_broker.groups.group_error import GroupError, coordinator_error
+from purgatory_broker.groups.group_requests import JoinRequest
+from purgatory_broker.groups.group_results import JoinReply, JoinResult, SyncResult
 from purgatory_broker.groups.member import Member
+from purgatory_broker.groups.member_replies import generation_result
 from purgatory_broker.groups.rebalancer import Rebalancer
-from purgatory_broker.groups.requests import JoinRequest
-from purgatory_broker.groups.results import JoinReply, JoinResult, SyncResult
 from purgatory_broker.groups.shards import Shard, Shards
 from purgatory_broker.settings import ClusterSettings
 from purgatory_broker.wire.error_code import ErrorCode
@@ -61,15 +61,7 @@ class JoinGroupHandler:
         self._now_ms = now_ms
 
     def join(self, request: JoinRequest, reply: JoinReply) -> None:
-        """Handle a request.
-
-        Args:
-            request: The request.
-            reply: Called when the next generation starts.
-
-        Raises:
-            GroupError: The request is rejected, and `reply` has not been called.
-        """
+        """Handle a request; if it raises GroupError, `reply` has not been called."""
         group_id, member_id = request.group_id, request.member_id
         if not group_id:
             raise GroupError(ErrorCode.INVALID_GROUP_ID, group_id)
@@ -173,14 +165,8 @@ class JoinGroupHandler:
         )
 
     def _replace_static_member(
-        self,
-        group: Group,
-        former: Member,
-        member_id: str,
-        request: JoinRequest,
-        reply: JoinReply,
+        self, group: Group, former: Member, member_id: str, request: JoinRequest, reply: JoinReply
     ) -> None:
-        """Replace a static member that was restarted, and fence its former process."""
         logger.info(
             "group %r: static member %r joins again as %r",
             group.group_id,
@@ -205,7 +191,7 @@ class JoinGroupHandler:
         self._heartbeats.reschedule(group, member_id, member.session_timeout_ms)
         self._replies.await_join(group, member, reply)
         if group.state is GroupState.STABLE and group.select_protocol() == group.protocol:
-            assignment = {each.member_id: each.assignment for each in group.members.values()}
+            assignment = {member.member_id: member.assignment for member in group.members.values()}
             done = partial(
                 self._replacement_stored,
                 group,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from purgatory_broker.groups.records import MemberValue
-from purgatory_broker.groups.results import JoinReply, SyncReply
+from purgatory_broker.groups.group_records import MemberValue
+from purgatory_broker.groups.group_results import JoinReply, SyncReply
 
 #: Names of protocols (of assignors, for consumers) in the member's order of preference, each with
 #: the metadata that the group's leader gets.
@@ -53,19 +53,12 @@ class Member:
         return self.is_new or (self.join_reply is None and self.sync_reply is None)
 
     def metadata(self, protocol: str) -> bytes:
-        """Return the member's metadata for a protocol.
-
-        Raises:
-            StopIteration: The member does not support the protocol.
-        """
         return next(metadata for name, metadata in self.protocols if name == protocol)
 
     def vote(self, candidates: Collection[str]) -> str:
-        """Return the member's preferred protocol of `candidates`, all of which it supports."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     def to_record(self, protocol: str, assignment: bytes) -> MemberValue:
-        """Return the member's part of a group record, with the given assignment."""
         return MemberValue(
             member_id=self.member_id,
             instance_id=self.instance_id,
@@ -79,16 +72,6 @@ class Member:
 
     @classmethod
     def from_record(cls, value: MemberValue, protocol_type: str, protocol: str) -> Member:
-        """Build a member from its part of a group record.
-
-        Args:
-            value: The member's part of the record.
-            protocol_type: The group's protocol type.
-            protocol: The group's protocol, the only one whose metadata is stored.
-
-        Returns:
-            The member, without pending requests.
-        """
         return cls(
             member_id=value.member_id,
             instance_id=value.instance_id,

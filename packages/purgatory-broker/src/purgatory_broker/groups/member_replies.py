@@ -6,8 +6,14 @@ from functools import partial
 
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.group import Group
+from purgatory_broker.groups.group_results import (
+    JoinedMember,
+    JoinReply,
+    JoinResult,
+    SyncReply,
+    SyncResult,
+)
 from purgatory_broker.groups.member import Member
-from purgatory_broker.groups.results import JoinReply, JoinResult, SyncReply, SyncResult
 from purgatory_broker.wire.error_code import ErrorCode
 
 
@@ -21,17 +27,12 @@ class MemberReplies:
         self._actions = actions
 
     def reply_to_join(self, group: Group, member: Member, result: JoinResult) -> None:
-        """Answer a member's pending JoinGroup; no-op if none is pending."""
         if member.join_reply is not None:
             self._actions.add(partial(member.join_reply, result))
             group.set_join_reply(member, None)
 
     def reply_to_sync(self, member: Member, result: SyncResult) -> bool:
-        """Answer a member's pending SyncGroup.
-
-        Returns:
-            False if none is pending.
-        """
+        """Answer a member's pending SyncGroup; return False if none is pending."""
         if member.sync_reply is None:
             return False
         self._actions.add(partial(member.sync_reply, result))
@@ -45,9 +46,7 @@ class MemberReplies:
         sent this one.
         """
         self.reply_to_join(
-            group,
-            member,
-            JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id),
+            group, member, JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)
         )
         group.set_join_reply(member, reply)
 
@@ -55,3 +54,30 @@ class MemberReplies:
         """Make a SyncGroup request the member's pending one; an earlier one gets an error."""
         self.reply_to_sync(member, SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
         member.sync_reply = reply
+
+
+def generation_result(group: Group, member: Member, *, with_members: bool) -> JoinResult:
+    """Return the result of joining the generation; only the leader gets the list of members."""
+    return JoinResult(
+        member_id=member.member_id,
+        generation_id=group.generation,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol,
+        leader=group.leader_id or "",
+        members=_members(group) if with_members else (),
+    )
+
+
+def _members(group: Group) -> tuple[JoinedMember, ...]:
+    return tuple(
+        JoinedMember(member.member_id, member.instance_id, member.metadata(str(group.protocol)))
+        for member in group.members.values()
+    )
+
+
+def assignment_result(
+    group: Group, member: Member, error: ErrorCode = ErrorCode.NONE
+) -> SyncResult:
+    if error is not ErrorCode.NONE:
+        return SyncResult(error)
+    return SyncResult(error, group.protocol_type, group.protocol, member.assignment)

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from purgatory_broker.deferred_actions import ActionQueue
-from purgatory_broker.groups.errors import GroupError, coordinator_error
-from purgatory_broker.groups.generations import assignment_result
 from purgatory_broker.groups.group import Group, GroupState
+from purgatory_broker.groups.group_error import GroupError, coordinator_error
+from purgatory_broker.groups.group_requests import Heartbeat, LeavingMember, SyncRequest
+from purgatory_broker.groups.group_results import SyncReply
+from purgatory_broker.groups.member_replies import assignment_result
 from purgatory_broker.groups.rebalancer import Rebalancer
-from purgatory_broker.groups.requests import Heartbeat, LeavingMember, SyncRequest
-from purgatory_broker.groups.results import SyncReply
 from purgatory_broker.groups.shards import Shards
 from purgatory_broker.wire.error_code import ErrorCode
 
@@ -20,8 +20,6 @@ logger = logging.getLogger(__name__)
 
 
 class MembershipHandler:
-    """Handles the requests of members between joining and leaving."""
-
     def __init__(self, shards: Shards, rebalancer: Rebalancer, actions: ActionQueue) -> None:
         self._shards = shards
         self._rebalancer = rebalancer
@@ -30,12 +28,6 @@ class MembershipHandler:
         self._actions = actions
 
     def _group(self, group_id: str) -> Group:
-        """Return a group.
-
-        Raises:
-            GroupError: The group id is empty, there is no such group, or another node coordinates
-                it.
-        """
         if not group_id:
             raise GroupError(ErrorCode.INVALID_GROUP_ID, group_id)
         group = self._shards.shard_of(group_id).groups.get(group_id)
@@ -46,15 +38,6 @@ class MembershipHandler:
     # -- SyncGroup
 
     def sync(self, request: SyncRequest, reply: SyncReply) -> None:
-        """Handle a SyncGroup request.
-
-        Args:
-            request: The request.
-            reply: Called once the leader's assignment is stored.
-
-        Raises:
-            GroupError: The request is rejected.
-        """
         if (
             request.group_id
             and request.requires_protocol
@@ -101,14 +84,6 @@ class MembershipHandler:
     # -- Heartbeat
 
     def heartbeat(self, request: Heartbeat) -> None:
-        """Handle a Heartbeat request.
-
-        Args:
-            request: The request.
-
-        Raises:
-            GroupError: The request is rejected, or the member has to join again.
-        """
         group = self._group(request.group_id)
         member = group.validate_member(request.member_id, request.instance_id)
         if request.generation_id != group.generation:
@@ -120,35 +95,22 @@ class MembershipHandler:
     # -- LeaveGroup
 
     def leave(self, group_id: str, leaving: Sequence[LeavingMember]) -> tuple[ErrorCode, ...]:
-        """Handle a LeaveGroup request.
-
-        Args:
-            group_id: The group's id.
-            leaving: The members to remove.
-
-        Returns:
-            For each member NONE, or the reason why it was not removed.
-
-        Raises:
-            GroupError: The whole request is rejected.
-        """
+        """Remove members; return NONE for each, or the reason why it was not removed."""
         try:
             group = self._group(group_id)
         except GroupError as error:
             if error.code is not ErrorCode.UNKNOWN_MEMBER_ID:
                 raise
             return (error.code,) * len(leaving)
-        errors = tuple(self._leave(group, each.member_id, each.instance_id) for each in leaving)
+        errors = tuple(
+            self._leave(group, leaving_member.member_id, leaving_member.instance_id)
+            for leaving_member in leaving
+        )
         if ErrorCode.NONE in errors and group.state is not GroupState.EMPTY:
             self._rebalancer.prepare_rebalance_or_complete_join(group, "members have left")
         return errors
 
     def _leave(self, group: Group, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Remove one member.
-
-        Returns:
-            NONE, or the reason why the member was not removed.
-        """
         if not member_id and instance_id is not None:
             member_id = group.static_members.get(instance_id, "")
         if member_id in group.pending_join_members:

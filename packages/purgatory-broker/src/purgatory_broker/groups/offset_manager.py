@@ -7,18 +7,17 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from purgatory_broker.deferred_actions import ActionQueue
-from purgatory_broker.groups.committed_offsets import CommittedOffsets
-from purgatory_broker.groups.errors import GroupError, coordinator_error
 from purgatory_broker.groups.group import CONSUMER_PROTOCOL_TYPE, Group, GroupState
-from purgatory_broker.groups.records import OffsetKey, OffsetValue
-from purgatory_broker.groups.requests import CommitRequest, OffsetToCommit
-from purgatory_broker.groups.results import (
+from purgatory_broker.groups.group_error import GroupError, coordinator_error
+from purgatory_broker.groups.group_records import OffsetKey, OffsetValue
+from purgatory_broker.groups.group_requests import CommitRequest, OffsetToCommit
+from purgatory_broker.groups.group_results import (
     CommitReply,
     DeleteOffsetsReply,
     DeleteOffsetsResult,
     FetchedOffsets,
 )
-from purgatory_broker.groups.shards import Record, Shard, Shards
+from purgatory_broker.groups.shards import CommittedOffsets, Record, Shard, Shards
 from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -39,16 +38,7 @@ class OffsetManager:
         now_ms: Callable[[], int],
         note_heartbeat: Callable[[Group, str, int], None],
     ) -> None:
-        """Create the offsets of a coordinator.
-
-        Args:
-            shards: Have the groups and offsets, and take their records.
-            actions: The node's deferred actions.
-            max_metadata_chars: The size of an offset's metadata, in Java chars.
-            now_ms: Returns milliseconds since the epoch.
-            note_heartbeat: Called with the group, the id and the session timeout of a member that
-                has committed offsets.
-        """
+        """Create the offsets of a coordinator; the chars of metadata are Java's, of UTF-16."""
         self._shards = shards
         self._actions = actions
         self._max_metadata_chars = max_metadata_chars
@@ -58,26 +48,17 @@ class OffsetManager:
     # -- OffsetCommit
 
     def commit(self, request: CommitRequest, reply: CommitReply) -> None:
-        """Handle an OffsetCommit request.
-
-        Args:
-            request: The request.
-            reply: Called when the offsets are replicated.
-
-        Raises:
-            GroupError: The whole request is rejected.
-        """
         shard = self._shards.shard_of(request.group_id)
         self._validate_commit(shard.groups.get(request.group_id), request)
         now_ms = self._now_ms()
         expire_ms = -1 if request.retention_ms == -1 else now_ms + request.retention_ms
-        errors = tuple(self._offset_error(each) for each in request.offsets)
+        errors = tuple(self._offset_error(offset) for offset in request.offsets)
         values = [
             (
-                OffsetKey(request.group_id, each.topic, each.partition),
-                OffsetValue(each.offset, each.leader_epoch, each.metadata, now_ms, expire_ms),
+                OffsetKey(request.group_id, offset.topic, offset.partition),
+                OffsetValue(offset.offset, offset.leader_epoch, offset.metadata, now_ms, expire_ms),
             )
-            for each, error in zip(request.offsets, errors, strict=True)
+            for offset, error in zip(request.offsets, errors, strict=True)
             if error is ErrorCode.NONE
         ]
         if values:
@@ -94,11 +75,7 @@ class OffsetManager:
         return ErrorCode.NONE
 
     def _validate_commit(self, group: Group | None, request: CommitRequest) -> None:
-        """Check that the sender may commit, and count the request as a heartbeat of a member.
-
-        Raises:
-            GroupError: Only members may commit, and the sender is not one of this generation.
-        """
+        """Check that the sender may commit, and count the request as a heartbeat of a member."""
         group_id, generation = request.group_id, request.generation_id
         if group is None:
             if generation >= 0:
@@ -138,15 +115,6 @@ class OffsetManager:
     def fetch(
         self, group_id: str, requested: Iterable[tuple[str, Sequence[int]]] | None
     ) -> FetchedOffsets:
-        """Handle an OffsetFetch request for one group.
-
-        Args:
-            group_id: The group's id.
-            requested: Topics and numbers of partitions; None for all committed offsets.
-
-        Returns:
-            The replicated offsets.
-        """
         try:
             shard = self._shards.shard_of(group_id)
         except GroupError as error:
@@ -169,16 +137,6 @@ class OffsetManager:
     def delete(
         self, group_id: str, partitions: Sequence[tuple[str, int]], reply: DeleteOffsetsReply
     ) -> None:
-        """Handle an OffsetDelete request.
-
-        Args:
-            group_id: The group's id.
-            partitions: Topics and numbers of partitions.
-            reply: Called when the tombstones are replicated.
-
-        Raises:
-            GroupError: The whole request is rejected.
-        """
         if not group_id:
             raise GroupError(ErrorCode.INVALID_GROUP_ID, group_id)
         shard = self._shards.shard_of(group_id)
@@ -221,14 +179,7 @@ class OffsetManager:
         other_records: list[Record],
         done: Callable[[ErrorCode], object],
     ) -> None:
-        """Remove committed offsets once their tombstones are replicated.
-
-        Args:
-            shard: The offsets' shard.
-            keys: The offsets' keys.
-            other_records: Records to append in the same batch.
-            done: Called with NONE when the offsets are removed, or with an error.
-        """
+        """Remove committed offsets once their tombstones are replicated."""
 
         def tombstones_stored(error: ErrorCode) -> None:
             if error is ErrorCode.NONE:
@@ -241,7 +192,6 @@ class OffsetManager:
         )
 
     def forget_topic(self, topic: str) -> None:
-        """Remove all committed offsets of a deleted topic."""
         for shard in self._shards:
             keys = shard.offsets.keys_of_topic(topic)
             if keys:

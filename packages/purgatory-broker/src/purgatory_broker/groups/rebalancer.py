@@ -8,18 +8,17 @@ from functools import partial
 from typing import NamedTuple
 
 from purgatory_broker.deferred_actions import ActionQueue
-from purgatory_broker.groups.delayed import (
-    DelayedJoin,
-    DelayedSync,
-    InitialDelayedJoin,
-)
-from purgatory_broker.groups.generations import assignment_result, generation_result
+from purgatory_broker.groups.delayed import DelayedJoin, DelayedSync, InitialDelayedJoin
 from purgatory_broker.groups.group import Group, GroupState
+from purgatory_broker.groups.group_records import GroupKey
+from purgatory_broker.groups.group_results import JoinResult, SyncResult
 from purgatory_broker.groups.heartbeats import Heartbeats
 from purgatory_broker.groups.member import Member
-from purgatory_broker.groups.member_replies import MemberReplies
-from purgatory_broker.groups.records import GroupKey
-from purgatory_broker.groups.results import JoinResult, SyncResult
+from purgatory_broker.groups.member_replies import (
+    MemberReplies,
+    assignment_result,
+    generation_result,
+)
 from purgatory_broker.groups.shards import Shards
 from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.aio import Purgatory
@@ -28,8 +27,6 @@ logger = logging.getLogger(__name__)
 
 
 class GroupPurgatories(NamedTuple):
-    """The purgatories of a coordinator, one for each kind of operation."""
-
     join: Purgatory
     sync: Purgatory
     heartbeat: Purgatory
@@ -63,17 +60,7 @@ class Rebalancer:
         now_ms: Callable[[], int],
         on_stable: Callable[[str], None],
     ) -> None:
-        """Create a rebalancer; all groups of a coordinator have the same one.
-
-        Args:
-            purgatories: Where members are waited for.
-            shards: Take the groups' records.
-            actions: The node's deferred actions.
-            initial_delay_ms: How long a group that was empty waits for further members, in
-                milliseconds.
-            now_ms: Returns milliseconds since the epoch.
-            on_stable: Called with the id of a group that has become stable.
-        """
+        """Create a rebalancer; all groups of a coordinator have the same one."""
         #: Shared with all who answer members or hear of them.
         self.replies = MemberReplies(actions)
         self.heartbeats = Heartbeats(
@@ -112,12 +99,9 @@ class Rebalancer:
     def remove_member(
         self, group: Group, member: Member, error: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID
     ) -> None:
-        """Remove a member and answer its pending requests.
+        """Remove a member and answer its requests.
 
-        Args:
-            group: The member's group.
-            member: The member.
-            error: The results' error; the default makes a live client join as a new member.
+        The default error makes a live client join as a new member.
         """
         self.replies.reply_to_join(group, member, JoinResult(error))
         self.replies.reply_to_sync(member, SyncResult(error))
@@ -129,12 +113,6 @@ class Rebalancer:
         group.remove(member_id)
 
     def mark_dead(self, group: Group, error: ErrorCode) -> None:
-        """Mark a group as dead and answer its pending requests with an error.
-
-        Args:
-            group: The group, which is deleted or has another coordinator.
-            error: The results' error.
-        """
         for member in group.members.values():
             self.replies.reply_to_join(group, member, JoinResult(error, member_id=member.member_id))
             self.replies.reply_to_sync(member, SyncResult(error))
@@ -155,7 +133,6 @@ class Rebalancer:
             self.try_complete_join(group)
 
     def try_complete_join(self, group: Group) -> None:
-        """Continue the rebalance if no more members are expected to join."""
         if group.delayed_join is not None:
             self._actions.add(partial(self._purgatories.join.notify, group.group_id))
 
@@ -177,25 +154,13 @@ class Rebalancer:
             self._watch_join(group, group.rebalance_timeout_ms)
 
     def _watch_initial_join(self, group: Group, delay_ms: int, remaining_ms: int) -> None:
-        """Wait for members of a group that was empty.
-
-        Args:
-            group: The group.
-            delay_ms: Milliseconds to wait now.
-            remaining_ms: Milliseconds by which the delay may be extended.
-        """
+        """Wait for members of a group that was empty; the delay may grow by `remaining_ms`."""
         group.new_member_added = False
         elapsed = partial(self._initial_delay_elapsed, delay_ms=delay_ms, remaining_ms=remaining_ms)
         self._watch(group, InitialDelayedJoin(group, delay_ms, elapsed))
 
     def _initial_delay_elapsed(self, group: Group, *, delay_ms: int, remaining_ms: int) -> None:
-        """Extend the initial delay if members have joined during it; otherwise complete the join.
-
-        Args:
-            group: The group.
-            delay_ms: The delay that has elapsed, in milliseconds.
-            remaining_ms: Milliseconds that were left of the rebalance timeout after that delay.
-        """
+        """Extend the initial delay if members have joined during it, or complete the join."""
         if not group.new_member_added or remaining_ms == 0:
             self.complete_join(group)
             return
@@ -208,9 +173,9 @@ class Rebalancer:
         with self._actions:
             self._cancel_join(group)
             late = [
-                each
-                for each in group.members.values()
-                if each.join_reply is None and not each.is_static
+                member
+                for member in group.members.values()
+                if member.join_reply is None and not member.is_static
             ]
             for member in late:
                 logger.info(
@@ -276,7 +241,6 @@ class Rebalancer:
             self._cancel_sync(group)
 
     def _expire_pending_sync(self, group: Group) -> None:
-        """Remove the members that have not sent SyncGroup in time, and rebalance."""
         with self._actions:
             late = sorted(group.pending_sync_members)
             logger.info("group %r: members %s have not synced in time", group.group_id, late)
@@ -285,12 +249,7 @@ class Rebalancer:
             self.prepare_rebalance(group, f"members {late} have not synced")
 
     def set_and_propagate_assignment(self, group: Group, assignment: Mapping[str, bytes]) -> None:
-        """Make the group stable and answer the members that wait for the stored assignment.
-
-        Args:
-            group: The group.
-            assignment: The assignment of each member id.
-        """
+        """Make the group stable and answer the members that wait for the stored assignment."""
         for member in group.members.values():
             member.assignment = assignment.get(member.member_id, b"")
         self._propagate_assignment(group, ErrorCode.NONE)
@@ -298,12 +257,6 @@ class Rebalancer:
         self._on_stable(group.group_id)
 
     def fail_assignment(self, group: Group, error: ErrorCode) -> None:
-        """Answer the members that wait for an assignment with an error, and rebalance.
-
-        Args:
-            group: The group.
-            error: The reason why the assignment was not stored.
-        """
         self._reset_and_propagate_assignment(group, error)
         self.prepare_rebalance(group, f"{error.name} while the assignment was stored")
 
@@ -330,14 +283,6 @@ class Rebalancer:
     def store_group(
         self, group: Group, assignment: Mapping[str, bytes], done: Callable[[ErrorCode], None]
     ) -> None:
-        """Append a record of the group in its present state.
-
-        Args:
-            group: The group.
-            assignment: The assignment of each member id.
-            done: Called with NONE when the record is replicated, or with an error.
-        """
-
         def stored(error: ErrorCode) -> None:
             group.has_record |= error is ErrorCode.NONE
             done(error)

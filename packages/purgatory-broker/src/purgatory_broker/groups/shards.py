@@ -8,10 +8,9 @@ from functools import partial
 from typing import Protocol
 
 from purgatory_broker.deferred_actions import ActionQueue
-from purgatory_broker.groups.committed_offsets import CommittedOffsets
-from purgatory_broker.groups.errors import GroupError
 from purgatory_broker.groups.group import Group
-from purgatory_broker.groups.records import (
+from purgatory_broker.groups.group_error import GroupError
+from purgatory_broker.groups.group_records import (
     GroupKey,
     Key,
     OffsetKey,
@@ -25,7 +24,46 @@ from purgatory_broker.groups.records import (
     encode_value,
 )
 from purgatory_broker.wire.error_code import ErrorCode
-from request_purgatory._native.failsafe import ErrorLog
+from request_purgatory.error_log import ErrorLog
+
+
+class CommittedOffsets:
+    def __init__(self) -> None:
+        self._by_group: dict[str, dict[str, dict[int, OffsetValue]]] = {}
+
+    def put(self, key: OffsetKey, value: OffsetValue) -> None:
+        self._by_group.setdefault(key.group_id, {}).setdefault(key.topic, {})[key.partition] = value
+
+    def get(self, group_id: str, topic: str, partition: int) -> OffsetValue | None:
+        return self._by_group.get(group_id, {}).get(topic, {}).get(partition)
+
+    def remove(self, key: OffsetKey) -> None:
+        topics = self._by_group.get(key.group_id, {})
+        partitions = topics.get(key.topic, {})
+        partitions.pop(key.partition, None)
+        if not partitions:
+            topics.pop(key.topic, None)
+        if not topics:
+            self._by_group.pop(key.group_id, None)
+
+    def of_group(self, group_id: str) -> dict[str, dict[int, OffsetValue]]:
+        """Return a group's committed offsets: topic -> partition -> offset."""
+        return self._by_group.get(group_id, {})
+
+    def keys_of_group(self, group_id: str) -> list[OffsetKey]:
+        return [
+            OffsetKey(group_id, topic, partition)
+            for topic, partitions in self.of_group(group_id).items()
+            for partition in partitions
+        ]
+
+    def keys_of_topic(self, topic: str) -> list[OffsetKey]:
+        return [
+            OffsetKey(group_id, topic, partition)
+            for group_id, topics in self._by_group.items()
+            for partition in topics.get(topic, {})
+        ]
+
 
 logger = logging.getLogger(__name__)
 
@@ -34,23 +72,17 @@ Record = tuple[Key, Value | None]
 
 
 class OffsetsStore(Protocol):
-    """Appends to the offsets topic `__consumer_offsets`."""
-
     def append(
         self,
         partition: int,
         records: list[tuple[bytes, bytes | None]],
         done: Callable[[ErrorCode], None],
     ) -> None:
-        """Append records with acks=all.
+        """Append records with acks=all; a value of None is a tombstone.
 
-        Appends to a partition are completed in the order of the calls.
-
-        Args:
-            partition: A partition of the offsets topic.
-            records: Keys and values; None for a tombstone.
-            done: Called once, unless this method raises: with NONE when all in-sync replicas have
-                the records, or with an error. It may be called before this method returns.
+        Appends to a partition are completed in the order of the calls. `done` is called once,
+        unless this method raises: with NONE when all in-sync replicas have the records, or with an
+        error. It may be called before this method returns.
         """
 
 
@@ -59,13 +91,6 @@ def partition_of(group_id: str, num_partitions: int) -> int:
 
     The partition is the absolute value of Java's `String.hashCode`, modulo the number of
     partitions, as in Kafka's `Utils.abs`.
-
-    Args:
-        group_id: The group's id.
-        num_partitions: The number of partitions of the offsets topic.
-
-    Returns:
-        The partition's index.
     """
     code = 0
     raw = group_id.encode("utf-16-be", "surrogatepass")
@@ -78,8 +103,6 @@ def partition_of(group_id: str, num_partitions: int) -> int:
 
 
 class Shard:
-    """The groups and committed offsets of one partition of the offsets topic."""
-
     def __init__(self, partition: int) -> None:
         self.partition = partition
         self.groups: dict[str, Group] = {}
@@ -87,7 +110,6 @@ class Shard:
         self.is_loading = True
 
     def add_group(self, group_id: str, now_ms: int) -> Group:
-        """Return a new, empty group of this shard."""
         group = self.groups[group_id] = Group(group_id, now_ms)
         return group
 
@@ -95,11 +117,6 @@ class Shard:
         """Set a committed offset; add the group if it does not exist.
 
         A consumer that manages its own assignment commits to a group without members.
-
-        Args:
-            key: The group and the partition.
-            value: The committed offset.
-            now_ms: Milliseconds since the epoch.
         """
         self.offsets.put(key, value)
         group = self.groups.get(key.group_id) or self.add_group(key.group_id, now_ms)
@@ -109,10 +126,6 @@ class Shard:
         """Build the groups and offsets from the partition's records.
 
         A record that cannot be decoded is logged and skipped.
-
-        Args:
-            records: Keys and values, oldest first; None for a tombstone.
-            now_ms: Milliseconds since the epoch.
         """
         for raw_key, raw_value in records:
             try:
@@ -155,34 +168,22 @@ class Shards:
         return iter(list(self._shards.values()))
 
     def partition_for(self, group_id: str) -> int:
-        """Return the partition of the offsets topic that has a group's records."""
         return partition_of(group_id, self._num_partitions)
 
     def get(self, partition: int) -> Shard | None:
-        """Return a partition's shard, loaded or loading; None if this node does not have it."""
         return self._shards.get(partition)
 
     def add(self, partition: int) -> Shard:
-        """Return a new shard for a partition, in the loading state."""
         shard = self._shards[partition] = Shard(partition)
         return shard
 
     def remove(self, shard: Shard) -> None:
-        """Remove a shard that another node coordinates from now on."""
         del self._shards[shard.partition]
 
     def shard_of(self, group_id: str) -> Shard:
         """Return the shard that a group belongs to, whether the group exists or not.
 
-        Args:
-            group_id: The group's id.
-
-        Returns:
-            The shard.
-
-        Raises:
-            GroupError: NOT_COORDINATOR if another node has the shard, or
-                COORDINATOR_LOAD_IN_PROGRESS if it is loading.
+        The error is NOT_COORDINATOR if another node has the shard, or COORDINATOR_LOAD_IN_PROGRESS.
         """
         shard = self._shards.get(self.partition_for(group_id))
         if shard is None:
@@ -196,12 +197,9 @@ class Shards:
     ) -> None:
         """Append to the shard's partition, as a deferred action.
 
-        Args:
-            shard: The shard.
-            records: Keys and values; None for a tombstone.
-            done: Called inside a block of the action queue: with NONE when the records are
-                replicated, or with an error. The error is NOT_LEADER_OR_FOLLOWER if another node
-                has the shard by then, whether the records were replicated or not.
+        `done` is called inside a block of the action queue: with NONE when the records are
+        replicated, or with an error. The error is NOT_LEADER_OR_FOLLOWER if another node has the
+        shard by then, whether the records were replicated or not.
         """
         self._actions.add(partial(self._append, shard, records, done))
 

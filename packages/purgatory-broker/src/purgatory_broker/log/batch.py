@@ -22,7 +22,7 @@ from typing import NamedTuple, TypeAlias
 
 from crc32c import crc32c
 
-from purgatory_broker.log.errors import BatchFormatError, RecordError
+from purgatory_broker.log.log_errors import BatchFormatError, RecordError
 from purgatory_broker.wire.error_code import ErrorCode
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -68,17 +68,14 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The size of the whole batch in bytes."""
         return self.length + _LENGTH_BYTES
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last record."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def next_offset(self) -> int:
-        """The offset after the last record."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
@@ -100,12 +97,10 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_transactional(self) -> bool:
-        """Whether the batch is part of a transaction."""
         return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
-        """Whether the records are Kafka's control records, not a client's records."""
         return bool(self.attributes & CONTROL)
 
     @property
@@ -117,9 +112,8 @@ class BatchHeader(NamedTuple):
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """Return the header of the batch at `position`.
 
-    Raises:
-        RecordError: CORRUPT_MESSAGE if no batch of any format can be there.
-        BatchFormatError: INVALID_RECORD for the formats before Kafka 0.11.
+    The error is CORRUPT_MESSAGE if no batch of any format can be there, and INVALID_RECORD for the
+    formats before Kafka 0.11.
     """
     remaining = len(buffer) - position
     if remaining >= HEADER_BYTES:
@@ -139,8 +133,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
         )
     if magic != MAGIC:
         raise BatchFormatError(
-            ErrorCode.INVALID_RECORD,
-            f"batches must have magic {MAGIC}, got {magic} at {position}",
+            ErrorCode.INVALID_RECORD, f"batches must have magic {MAGIC}, got {magic} at {position}"
         )
     size = min(remaining, length + _LENGTH_BYTES)
     raise RecordError(
@@ -154,16 +147,7 @@ def split_batches(
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
     """Split `records` into batches, without checking their checksums.
 
-    Args:
-        records: Batches one after the other.
-        torn_tail: Skip a last batch that is incomplete, as in the response to a fetch. Otherwise an
-            incomplete batch is an error.
-
-    Yields:
-        The header and the bytes of each batch.
-
-    Raises:
-        RecordError: As `read_header`; also CORRUPT_MESSAGE for an incomplete batch.
+    `torn_tail` skips a last batch that is incomplete, as in the response to a fetch.
     """
     view = memoryview(records)
     position = 0
@@ -187,11 +171,6 @@ def split_batches(
 
 
 def verify_checksum(header: BatchHeader, batch: Buffer) -> None:
-    """Compare a batch's checksum with its bytes.
-
-    Raises:
-        RecordError: CORRUPT_MESSAGE if they do not match.
-    """
     crc = crc32c(memoryview(batch)[_ATTRIBUTES_POSITION:])
     if crc != header.crc:
         raise RecordError(

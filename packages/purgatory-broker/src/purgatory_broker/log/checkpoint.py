@@ -6,7 +6,7 @@ import logging
 import os
 from pathlib import Path
 
-from purgatory_broker.log.errors import StorageError
+from purgatory_broker.log.log_errors import StorageError
 
 logger = logging.getLogger(__name__)
 
@@ -14,8 +14,6 @@ _VERSION = "0"
 
 
 class OffsetCheckpoint:
-    """An offset in a file."""
-
     __slots__ = ("path",)
 
     def __init__(self, path: Path) -> None:
@@ -25,9 +23,6 @@ class OffsetCheckpoint:
         """Return the offset, or None if there is no file.
 
         Also None, with a warning, if the file holds no offset.
-
-        Raises:
-            StorageError: The file can't be read.
         """
         try:
             text = self.path.read_text("ascii", "replace")
@@ -42,11 +37,6 @@ class OffsetCheckpoint:
         return None
 
     def write(self, offset: int) -> None:
-        """Replace the offset, and flush it to the disk.
-
-        Raises:
-            StorageError: The file holds the previous offset.
-        """
         partial = self.path.with_suffix(".tmp")
         try:
             with partial.open("w", encoding="ascii", newline="\n") as file:
@@ -60,11 +50,7 @@ class OffsetCheckpoint:
 
 
 def flush_folder(folder: Path) -> None:
-    """Flush the names of a folder's files to the disk, on systems that support this.
-
-    Raises:
-        OSError: The system call failed.
-    """
+    """Flush the names of a folder's files to the disk, on systems that support this."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -12,8 +12,8 @@ from purgatory_broker.log.batch import (
     read_header,
     verify_checksum,
 )
-from purgatory_broker.log.errors import RecordError, StorageError
 from purgatory_broker.log.leader_epochs import LeaderEpochs
+from purgatory_broker.log.log_errors import RecordError, StorageError
 from purgatory_broker.log.producer_states import ProducerStates
 from purgatory_broker.log.segment import BatchEntry, Segment
 
@@ -33,16 +33,6 @@ def index_closed_segment(
     As in Kafka, a damaged batch stays, and is sent to clients, who verify its checksum. Kafka finds
     batches by its index files, which are not read here. The offsets of a damaged batch follow from
     those of its neighbours.
-
-    Args:
-        segment: The segment, with an empty index.
-        end_offset: The offset at which it ends.
-        epochs: The log's leader epochs, which the batches' are added to.
-        producers: The log's producer states, which the batches' are added to.
-
-    Raises:
-        StorageError: A length is damaged, so that the batches after it can't be found. Kafka does
-            not start then.
     """
     is_damaged = False
     last_offset = segment.base_offset
@@ -85,14 +75,7 @@ def index_closed_segment(
 
 
 def _batches(name: str, segment: Segment) -> Iterator[tuple[int, bytes]]:
-    """Split a segment into batches by their lengths alone.
-
-    Yields:
-        The position and the bytes of each batch.
-
-    Raises:
-        StorageError: A length is damaged.
-    """
+    """Split a segment into batches by their lengths alone."""
     size = segment.size
     position = 0
     chunk, start = b"", 0

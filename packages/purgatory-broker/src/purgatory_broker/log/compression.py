@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
 
-from purgatory_broker.log.errors import RecordError
+from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.wire.error_code import ErrorCode
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
@@ -27,18 +27,8 @@ _XERIAL_BYTES = 16
 def decompress(codec: int, data: bytes, limit: int = MAX_DECOMPRESSED_BYTES) -> bytes | None:
     """Decompress the records of a batch.
 
-    Args:
-        codec: The codec's number in a batch's attributes.
-        data: The compressed records.
-        limit: The most bytes to decompress to.
-
-    Returns:
-        The records, or None if the codec's library is not installed or the records exceed `limit`.
-
-    Raises:
-        RecordError: UNKNOWN_SERVER_ERROR, as in Kafka, for an unknown codec and for data that is
-            not valid for the codec.
-        MemoryError: The records do not fit into memory.
+    None if the codec's library is not installed or the records exceed `limit` bytes. As in Kafka,
+    an unknown codec or invalid data is an UNKNOWN_SERVER_ERROR.
     """
     if codec == NONE:
         return data

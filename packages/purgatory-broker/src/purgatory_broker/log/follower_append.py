@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from purgatory_broker.log.batch import (
-    BatchHeader,
-    Buffer,
-    split_batches,
-    verify_checksum,
-)
-from purgatory_broker.log.errors import RecordError
+from purgatory_broker.log.batch import BatchHeader, Buffer, split_batches, verify_checksum
+from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.wire.error_code import ErrorCode
 
 
@@ -23,19 +18,8 @@ def validate_leader_batches(
     DeleteRecords may move the leader's log start offset into a batch. A follower with an empty log
     at that offset receives the whole batch, which begins before its log.
 
-    Args:
-        name: The partition's name for error messages.
-        records: The batches; an incomplete last one is ignored.
-        start_offset: The log start offset of the follower.
-        end_offset: The end offset of the follower.
-        max_epoch: Ignore a batch of a later leader epoch, and all batches after it.
-
-    Returns:
-        The headers of the batches to append.
-
-    Raises:
-        RecordError: OFFSET_OUT_OF_RANGE for batches that do not continue the log; CORRUPT_MESSAGE
-            for a wrong checksum.
+    An incomplete last batch is ignored; so is one of a later epoch than `max_epoch`, with all after
+    it.
     """
     headers: list[BatchHeader] = []
     expected = end_offset
@@ -71,14 +55,6 @@ def batches_that_fit(
     (2, 80)
     >>> batches_that_fit(headers, 90, 30)
     (1, 40)
-
-    Args:
-        headers: The batches to append, at least one.
-        active_bytes: The size of the active segment.
-        segment_bytes: The limit on a segment's size.
-
-    Returns:
-        The number of batches, and their size in bytes.
     """
     room = segment_bytes - active_bytes
     if headers[0].size > room:

@@ -36,7 +36,6 @@ class LeaderEpochs:
 
     @property
     def latest(self) -> int:
-        """The latest epoch, or UNDEFINED."""
         return self._epochs[-1] if self._epochs else UNDEFINED
 
     @property
@@ -64,7 +63,6 @@ class LeaderEpochs:
         starts.append(start_offset)
 
     def start_offset_of(self, epoch: int) -> int | None:
-        """Return the start offset of an epoch, or None if the epoch is unknown."""
         index = bisect_left(self._epochs, epoch)
         if index < len(self._epochs) and self._epochs[index] == epoch:
             return self._starts[index]
@@ -78,9 +76,8 @@ class LeaderEpochs:
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """Return the largest epoch up to `epoch`, and the offset where that epoch ends.
 
-        Returns:
-            (epoch, end offset). For an epoch before the oldest: `epoch` and the start of the
-            oldest. For an epoch after the latest: (UNDEFINED, UNDEFINED).
+        For an epoch before the oldest: `epoch` and the start of the oldest. For an epoch after the
+        latest: (UNDEFINED, UNDEFINED).
         """
         epochs = self._epochs
         if epoch == UNDEFINED or not epochs or epoch > epochs[-1]:
@@ -106,7 +103,6 @@ class LeaderEpochs:
             self._starts[0] = start_offset
 
     def clear(self) -> None:
-        """Remove all epochs."""
         self._starts.clear()
         self._epochs.clear()
 

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from purgatory_broker.log.batch import (
-    UNSET,
-    BatchHeader,
-    Buffer,
-    with_offset_and_epoch,
-)
-from purgatory_broker.log.errors import RecordError
-from purgatory_broker.log.follower_append import (
-    batches_that_fit,
-    validate_leader_batches,
-)
+from purgatory_broker.log.batch import UNSET, BatchHeader, Buffer, with_offset_and_epoch
+from purgatory_broker.log.follower_append import batches_that_fit, validate_leader_batches
 from purgatory_broker.log.leader_epochs import LeaderEpochs
+from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.log.log_folder import LogFolder
+from purgatory_broker.log.log_settings import LogSettings
 from purgatory_broker.log.producer_states import ProducerStates
 from purgatory_broker.log.readable_log import ReadableLog
 from purgatory_broker.log.recovery import RecoveredLog, recover
-from purgatory_broker.log.retention import expired_segments
 from purgatory_broker.log.segment import BatchEntry, Segment
 from purgatory_broker.log.segments import Segments
-from purgatory_broker.log.settings import LogSettings
 from purgatory_broker.log.store import MemoryStore, OpenFiles
 from purgatory_broker.log.validation import validate_batch
 from purgatory_broker.wire.error_code import ErrorCode
@@ -35,8 +26,6 @@ logger = logging.getLogger(__name__)
 
 
 class AppendInfo(NamedTuple):
-    """The offsets and timestamps of a batch that a leader appended."""
-
     base_offset: int
     last_offset: int
     #: UNSET with CreateTime. For a duplicate, as in Kafka, the timestamp of the first append.
@@ -55,7 +44,8 @@ class PartitionLog(ReadableLog):
     records are replicated. It must be used by one event loop only. A method that raises RecordError
     leaves the log unchanged, except where its documentation says otherwise.
 
-    >>> from purgatory_broker.log import LogSettings, build_batch
+    >>> from purgatory_broker.log.log_settings import LogSettings
+    >>> from purgatory_broker.log.record import build_batch
     >>> log = PartitionLog.in_memory("orders-0", LogSettings())
     >>> batch = build_batch([(b"key", b"value")], 1_000)
     >>> log.append_as_leader(batch, leader_epoch=1, now_ms=1_000).base_offset
@@ -85,8 +75,6 @@ class PartitionLog(ReadableLog):
 
     @classmethod
     def in_memory(cls, name: str, settings: LogSettings) -> PartitionLog:
-        """Return an empty log in memory."""
-
         def new_segment(base_offset: int) -> Segment:
             return Segment(base_offset, MemoryStore())
 
@@ -101,18 +89,6 @@ class PartitionLog(ReadableLog):
 
         What a crash left incomplete is truncated, see `recover`. A log that was closed with `clean`
         is complete.
-
-        Args:
-            name: The partition's name in messages, as in "orders-0".
-            folder: The folder of the log's files.
-            settings: The settings of the log.
-            files: The open files that all logs of an event loop share, to limit their number.
-
-        Returns:
-            The log.
-
-        Raises:
-            StorageError: The folder or a file can't be opened or changed.
         """
         opened = LogFolder(folder, files if files is not None else OpenFiles(8))
         recovered = recover(name, folder, opened.segment, opened.read_start_offset())
@@ -129,20 +105,8 @@ class PartitionLog(ReadableLog):
     ) -> AppendInfo:
         """Validate a client's batch, assign its offsets and leader epoch, and append it.
 
-        A batch that an idempotent producer has sent before is not appended again.
-
-        Args:
-            records: One batch, with base offset 0.
-            leader_epoch: The epoch of this leader.
-            now_ms: The time in milliseconds since 1970.
-            internal: A batch of the broker's own, exempt from the checks of clients' batches.
-
-        Returns:
-            Where the batch is.
-
-        Raises:
-            RecordError: The batch is refused, see `validate_batch` and `ProducerStates.check`; or
-                KAFKA_STORAGE_ERROR.
+        A batch that an idempotent producer has sent before is not appended again. `internal` is a
+        batch of the broker's own, exempt from the checks of clients' batches.
         """
         self._require_open()
         header, batch, max_timestamp = validate_batch(
@@ -172,15 +136,9 @@ class PartitionLog(ReadableLog):
         log is empty at 7. The leader sends the batches 5-9 and 10-12. The empty segment at 7 is
         replaced by one at 5, both batches are appended, and the log start offset stays 7.
 
-        Args:
-            records: Batches that continue the log; an incomplete last one is ignored.
-            max_epoch: Ignore a batch of a later leader epoch, and all batches after it. An election
-                may take place between a fetch and its response.
-
-        Raises:
-            RecordError: CORRUPT_MESSAGE for a wrong checksum; OFFSET_OUT_OF_RANGE for batches that
-                do not begin at `end_offset`; KAFKA_STORAGE_ERROR, in which case the batches that
-                went into earlier segments stay.
+        A batch of a later epoch than `max_epoch` is ignored, with all after it: an election may
+        take place between a fetch and its response. After KAFKA_STORAGE_ERROR, batches in earlier
+        segments stay.
         """
         self._require_open()
         headers = validate_leader_batches(
@@ -284,9 +242,6 @@ class PartitionLog(ReadableLog):
         """Delete the records before `offset`, and the segments that end before it.
 
         No-op for an offset before the log start offset.
-
-        Raises:
-            RecordError: OFFSET_OUT_OF_RANGE for an offset after the end.
         """
         self._require_open()
         if offset > self.end_offset:
@@ -299,22 +254,15 @@ class PartitionLog(ReadableLog):
             self._start_at(offset)
 
     def delete_old_segments(self, now_ms: int, high_watermark: int) -> int:
-        """Delete the segments before the log start offset, and those of `expired_segments`.
+        """Delete the segments before the log start offset, and those of `_expired_segments`.
 
         The active segment may be deleted too; an empty one replaces it. Idempotent producers that
         have been inactive for a day are removed as well.
-
-        Args:
-            now_ms: The time in milliseconds since 1970.
-            high_watermark: The high watermark; segments that end after it are kept.
-
-        Returns:
-            The number of deleted segments.
         """
         self._require_open()
         self._producers.expire(now_ms)
         before_start = self._segments.delete_before(self._start_offset)
-        expired = expired_segments(self._segments, self.settings, now_ms, high_watermark)
+        expired = _expired_segments(self._segments, self.settings, now_ms, high_watermark)
         if expired:
             start_offset = expired[-1].next_offset
             logger.info(
@@ -340,11 +288,6 @@ class PartitionLog(ReadableLog):
     # -- files
 
     def flush(self) -> None:
-        """Flush all records to the disk.
-
-        Raises:
-            StorageError: The disk failed.
-        """
         self._require_open()
         self._segments.flush_from(self._flushed_offset)
         if self._folder is not None:
@@ -354,12 +297,8 @@ class PartitionLog(ReadableLog):
     def close(self, *, clean: bool = False) -> None:
         """Close the log's files, with `flush_messages` after a flush; no-op if closed.
 
-        Args:
-            clean: Flush in any case, and note in a file that the log is complete: `open` then keeps
-                all of it.
-
-        Raises:
-            StorageError: The disk failed. The files are closed nevertheless.
+        `clean` flushes in any case, and notes in a file that the log is complete: `open` then keeps
+        all of it. The files are closed even if the disk fails.
         """
         if self._closed:
             return
@@ -373,11 +312,6 @@ class PartitionLog(ReadableLog):
             self._segments.close()
 
     def delete(self) -> None:
-        """Close the log and delete its files.
-
-        Raises:
-            StorageError: A file could not be deleted.
-        """
         self._closed = True
         self._segments.delete()
         if self._folder is not None:
@@ -391,3 +325,29 @@ class PartitionLog(ReadableLog):
 
 def _entry(header: BatchHeader) -> BatchEntry:
     return BatchEntry(header.base_offset, header.next_offset, header.size, header.max_timestamp)
+
+
+def _expired_segments(
+    segments: Iterable[Segment], settings: LogSettings, now_ms: int, high_watermark: int
+) -> list[Segment]:
+    """Find the segments at the beginning of a log to delete for `retention_bytes` or `_ms`.
+
+    A segment is as old as its latest timestamp; one without timestamps never expires. A segment
+    that ends after the high watermark is kept, with all later ones.
+    """
+    segments = list(segments)
+    surplus_bytes = -1
+    if settings.retention_bytes is not None:
+        surplus_bytes = sum(segment.size for segment in segments) - settings.retention_bytes
+    expired_before_ms = UNSET if settings.retention_ms is None else now_ms - settings.retention_ms
+    expired: list[Segment] = []
+    for segment in segments:
+        if segment.next_offset > high_watermark or not segment.size:
+            break
+        is_surplus = surplus_bytes >= segment.size
+        is_old = UNSET < segment.max_timestamp < expired_before_ms
+        if not is_surplus and not is_old:
+            break
+        surplus_bytes -= segment.size
+        expired.append(segment)
+    return expired

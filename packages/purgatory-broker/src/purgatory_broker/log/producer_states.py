@@ -10,7 +10,7 @@ from collections.abc import Collection, ItemsView
 from typing import NamedTuple
 
 from purgatory_broker.log.batch import UNSET, BatchHeader
-from purgatory_broker.log.errors import RecordError
+from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.wire.error_code import ErrorCode
 
 #: The batches that are kept of each producer: the most that a producer may have in flight.
@@ -22,8 +22,6 @@ _LAST_SEQUENCE = 2**31 - 1
 
 
 class ProducerBatch(NamedTuple):
-    """A batch that a producer has appended."""
-
     first_sequence: int
     last_sequence: int
     base_offset: int
@@ -44,13 +42,10 @@ class ProducerState:
 
     @property
     def last_sequence(self) -> int:
-        """The sequence of the producer's last record; -1 if there is none."""
         return self.batches[-1].last_sequence if self.batches else UNSET
 
 
 class ProducerStates:
-    """The state of a partition's producers by producer id."""
-
     __slots__ = ("_producers",)
 
     def __init__(self) -> None:
@@ -60,11 +55,9 @@ class ProducerStates:
         return len(self._producers)
 
     def get(self, producer_id: int) -> ProducerState | None:
-        """Return a producer's state, or None if the producer is unknown."""
         return self._producers.get(producer_id)
 
     def items(self) -> ItemsView[int, ProducerState]:
-        """Return the producers' ids and states."""
         return self._producers.items()
 
     def find_duplicate(self, header: BatchHeader) -> ProducerBatch | None:
@@ -82,14 +75,8 @@ class ProducerStates:
         """Refuse a batch that does not follow its producer's last one.
 
         An unknown producer may start with any sequence: its earlier batches may have been deleted.
-
-        Args:
-            header: The header of the batch.
-            internal: A batch of the broker's own, which has an epoch but no sequences.
-
-        Raises:
-            RecordError: INVALID_PRODUCER_EPOCH for an epoch older than the last;
-                OUT_OF_ORDER_SEQUENCE_NUMBER for a gap, or a new epoch that does not start at 0.
+        OUT_OF_ORDER_SEQUENCE_NUMBER is also for a new epoch that does not start at 0. An internal
+        batch has an epoch, but no sequences.
         """
         producer = self._producers.get(header.producer_id)
         if producer is None:
@@ -121,7 +108,6 @@ class ProducerStates:
             )
 
     def add(self, header: BatchHeader, base_offset: int, timestamp: int) -> None:
-        """Record a batch that was appended at `base_offset` with max timestamp `timestamp`."""
         producer = self._producers.get(header.producer_id)
         if producer is None:
             producer = self._producers[header.producer_id] = ProducerState(header.producer_epoch)
@@ -140,11 +126,9 @@ class ProducerStates:
         )
 
     def truncate_to(self, end_offset: int) -> set[int]:
-        """Remove the producers that appended at `end_offset` or later.
+        """Remove the producers that appended at `end_offset` or later, and return their ids.
 
-        Returns:
-            The ids of these producers. Their earlier batches are to be read from the log again, by
-            `add_older`.
+        Their earlier batches are to be read from the log again, by `add_older`.
         """
         removed = {
             producer_id
@@ -156,10 +140,9 @@ class ProducerStates:
         return removed
 
     def add_older(self, header: BatchHeader) -> bool:
-        """Record a batch that precedes those that are known of its producer.
+        """Record a batch before those known of its producer.
 
-        Returns:
-            True if no earlier batch of the producer is needed.
+        Returns True if no earlier one is needed.
         """
         producer = self._producers.get(header.producer_id)
         if producer is None:
@@ -179,17 +162,15 @@ class ProducerStates:
         return len(producer.batches) == BATCHES_KEPT
 
     def expire(self, now_ms: int) -> None:
-        """Remove the producers whose last batch is EXPIRATION_MS old or older."""
         expired = [
-            each
-            for each, producer in self._producers.items()
+            producer_id
+            for producer_id, producer in self._producers.items()
             if now_ms - producer.last_timestamp >= EXPIRATION_MS
         ]
         for producer_id in expired:
             del self._producers[producer_id]
 
     def clear(self) -> None:
-        """Remove all producers."""
         self._producers.clear()
 
     def check_invariants(self, batches: Collection[BatchHeader]) -> None:
@@ -212,9 +193,9 @@ class ProducerStates:
                 for batch in producer.batches
             ]
             in_log = [
-                (each.base_offset, each.base_sequence, each.last_sequence)
-                for each in headers
-                if each.producer_epoch == producer.epoch
+                (header.base_offset, header.base_sequence, header.last_sequence)
+                for header in headers
+                if header.producer_epoch == producer.epoch
             ]
             shared = min(len(known), len(in_log))
             assert known[-shared:] == in_log[-shared:], (producer_id, known, in_log)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from purgatory_broker.log.batch import BatchHeader, split_batches, verify_checksum
-from purgatory_broker.log.errors import RecordError, StorageError
 from purgatory_broker.log.leader_epochs import LeaderEpochs
+from purgatory_broker.log.log_errors import RecordError, StorageError
 from purgatory_broker.log.producer_states import ProducerStates
 from purgatory_broker.log.record import Record, read_records
 from purgatory_broker.log.segments import Segments
@@ -16,8 +16,6 @@ _CHUNK_BYTES = 1_048_576
 
 
 class ReadableLog:
-    """The state of a log, and the methods that do not change it."""
-
     def __init__(
         self,
         name: str,
@@ -26,15 +24,6 @@ class ReadableLog:
         epochs: LeaderEpochs,
         producers: ProducerStates,
     ) -> None:
-        """Create a log.
-
-        Args:
-            name: The partition's name in messages, as in "orders-0".
-            segments: The segments with the batches.
-            start_offset: The first offset that can be read.
-            epochs: The leader epochs of the batches.
-            producers: The state of the idempotent producers.
-        """
         self.name = name
         self._segments = segments
         self._start_offset = start_offset
@@ -46,12 +35,10 @@ class ReadableLog:
 
     @property
     def log_start_offset(self) -> int:
-        """The first offset that can be read."""
         return self._start_offset
 
     @property
     def end_offset(self) -> int:
-        """The offset of the next record."""
         return self._segments.active.next_offset
 
     @property
@@ -61,12 +48,10 @@ class ReadableLog:
 
     @property
     def size_bytes(self) -> int:
-        """The size of all segments in bytes."""
         return self._segments.size
 
     @property
     def producers(self) -> ProducerStates:
-        """The state of the idempotent producers."""
         return self._producers
 
     def epoch_start_offset(self, epoch: int) -> int:
@@ -82,27 +67,15 @@ class ReadableLog:
         return self._epochs.end_offset_for(epoch, self.end_offset)
 
     def epoch_at(self, offset: int) -> int:
-        """Return the leader epoch of the record at `offset`; -1 if it is unknown."""
         return self._epochs.epoch_at(offset)
 
     # -- reading
 
     def read(self, offset: int, max_bytes: int, limit_offset: int, *, at_least_one: bool) -> bytes:
-        """Read whole batches of one segment, from the batch that contains `offset`.
+        """Read whole batches of one segment, from the one that contains `offset`.
 
-        Args:
-            offset: The first offset to read.
-            max_bytes: The most bytes to read.
-            limit_offset: The offset at which the last batch ends, or before: for consumers the high
-                watermark.
-            at_least_one: Read the first batch even if it is larger than `max_bytes`.
-
-        Returns:
-            The batches, or no bytes.
-
-        Raises:
-            RecordError: OFFSET_OUT_OF_RANGE for an offset before the log's start or after its end;
-                KAFKA_STORAGE_ERROR.
+        The last batch ends at `limit_offset` or before: for consumers the high watermark.
+        `at_least_one` reads the first batch even if it is larger than `max_bytes`.
         """
         self._require_open()
         end_offset = self._segments.active.next_offset
@@ -122,11 +95,7 @@ class ReadableLog:
     def batches(self, from_offset: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
         """Read all batches, from the one that contains `from_offset`.
 
-        Yields:
-            The header and the bytes of each batch.
-
-        Raises:
-            RecordError: CORRUPT_MESSAGE for a batch that was damaged while the log was closed.
+        The error is CORRUPT_MESSAGE for a batch that was damaged while the log was closed.
         """
         offset = max(from_offset, self._start_offset)
         while offset < self.end_offset:
@@ -143,14 +112,6 @@ class ReadableLog:
                 base_offset = offset = header.next_offset
 
     def records(self, from_offset: int = 0) -> Iterator[Record]:
-        """Read all records but control records, from `from_offset` on.
-
-        Yields:
-            The records in the order of their offsets.
-
-        Raises:
-            RecordError: As `read_records`.
-        """
         from_offset = max(from_offset, self._start_offset)
         for header, batch in self.batches(from_offset):
             if not header.is_control:
@@ -165,8 +126,8 @@ class ReadableLog:
         None if there is no such record.
         """
         self._require_open()
-        found = self._segments.first_at_or_after(timestamp_ms, self._start_offset)
-        return None if found is None or found[1] >= limit_offset else found
+        first = self._segments.first_at_or_after(timestamp_ms, self._start_offset)
+        return None if first is None or first[1] >= limit_offset else first
 
     def max_timestamp_offset(self) -> tuple[int, int] | None:
         """Return (timestamp, offset) of the first record with the latest timestamp.

@@ -9,7 +9,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from purgatory_broker.log.batch import HEADER_BYTES, UNSET, BatchHeader, Buffer
 from purgatory_broker.log.compression import decompress
-from purgatory_broker.log.errors import RecordError
+from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.wire.error_code import ErrorCode
 
 
@@ -34,9 +34,6 @@ def decompress_records(header: BatchHeader, batch: Buffer) -> bytes | None:
     """Return the decompressed records of a batch.
 
     None if the codec's library is not installed or the records are too large to inspect.
-
-    Raises:
-        RecordError: As `decompress`.
     """
     return decompress(header.codec, bytes(memoryview(batch)[HEADER_BYTES:]))
 
@@ -44,15 +41,7 @@ def decompress_records(header: BatchHeader, batch: Buffer) -> bytes | None:
 def record_layouts(records: bytes, count: int) -> list[RecordLayout]:
     """Parse the decompressed records of a batch, without copying keys or values.
 
-    Args:
-        records: The decompressed records.
-        count: The number of records.
-
-    Returns:
-        The layout of each record.
-
-    Raises:
-        RecordError: INVALID_RECORD if the bytes are not exactly `count` records.
+    The error is INVALID_RECORD if the bytes are not exactly `count` records.
     """
     layouts: list[RecordLayout] = []
     try:
@@ -74,14 +63,8 @@ def _parse_records(records: bytes, count: int, layouts: list[RecordLayout]) -> i
     """Append the layouts of `count` records to `layouts`, up to the first invalid record.
 
     Every append runs this loop for each record. Varints that mostly have one byte are therefore
-    decoded inline: a call costs as much as the rest of the field.
-
-    Returns:
-        The position after the records.
-
-    Raises:
-        ValueError: A record's sizes contradict each other.
-        IndexError: The bytes end inside a record.
+    decoded inline: a call costs as much as the rest of the field. Returns the position after the
+    records; raises IndexError or ValueError for an invalid one.
     """
     position = 0
     total = len(records)
@@ -117,11 +100,6 @@ def _parse_records(records: bytes, count: int, layouts: list[RecordLayout]) -> i
 
 
 def _skip_headers(records: bytes, position: int) -> int:
-    """Return the position after a record's headers.
-
-    Raises:
-        ValueError: A count or a size is negative.
-    """
     count, position = _varint(records, position)
     if count < 0:
         raise ValueError(f"it has {count} headers")
@@ -135,11 +113,7 @@ def _skip_headers(records: bytes, position: int) -> int:
 
 
 def _varint(buffer: bytes, position: int) -> tuple[int, int]:
-    """Return the zigzag-encoded integer at `position`, and the position after it.
-
-    Raises:
-        ValueError: The integer is longer than any of 64 bits.
-    """
+    """Return the zigzag-encoded integer at `position`, and the position after it."""
     byte = buffer[position]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), position + 1
@@ -156,15 +130,7 @@ def _varint(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def read_records(header: BatchHeader, batch: Buffer) -> Iterator[Record]:
-    """Read the records of a batch.
-
-    Yields:
-        The records in the order of their offsets.
-
-    Raises:
-        RecordError: UNSUPPORTED_COMPRESSION_TYPE if the batch can't be decompressed, INVALID_RECORD
-            if it holds no valid records.
-    """
+    """Read the records of a batch; UNSUPPORTED_COMPRESSION_TYPE if it can't be decompressed."""
     records = _require_records(header, batch)
     for layout in record_layouts(records, header.record_count):
         yield _record(header, records, layout)
@@ -173,14 +139,6 @@ def read_records(header: BatchHeader, batch: Buffer) -> Iterator[Record]:
 def read_records_with_headers(
     header: BatchHeader, batch: Buffer
 ) -> Iterator[tuple[Record, RecordHeaders]]:
-    """Read the records of a batch, each with its headers.
-
-    Yields:
-        The records in the order of their offsets, and the names and values of their headers.
-
-    Raises:
-        RecordError: As `read_records`.
-    """
     records = _require_records(header, batch)
     for layout in record_layouts(records, header.record_count):
         *_, value_at, value_size = layout
@@ -188,11 +146,6 @@ def read_records_with_headers(
 
 
 def _require_records(header: BatchHeader, batch: Buffer) -> bytes:
-    """Return the decompressed records of a batch.
-
-    Raises:
-        RecordError: UNSUPPORTED_COMPRESSION_TYPE if the batch can't be decompressed.
-    """
     records = decompress_records(header, batch)
     if records is None:
         raise RecordError(
@@ -232,17 +185,9 @@ def first_at_or_after(
 ) -> tuple[int, int] | None:
     """Return (timestamp, offset) of a batch's first record at or after a time and an offset.
 
-    For a batch that can't be decompressed these are the base timestamp and the base offset. A
-    consumer that starts there reads some earlier records of the batch, and misses none.
-
-    Args:
-        header: The header of the batch.
-        batch: The batch.
-        timestamp_ms: The earliest timestamp, in milliseconds since 1970.
-        offset: The lowest offset.
-
-    Returns:
-        The timestamp and the offset, or None if there is no such record.
+    None if there is no such record. For a batch that can't be decompressed these are the base
+    timestamp and the base offset. A consumer that starts there reads some earlier records of the
+    batch, and misses none.
     """
     if header.max_timestamp < timestamp_ms:
         return None
@@ -261,11 +206,7 @@ def first_at_or_after(
 
 
 def build_batch(records: Iterable[tuple[bytes | None, bytes | None]], now_ms: int) -> bytes:
-    """Build an uncompressed batch of (key, value) pairs with timestamp `now_ms`, without producer.
-
-    Returns:
-        The batch, with base offset 0.
-    """
+    """Build an uncompressed batch of (key, value) pairs with timestamp `now_ms`, no producer."""
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=0,

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from purgatory_broker.log.batch import BatchHeader, split_batches, verify_checksum
-from purgatory_broker.log.clean_shutdown import (
+from purgatory_broker.log.closed_segment import index_closed_segment
+from purgatory_broker.log.leader_epochs import LeaderEpochs
+from purgatory_broker.log.log_errors import RecordError, StorageError
+from purgatory_broker.log.log_folder import (
     CleanShutdown,
     delete_clean_shutdown,
     read_clean_shutdown,
 )
-from purgatory_broker.log.closed_segment import index_closed_segment
-from purgatory_broker.log.errors import RecordError, StorageError
-from purgatory_broker.log.leader_epochs import LeaderEpochs
 from purgatory_broker.log.producer_states import ProducerStates
-from purgatory_broker.log.segment import BatchEntry, Segment
+from purgatory_broker.log.segment import BatchEntry, Segment, segment_name
 from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -38,11 +38,6 @@ class RecoveredLog(NamedTuple):
     producers: ProducerStates
 
 
-def segment_name(base_offset: int) -> str:
-    """Return the name of a segment's file, the same as in Kafka."""
-    return f"{base_offset:020d}.log"
-
-
 def recover(
     name: str, folder: Path, new_segment: Callable[[int], Segment], start_offset: int | None
 ) -> RecoveredLog:
@@ -58,18 +53,6 @@ def recover(
     3. Delete later segments, unless they start at the offset where the truncated one ends: then an
        append failed on a full disk, and the next one started a new segment.
     4. If the log ends before `start_offset`, delete all of it, and start with an empty segment.
-
-    Args:
-        name: The partition's name for log messages.
-        folder: The folder of the log.
-        new_segment: Creates a segment for a base offset, with the bytes of its file.
-        start_offset: The log start offset of the checkpoint file, or None.
-
-    Returns:
-        The state of the log.
-
-    Raises:
-        StorageError: The system failed to read or change a file.
     """
     epochs, producers = LeaderEpochs(name), ProducerStates()
     segments: list[Segment] = []
@@ -138,7 +121,7 @@ def _clean_shutdown(folder: Path, base_offsets: list[int]) -> CleanShutdown | No
     shutdown = read_clean_shutdown(folder)
     if shutdown is None:
         return None
-    size = sum((folder / segment_name(each)).stat().st_size for each in base_offsets)
+    size = sum((folder / segment_name(base_offset)).stat().st_size for base_offset in base_offsets)
     return shutdown if base_offsets and size == shutdown.size_bytes else None
 
 
@@ -180,14 +163,7 @@ def _index(segment: Segment, epochs: LeaderEpochs, producers: ProducerStates) ->
 def _index_chunk(
     segment: Segment, chunk: bytes, position: int, epochs: LeaderEpochs, producers: ProducerStates
 ) -> int:
-    """Index the valid batches that `chunk`, which is at `position`, begins with.
-
-    Returns:
-        The size of these batches in bytes.
-
-    Raises:
-        RecordError: A batch can't be read for another reason than its bytes.
-    """
+    """Index the valid batches that `chunk`, which is at `position`, begins with."""
     indexed = 0
     try:
         for header, batch in split_batches(chunk, torn_tail=True):

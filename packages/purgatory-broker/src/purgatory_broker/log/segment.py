@@ -11,9 +11,11 @@ from purgatory_broker.log.batch import HEADER_BYTES, UNSET, BatchHeader, read_he
 from purgatory_broker.log.store import Store
 
 
-class BatchEntry(NamedTuple):
-    """What the index of a segment needs to know of a batch."""
+def segment_name(base_offset: int) -> str:
+    return f"{base_offset:020d}.log"
 
+
+class BatchEntry(NamedTuple):
     base_offset: int
     next_offset: int
     size: int
@@ -41,25 +43,17 @@ class Segment:
         self._latest = array("q")
 
     def __len__(self) -> int:
-        """Return the number of batches."""
         return len(self._offsets)
 
     @property
     def size(self) -> int:
-        """The size of all batches in bytes."""
         return self.store.size
 
     @property
     def max_timestamp(self) -> int:
-        """The latest timestamp of the batches, or UNSET."""
         return self._latest[-1] if self._latest else UNSET
 
     def append(self, data: bytes | bytearray, batches: list[BatchEntry]) -> None:
-        """Append batches and index them.
-
-        Raises:
-            StorageError: The segment is unchanged.
-        """
         position = self.store.size
         self.store.append(data)
         for batch in batches:
@@ -67,7 +61,6 @@ class Segment:
             position += batch.size
 
     def index(self, batch: BatchEntry, position: int) -> None:
-        """Add a batch that the store holds at `position` to the index."""
         latest = self._latest[-1] if self._latest else UNSET
         self._offsets.append(batch.base_offset)
         self._positions.append(position)
@@ -75,17 +68,6 @@ class Segment:
         self.next_offset = batch.next_offset
 
     def read(self, offset: int, max_bytes: int, limit_offset: int, at_least_one: bool) -> bytes:
-        """Read whole batches, from the one that contains `offset`.
-
-        Args:
-            offset: An offset in the segment.
-            max_bytes: The most bytes to read.
-            limit_offset: The offset at which the last batch ends, or before.
-            at_least_one: Read the first batch even if it is larger than `max_bytes`.
-
-        Returns:
-            The batches, or no bytes.
-        """
         first, last = self._index_range(offset, limit_offset)
         if last <= first:
             return b""
@@ -124,11 +106,7 @@ class Segment:
         return self._offsets[bisect_right(self._offsets, offset) - 1]
 
     def truncate_to(self, base_offset: int) -> None:
-        """Remove the batch that begins at `base_offset`, and all later batches.
-
-        Raises:
-            StorageError: The segment is unchanged.
-        """
+        """Remove the batch that begins at `base_offset`, and all later batches."""
         index = bisect_left(self._offsets, base_offset)
         if index == len(self._offsets):
             return
@@ -147,32 +125,23 @@ class Segment:
         )
 
     def header(self, index: int) -> BatchHeader:
-        """Return the header of the batch at an index."""
         return read_header(self.store.read(self._positions[index], HEADER_BYTES))
 
     def batch(self, index: int) -> bytes:
-        """Return the batch at an index."""
         position = self._positions[index]
         return self.store.read(position, self._end_position(index) - position)
 
     def reversed_headers(self) -> Iterator[BatchHeader]:
-        """Yield the headers of all batches, the last first."""
         for index in range(len(self._offsets) - 1, -1, -1):
             yield self.header(index)
 
     def delete(self) -> None:
-        """Delete the file and the index; the segment must not be used any more.
-
-        Raises:
-            StorageError: The file could not be deleted.
-        """
         self.store.delete()
         self._offsets = array("q")
         self._positions = array("I")
         self._latest = array("q")
 
     def check(self) -> None:
-        """Assert that the index matches the batches."""
         assert len(self._offsets) == len(self._positions) == len(self._latest)
         offset, position, latest = self.base_offset, 0, UNSET
         for index in range(len(self._offsets)):

@@ -42,23 +42,19 @@ class Segments:
 
     @property
     def first_offset(self) -> int:
-        """The base offset of the first segment."""
         return self._segments[0].base_offset
 
     @property
     def size(self) -> int:
-        """The size of all segments in bytes."""
         return sum(segment.size for segment in self._segments)
 
     def at(self, offset: int) -> Segment:
-        """Return the segment that contains `offset`, which must not precede the first segment."""
         active = self.active
         if offset >= active.base_offset:
             return active
         return self._segments[bisect_right(self._segments, offset, key=_base_offset) - 1]
 
     def bytes_between(self, offset: int, limit_offset: int) -> int:
-        """Return the size of the whole batches from `offset` to `limit_offset`, in bytes."""
         if offset >= self.active.base_offset:  # The usual case.
             return self.active.bytes_between(offset, limit_offset)
         first = max(bisect_right(self._segments, offset, key=_base_offset) - 1, 0)
@@ -69,44 +65,33 @@ class Segments:
     # -- by time
 
     def first_at_or_after(self, timestamp_ms: int, start_offset: int) -> tuple[int, int] | None:
-        """Return (timestamp, offset) of the first record at or after a time and an offset."""
         for segment in self._segments:
             if segment.max_timestamp < timestamp_ms:
                 continue
             first = segment.first_index_at_or_after(timestamp_ms, start_offset)
             for index in range(first, len(segment)):
                 batch = segment.batch(index)
-                found = first_at_or_after(read_header(batch), batch, timestamp_ms, start_offset)
-                if found is not None:
-                    return found
+                record = first_at_or_after(read_header(batch), batch, timestamp_ms, start_offset)
+                if record is not None:
+                    return record
         return None
 
     def max_timestamp_offset(self) -> tuple[int, int] | None:
-        """Return (timestamp, offset) of the first record with the latest timestamp.
-
-        None if no record has a timestamp.
-        """
         segment = max(self._segments, key=_max_timestamp)
         latest = segment.max_timestamp
         if latest == UNSET:
             return None
         batch = segment.batch(segment.first_index_at_or_after(latest, segment.base_offset))
-        found = first_at_or_after(read_header(batch), batch, latest)
-        return None if found is None else (latest, found[1])
+        latest_record = first_at_or_after(read_header(batch), batch, latest)
+        return None if latest_record is None else (latest, latest_record[1])
 
     # -- growing and shrinking
 
     def roll(self) -> None:
-        """Start a new active segment; the current one must not be empty."""
         self._segments.append(self._new_segment(self.active.next_offset))
         self.active = self._segments[-1]
 
     def delete_before(self, offset: int) -> int:
-        """Delete the segments that end at `offset` or earlier, except the active one.
-
-        Returns:
-            The number of deleted segments.
-        """
         # The oldest first: if the process dies, what is left is the end of the log.
         deleted = 0
         while len(self._segments) > 1 and self._segments[1].base_offset <= offset:
@@ -148,24 +133,20 @@ class Segments:
     # -- the disk
 
     def flush_from(self, offset: int) -> None:
-        """Flush the segments with records at `offset` or later to the disk."""
         for segment in reversed(self._segments):
             segment.store.flush()
             if segment.base_offset <= offset:
                 break
 
     def close(self) -> None:
-        """Close the files of all segments."""
         for segment in self._segments:
             segment.store.close()
 
     def delete(self) -> None:
-        """Delete the files and the indexes of all segments, which must not be used any more."""
         for segment in self._segments:
             segment.delete()
 
     def check(self) -> None:
-        """Assert every invariant; reads the headers of all batches."""
         assert self.active is self._segments[-1]
         for segment, following in pairwise(self._segments):
             assert segment.next_offset == following.base_offset, (

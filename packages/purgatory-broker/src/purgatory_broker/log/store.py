@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-from purgatory_broker.log.errors import StorageError
+from purgatory_broker.log.log_errors import StorageError
 
 
 class Store(Protocol):
@@ -16,11 +16,9 @@ class Store(Protocol):
     """
 
     @property
-    def size(self) -> int:
-        """The number of bytes."""
+    def size(self) -> int: ...
 
-    def append(self, data: bytes | bytearray) -> None:
-        """Append all of `data`."""
+    def append(self, data: bytes | bytearray) -> None: ...
 
     def read(self, position: int, size: int) -> bytes:
         """Return exactly `size` bytes from `position` on."""
@@ -28,19 +26,14 @@ class Store(Protocol):
     def truncate(self, size: int) -> None:
         """Remove all but the first `size` bytes."""
 
-    def flush(self) -> None:
-        """Flush all bytes to the disk."""
+    def flush(self) -> None: ...
 
-    def close(self) -> None:
-        """Close the file, if it is open."""
+    def close(self) -> None: ...
 
-    def delete(self) -> None:
-        """Delete all bytes, and the file."""
+    def delete(self) -> None: ...
 
 
 class MemoryStore:
-    """A store in memory."""
-
     __slots__ = ("_bytes",)
 
     def __init__(self) -> None:
@@ -48,30 +41,23 @@ class MemoryStore:
 
     @property
     def size(self) -> int:
-        """The number of bytes."""
         return len(self._bytes)
 
     def append(self, data: bytes | bytearray) -> None:
-        """Append all of `data`."""
         self._bytes += data
 
     def read(self, position: int, size: int) -> bytes:
-        """Return `size` bytes from `position` on."""
         # A copy: a bytearray can't grow while a view of it exists.
         return bytes(memoryview(self._bytes)[position : position + size])
 
     def truncate(self, size: int) -> None:
-        """Remove all but the first `size` bytes."""
         del self._bytes[size:]
 
-    def flush(self) -> None:
-        """Do nothing: there is no disk."""
+    def flush(self) -> None: ...
 
-    def close(self) -> None:
-        """Do nothing: there is no file."""
+    def close(self) -> None: ...
 
     def delete(self) -> None:
-        """Remove all bytes."""
         self._bytes = bytearray()
 
 
@@ -85,7 +71,6 @@ class OpenFiles:
     __slots__ = ("_descriptors", "limit")
 
     def __init__(self, limit: int = 256) -> None:
-        """Create a cache of at most `limit` files, which must be at least 1."""
         self.limit = limit
         self._descriptors: dict[Path, int] = {}
 
@@ -93,11 +78,6 @@ class OpenFiles:
         return len(self._descriptors)
 
     def descriptor(self, path: Path) -> int:
-        """Return the descriptor of a file, which is opened, and created if it does not exist.
-
-        Raises:
-            OSError: The file can't be opened.
-        """
         descriptors = self._descriptors
         descriptor = descriptors.pop(path, None)
         if descriptor is None:
@@ -109,7 +89,6 @@ class OpenFiles:
         return descriptor
 
     def close(self, path: Path) -> None:
-        """Close a file, if it is open."""
         descriptor = self._descriptors.pop(path, None)
         if descriptor is not None:
             os.close(descriptor)
@@ -124,11 +103,6 @@ class FileStore:
     __slots__ = ("_files", "_flushed", "_has_torn_tail", "path", "size")
 
     def __init__(self, path: Path, files: OpenFiles) -> None:
-        """Open the file, which is created if it does not exist.
-
-        Raises:
-            StorageError: The file can't be opened.
-        """
         self.path = path
         self._files = files
         #: The file has bytes after `size`, of an append that failed and could not be undone yet.
@@ -140,11 +114,6 @@ class FileStore:
             raise StorageError(f"opening {path} failed: {error}") from error
 
     def append(self, data: bytes | bytearray) -> None:
-        """Append all of `data`, or nothing.
-
-        Raises:
-            StorageError: The disk failed.
-        """
         start = self.size
         try:
             descriptor = self._files.descriptor(self.path)
@@ -168,11 +137,6 @@ class FileStore:
         self.size = start + len(data)
 
     def read(self, position: int, size: int) -> bytes:
-        """Return exactly `size` bytes from `position` on.
-
-        Raises:
-            StorageError: The disk failed, or the file is too short.
-        """
         try:
             data = _read(self._files.descriptor(self.path), size, position)
             while len(data) < size:
@@ -192,11 +156,6 @@ class FileStore:
         return data
 
     def truncate(self, size: int) -> None:
-        """Remove all but the first `size` bytes.
-
-        Raises:
-            StorageError: The disk failed.
-        """
         try:
             self._truncate(size)
         except OSError as error:
@@ -209,11 +168,6 @@ class FileStore:
         self._has_torn_tail = False
 
     def flush(self) -> None:
-        """Flush the file to the disk, unless it has not changed since the last flush.
-
-        Raises:
-            StorageError: The disk failed.
-        """
         if self._flushed:
             return
         try:
@@ -223,15 +177,9 @@ class FileStore:
         self._flushed = True
 
     def close(self) -> None:
-        """Close the file, if it is open."""
         self._files.close(self.path)
 
     def delete(self) -> None:
-        """Delete the file.
-
-        Raises:
-            StorageError: The disk failed.
-        """
         self._files.close(self.path)
         try:
             self.path.unlink(missing_ok=True)

@@ -26,13 +26,9 @@ from purgatory_broker.log.batch import (
     with_max_timestamp,
 )
 from purgatory_broker.log.compression import CODEC_NAMES
-from purgatory_broker.log.errors import BatchFormatError, RecordError
-from purgatory_broker.log.record import (
-    RecordLayout,
-    decompress_records,
-    record_layouts,
-)
-from purgatory_broker.log.settings import LogSettings
+from purgatory_broker.log.log_errors import BatchFormatError, RecordError
+from purgatory_broker.log.log_settings import LogSettings
+from purgatory_broker.log.record import RecordLayout, decompress_records, record_layouts
 from purgatory_broker.wire.error_code import ErrorCode
 
 #: The most records in a batch. Kafka has no such limit. Here validation takes two microseconds for
@@ -49,7 +45,6 @@ class ValidatedBatch(NamedTuple):
     Attributes:
         header: The header as the client sent it.
         batch: The bytes to append.
-        max_timestamp: The max timestamp to store.
     """
 
     header: BatchHeader
@@ -60,20 +55,10 @@ class ValidatedBatch(NamedTuple):
 def validate_batch(
     records: Buffer, settings: LogSettings, now_ms: int, *, internal: bool = False
 ) -> ValidatedBatch:
-    """Validate the one batch of a client's records.
+    """Validate the one batch of a client's records, with the timestamps that settings require.
 
-    Args:
-        records: The batch. An incomplete second batch after it is ignored, as in Kafka.
-        settings: The settings of the log.
-        now_ms: The time in milliseconds since 1970, which timestamps are compared with, and which
-            LogAppendTime sets.
-        internal: Records of the broker's own, which may be control records.
-
-    Returns:
-        The batch to append, with the timestamps that the settings require.
-
-    Raises:
-        RecordError: The batch is invalid; `code` is the one that Kafka responds with.
+    An incomplete second batch after it is ignored, as in Kafka. `internal` records are the broker's
+    own, and may be control records.
     """
     header, batch = _only_batch(records)
     if header.is_transactional and not internal:
@@ -109,11 +94,6 @@ def validate_batch(
 
 
 def _only_batch(records: Buffer) -> tuple[BatchHeader, Buffer]:
-    """Return the one batch of `records`.
-
-    Raises:
-        BatchFormatError: There is no batch, or there are several.
-    """
     if len(records) >= HEADER_BYTES:
         header = read_header(records)
         if header.size == len(records):  # The normal case.
@@ -133,11 +113,6 @@ def _only_batch(records: Buffer) -> tuple[BatchHeader, Buffer]:
 
 
 def _check_header(header: BatchHeader) -> None:
-    """Check the header fields that only a client's batch can have wrong.
-
-    Raises:
-        RecordError: INVALID_RECORD.
-    """
     count = header.last_offset_delta + 1
     if count <= 0:
         raise RecordError(
@@ -165,13 +140,9 @@ def _check_header(header: BatchHeader) -> None:
 
 
 def _check_records(header: BatchHeader, batch: Buffer, settings: LogSettings, now_ms: int) -> int:
-    """Check each record of a batch.
+    """Check each record of a batch, and return the latest timestamp.
 
-    Returns:
-        The latest timestamp of the records; that of the header if they can't be decompressed.
-
-    Raises:
-        RecordError: A record is invalid.
+    That is the header's if they can't be decompressed.
     """
     if header.record_count > MAX_RECORDS:
         raise RecordError(
@@ -182,7 +153,7 @@ def _check_records(header: BatchHeader, batch: Buffer, settings: LogSettings, no
     if records is None:
         return header.max_timestamp
     layouts = record_layouts(records, header.record_count)
-    offset_deltas = [each[1] for each in layouts]
+    offset_deltas = [layout[1] for layout in layouts]
     if offset_deltas != list(range(len(layouts))):
         raise RecordError(
             ErrorCode.INVALID_RECORD,
@@ -191,7 +162,7 @@ def _check_records(header: BatchHeader, batch: Buffer, settings: LogSettings, no
     if header.has_log_append_time:
         earliest = latest = header.max_timestamp
     else:
-        deltas = [each[0] for each in layouts]
+        deltas = [layout[0] for layout in layouts]
         earliest = header.base_timestamp + min(deltas, default=0)
         latest = max(header.base_timestamp + max(deltas, default=0), UNSET)
     lowest, highest = _timestamp_range(settings, now_ms)
@@ -199,16 +170,15 @@ def _check_records(header: BatchHeader, batch: Buffer, settings: LogSettings, no
     if (
         header.has_log_append_time
         or not lowest <= earliest <= latest <= highest
-        or (settings.compacted and any(each[3] < 0 for each in layouts))
+        or (settings.compacted and any(layout[3] < 0 for layout in layouts))
     ):
-        faults = list(_faults(header, layouts, settings, lowest, highest))
-        if faults:
-            _reject(faults)
+        record_errors = list(_record_errors(header, layouts, settings, lowest, highest))
+        if record_errors:
+            _reject(record_errors)
     return latest
 
 
 def _timestamp_range(settings: LogSettings, now_ms: int) -> tuple[int, int]:
-    """Return the lowest and the highest timestamp that records may have."""
     before_ms = settings.message_timestamp_before_max_ms
     after_ms = settings.message_timestamp_after_max_ms
     return (
@@ -217,18 +187,14 @@ def _timestamp_range(settings: LogSettings, now_ms: int) -> tuple[int, int]:
     )
 
 
-def _faults(
+def _record_errors(
     header: BatchHeader,
     layouts: list[RecordLayout],
     settings: LogSettings,
     lowest: int,
     highest: int,
 ) -> Iterator[tuple[ErrorCode, int, str]]:
-    """Find the invalid records of a batch; the fault of each is the first that Kafka finds.
-
-    Yields:
-        The error code, the record's position in the batch, and the message.
-    """
+    """Find the invalid records of a batch; the error of each is the first that Kafka finds."""
     # Producers must not set the type. With CreateTime, Kafka checks a timestamp that is set.
     has_invalid_type = header.has_log_append_time and (
         settings.log_append_time or header.max_timestamp == UNSET
@@ -257,17 +223,12 @@ def _faults(
             )
 
 
-def _reject(faults: list[tuple[ErrorCode, int, str]]) -> NoReturn:
-    """Raise the error for a batch with invalid records.
-
-    Raises:
-        RecordError: With all `faults`. As in Kafka, one invalid timestamp decides the code.
-    """
-    codes = {code for code, _, _ in faults}
+def _reject(record_errors: list[tuple[ErrorCode, int, str]]) -> NoReturn:
+    codes = {code for code, _, _ in record_errors}
     raise RecordError(
         ErrorCode.INVALID_TIMESTAMP
         if ErrorCode.INVALID_TIMESTAMP in codes
         else ErrorCode.INVALID_RECORD,
-        f"{len(faults)} records have been rejected: {faults[0][2]}",
-        tuple((index, message) for _, index, message in faults),
+        f"{len(record_errors)} records have been rejected: {record_errors[0][2]}",
+        tuple((index, message) for _, index, message in record_errors),
     )

@@ -34,7 +34,6 @@ _IP_KEYS = frozenset({"connection_creation_rate"})
 
 
 def quota_entity(names: Mapping[str, str | None]) -> QuotaEntity:
-    """Return the entity of names by type."""
     return tuple(sorted(names.items()))
 
 
@@ -47,27 +46,13 @@ class QuotaAlteration:
 
 
 class ClientQuotas:
-    """Changes the quotas that are stored."""
-
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
 
     def alter(
         self, alterations: Sequence[QuotaAlteration], *, validate_only: bool
     ) -> dict[QuotaEntity, str | None]:
-        """Change quotas, all in one change.
-
-        Args:
-            alterations: the changes.
-            validate_only: check the changes only.
-
-        Returns:
-            For each entity the message why its change is invalid, or None.
-
-        Raises:
-            ControllerError: the change can't be stored.
-        """
-        values = {entity: dict(each) for entity, each in self._store.client_quotas.items()}
+        values = {entity: dict(values) for entity, values in self._store.client_quotas.items()}
         results: dict[QuotaEntity, str | None] = {}
         for alteration in alterations:
             entity = alteration.entity
@@ -97,7 +82,6 @@ class ClientQuotas:
 
 
 def _alteration_error(alteration: QuotaAlteration) -> str | None:
-    """Return why a change is invalid, in Kafka's words; None if it is valid."""
     names = dict(alteration.entity)
     if not names:
         return "Invalid empty client quota entity"
@@ -154,7 +138,6 @@ class QuotaFilter(NamedTuple):
     Attributes:
         exact: names that an entity must have, by type; None is the default of the type.
         types: types of which an entity must have any name.
-        is_strict: an entity has no further types.
     """
 
     exact: Mapping[str, str | None]
@@ -162,11 +145,6 @@ class QuotaFilter(NamedTuple):
     is_strict: bool
 
     def check(self) -> None:
-        """Refuse types that can't be combined.
-
-        Raises:
-            ControllerError: INVALID_REQUEST.
-        """
         types = {*self.exact, *self.types}
         if IP in types and len(types) > 1:
             raise ControllerError(
@@ -176,7 +154,6 @@ class QuotaFilter(NamedTuple):
             )
 
     def matches(self, entity: QuotaEntity) -> bool:
-        """Return whether an entity is selected."""
         names = dict(entity)
         if self.is_strict and len(names) != len(self.exact) + len(self.types):
             return False
@@ -189,7 +166,6 @@ class ClientLimit(NamedTuple):
     """A client's limit, and the clients that share it.
 
     Attributes:
-        value: the limit.
         shared_by: the user and the client id; an empty one stands for all.
     """
 
@@ -204,15 +180,6 @@ def client_limit(
 
     A quota of users without client ids is shared by all clients of the user, and one of client ids
     by all clients with the id.
-
-    Args:
-        quotas: all quotas.
-        key: the quota's name, such as `producer_byte_rate`.
-        user: the client's user.
-        client_id: the client's id.
-
-    Returns:
-        The limit, or None.
     """
     both, of_user, of_client = (user, client_id), (user, ""), ("", client_id)
     candidates: tuple[tuple[dict[str, str | None], tuple[str, str]], ...] = (

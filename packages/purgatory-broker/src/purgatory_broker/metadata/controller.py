@@ -6,29 +6,19 @@ so the controller never fails alone.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping
 
-from purgatory_broker.metadata.client_quotas import (
-    ClientQuotas,
-    ClientQuotaValues,
-)
-from purgatory_broker.metadata.controller_error import ControllerError
+from purgatory_broker.metadata.client_quotas import ClientQuotas, ClientQuotaValues
 from purgatory_broker.metadata.metadata_store import MetadataStore
-from purgatory_broker.metadata.partition_leaders import (
-    AlterPartitionRequest,
-    PartitionLeaders,
-)
+from purgatory_broker.metadata.partition_leaders import PartitionLeaders
 from purgatory_broker.metadata.reassignment import Reassignments
 from purgatory_broker.metadata.resource_configs import ResourceConfigs
 from purgatory_broker.metadata.scram_credentials import ScramCredentials
 from purgatory_broker.metadata.topic_changes import TopicChanges, warn_about_compaction
 from purgatory_broker.metadata.topic_configs import topic_config_error
-from purgatory_broker.metadata.topics import Partition, Topic, TopicPartition
+from purgatory_broker.metadata.topics import Partition, Topic
 from purgatory_broker.settings import ClusterSettings
 from request_purgatory.errors import InvalidArgumentError
-
-__all__ = ["AlterPartitionRequest", "Controller", "ControllerError"]
 
 
 class Controller:
@@ -40,13 +30,6 @@ class Controller:
     """
 
     def __init__(self, settings: ClusterSettings) -> None:
-        """Create a controller, and load the topics in `settings.data_dir`, if there are any.
-
-        Raises:
-            InvalidArgumentError: the directory has data of more nodes than `settings.nodes`, or its
-                metadata is damaged, or `settings.topic_defaults` are not settings of topics.
-            OSError: the metadata can't be read or written.
-        """
         error = topic_config_error(settings.topic_defaults)
         if error is not None:
             raise InvalidArgumentError(
@@ -63,42 +46,22 @@ class Controller:
         self.quotas = ClientQuotas(self._store)
         self.config_changes = ResourceConfigs(self._store)
         self.reassignments = Reassignments(self._store, self.leaders)
+        self.cluster_id = self._store.cluster_id
+        # The store's own, which it changes in place.
+        self.topics = self._store.topics
+        self.names = self._store.names
+        self.alive = self._store.alive
+        self.partition = self._store.partition
+        self.require_topic = self._store.require_topic
+        self.new_producer_id = self._store.new_producer_id
 
     def notify(
-        self,
-        on_change: Callable[[list[Partition]], None],
-        on_delete: Callable[[Topic], None],
+        self, on_change: Callable[[list[Partition]], None], on_delete: Callable[[Topic], None]
     ) -> None:
-        """Notify the nodes of changes.
-
-        Args:
-            on_change: called after each change with the changed partitions.
-            on_delete: called with a deleted topic.
-        """
         self._store.on_change = on_change
         self._store.on_delete = on_delete
 
     # -- lookup
-
-    @property
-    def cluster_id(self) -> str:
-        """The cluster's id."""
-        return self._store.cluster_id
-
-    @property
-    def topics(self) -> dict[str, Topic]:
-        """The topics by name."""
-        return self._store.topics
-
-    @property
-    def names(self) -> dict[uuid.UUID, str]:
-        """The topics' names by topic id."""
-        return self._store.names
-
-    @property
-    def alive(self) -> set[int]:
-        """The live nodes."""
-        return self._store.alive
 
     @property
     def controller_id(self) -> int:
@@ -107,12 +70,10 @@ class Controller:
 
     @property
     def client_quotas(self) -> ClientQuotaValues:
-        """The quotas of clients, by entity."""
         return self._store.client_quotas
 
     @property
     def resource_configs(self) -> Mapping[tuple[int, str], Mapping[str, str]]:
-        """The settings of groups and brokers, by type and name."""
         return self._store.resource_configs
 
     @property
@@ -120,21 +81,10 @@ class Controller:
         """The changes of the metadata that were stored since the start."""
         return self._store.change_count
 
-    def partition(self, key: TopicPartition) -> Partition | None:
-        """Return a partition; None if there is no such topic or partition number."""
-        return self._store.partition(key)
-
-    def require_topic(self, name: str) -> Topic:
-        """Return a topic; raise `ControllerError` if there is none of this name."""
-        return self._store.require_topic(name)
-
     def reset(self) -> None:
         """Delete all topics and fence all nodes, without notice to the nodes, which are to restart.
 
         The cluster id and the producer ids go on: clients may have been assigned some.
-
-        Raises:
-            ControllerError: the change can't be stored.
         """
         self._store.clear()
         self.topic_changes.reset()
@@ -147,9 +97,6 @@ class Controller:
 
         Nodes that start together must be registered in one call, so that each partition's first
         in-sync replica becomes its leader.
-
-        Args:
-            nodes: the nodes' numbers.
         """
         before = self.controller_id
         self.alive.update(nodes)
@@ -161,21 +108,8 @@ class Controller:
 
         The node leaves the in-sync replicas, except where it is the only one: its log has every
         committed record, so it stays eligible.
-
-        Args:
-            node: the node's number.
         """
         before = self.controller_id
         self.alive.discard(node)
         self.controller_epoch += self.controller_id != before
         self.leaders.update()
-
-    # -- producer ids
-
-    def new_producer_id(self) -> int:
-        """Return a producer id that was never assigned before.
-
-        Raises:
-            ControllerError: no further ids can be reserved in the file.
-        """
-        return self._store.new_producer_id()

@@ -15,8 +15,6 @@ from purgatory_broker.metadata.topics import NO_LEADER, Topic, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class _Image:
-    """The metadata at one time."""
-
     topics: Mapping[str, Topic]
     names: Mapping[uuid.UUID, str]
     alive: frozenset[int]
@@ -32,7 +30,6 @@ class MetadataCache:
     """
 
     def __init__(self, controller: Controller) -> None:
-        """Create the cache of a node that is connected to the controller."""
         self._controller = controller
         #: The metadata at the last contact; None while the node is connected.
         self._image: _Image | None = None
@@ -54,48 +51,37 @@ class MetadataCache:
         )
 
     def start_empty(self, node_id: int) -> None:
-        """Begin without topics, since a node has started out of reach of the controller.
-
-        Args:
-            node_id: The node, the only one that it knows.
-        """
+        """Begin without topics, since a node has started out of reach of the controller."""
         self._image = _Image({}, {}, frozenset({node_id}), {}, {})
 
     # -- lookup
 
     @property
     def topics(self) -> Mapping[str, Topic]:
-        """The topics by name."""
         return self._controller.topics if self._image is None else self._image.topics
 
     @property
     def client_quotas(self) -> ClientQuotaValues:
-        """The quotas of clients, by entity."""
         image = self._image
         return self._controller.client_quotas if image is None else image.client_quotas
 
     @property
     def resource_configs(self) -> Mapping[tuple[int, str], Mapping[str, str]]:
-        """The settings of groups and brokers, by type and name."""
         image = self._image
         return self._controller.resource_configs if image is None else image.resource_configs
 
     def alive(self) -> AbstractSet[int]:
-        """Return the numbers of the live nodes."""
         return self._controller.alive if self._image is None else self._image.alive
 
     def partition_exists(self, key: TopicPartition) -> bool:
-        """Return whether a partition exists."""
         topic = self.topics.get(key.topic)
         return topic is not None and 0 <= key.partition < len(topic.partitions)
 
     def topic_name(self, topic_id: uuid.UUID | None) -> str | None:
-        """Return the name of the topic with an id; None if there is no such topic."""
         names = self._controller.names if self._image is None else self._image.names
         return None if topic_id is None else names.get(topic_id)
 
     def topic_id(self, name: str) -> uuid.UUID | None:
-        """Return a topic's id; None if there is no such topic."""
         topic = self.topics.get(name)
         return None if topic is None else topic.topic_id
 

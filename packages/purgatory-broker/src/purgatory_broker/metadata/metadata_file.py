@@ -13,12 +13,7 @@ from typing import Any, TypeAlias
 from purgatory_broker.log.checkpoint import flush_folder
 from purgatory_broker.metadata.scram import ScramCredential, ScramMechanism
 from purgatory_broker.metadata.topic_configs import topic_config_error
-from purgatory_broker.metadata.topics import (
-    NO_LEADER,
-    Partition,
-    Topic,
-    topic_name_error,
-)
+from purgatory_broker.metadata.topics import NO_LEADER, Partition, Topic, topic_name_error
 from request_purgatory.errors import InvalidArgumentError
 
 FILE_NAME = "cluster.json"
@@ -33,11 +28,7 @@ class StoredMetadata:
     """The content of the file.
 
     Attributes:
-        cluster_id: the cluster's id.
-        nodes: the number of nodes.
         producer_ids_reserved: producer ids below this may have been assigned.
-        topics: the topics with their partitions.
-        client_quotas: the quotas of clients, by entity.
         resource_configs: the settings of groups and brokers, by type and name.
         scram_changes: the SCRAM credentials that clients have stored, by user and mechanism; None
             is one that they have deleted.
@@ -53,12 +44,7 @@ class StoredMetadata:
 
 
 def save_metadata(path: Path, metadata: StoredMetadata) -> None:
-    """Replace the file atomically, and flush it to the disk.
-
-    Args:
-        path: the file.
-        metadata: its new content.
-    """
+    """Replace the file atomically, and flush it to the disk."""
     data = {
         "cluster_id": metadata.cluster_id,
         "nodes": metadata.nodes,
@@ -91,34 +77,28 @@ def save_metadata(path: Path, metadata: StoredMetadata) -> None:
 
 
 def load_metadata(path: Path) -> StoredMetadata:
-    """Return the content of the file.
-
-    Raises:
-        InvalidArgumentError: the file is damaged.
-        OSError: the file can't be read.
-    """
     try:
         data = json.loads(path.read_text("utf-8"))
         metadata = StoredMetadata(
             data["cluster_id"],
             data["nodes"],
             data["producer_ids_taken"],
-            [_topic_from_json(each) for each in data["topics"]],
+            [_topic_from_json(topic) for topic in data["topics"]],
             {
-                tuple(sorted(each["entity"].items())): {
-                    key: float(value) for key, value in each["values"].items()
+                tuple(sorted(entry["entity"].items())): {
+                    key: float(value) for key, value in entry["values"].items()
                 }
-                for each in data.get("client_quotas", [])
+                for entry in data.get("client_quotas", [])
             },
             {
-                (int(each["type"]), str(each["name"])): dict(each["configs"])
-                for each in data.get("resource_configs", [])
+                (int(entry["type"]), str(entry["name"])): dict(entry["configs"])
+                for entry in data.get("resource_configs", [])
             },
             {
-                (each["user"], ScramMechanism[each["mechanism"]]): _credential_from_json(
-                    each["credential"]
+                (entry["user"], ScramMechanism[entry["mechanism"]]): _credential_from_json(
+                    entry["credential"]
                 )
-                for each in data.get("scram_credentials", [])
+                for entry in data.get("scram_credentials", [])
             },
         )
         _check(metadata)
@@ -132,11 +112,6 @@ def load_metadata(path: Path) -> StoredMetadata:
 
 
 def _check(metadata: StoredMetadata) -> None:
-    """Check what the controller relies on.
-
-    Raises:
-        ValueError: the metadata can't be what a controller has stored.
-    """
     _require(isinstance(metadata.cluster_id, str), "the cluster id", metadata.cluster_id)
     _require(_is_count(metadata.nodes), "the number of nodes", metadata.nodes)
     reserved = metadata.producer_ids_reserved
@@ -220,15 +195,15 @@ def _topic_to_json(topic: Topic) -> dict[str, Any]:
         "configs": topic.configs,
         "partitions": [
             {
-                "replicas": each.replicas,
-                "isr": each.isr,
-                "leader": each.leader,
-                "leader_epoch": each.leader_epoch,
-                "partition_epoch": each.partition_epoch,
-                "adding_replicas": each.adding,
-                "removing_replicas": each.removing,
+                "replicas": partition.replicas,
+                "isr": partition.isr,
+                "leader": partition.leader,
+                "leader_epoch": partition.leader_epoch,
+                "partition_epoch": partition.partition_epoch,
+                "adding_replicas": partition.adding,
+                "removing_replicas": partition.removing,
             }
-            for each in topic.partitions
+            for partition in topic.partitions
         ],
     }
 
@@ -238,14 +213,14 @@ def _topic_from_json(data: dict[str, Any]) -> Topic:
         Partition(
             data["name"],
             index,
-            each["replicas"],
-            each["isr"],
-            each["leader"],
-            each["leader_epoch"],
-            each["partition_epoch"],
-            each.get("adding_replicas", []),
-            each.get("removing_replicas", []),
+            partition["replicas"],
+            partition["isr"],
+            partition["leader"],
+            partition["leader_epoch"],
+            partition["partition_epoch"],
+            partition.get("adding_replicas", []),
+            partition.get("removing_replicas", []),
         )
-        for index, each in enumerate(data["partitions"])
+        for index, partition in enumerate(data["partitions"])
     ]
     return Topic(data["name"], uuid.UUID(data["topic_id"]), partitions, data["configs"])

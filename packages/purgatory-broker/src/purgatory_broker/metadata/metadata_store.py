@@ -36,13 +36,6 @@ class MetadataStore:
     """
 
     def __init__(self, settings: ClusterSettings) -> None:
-        """Create a store, and load the topics in `settings.data_dir`, if there are any.
-
-        Raises:
-            InvalidArgumentError: the directory has data of more nodes than `settings.nodes`, or its
-                metadata is damaged.
-            OSError: the metadata can't be read or written.
-        """
         self.settings = settings
         self.cluster_id = _base64_id(uuid.uuid4())
         self.topics: dict[str, Topic] = {}
@@ -73,18 +66,12 @@ class MetadataStore:
     # -- lookup
 
     def partition(self, key: TopicPartition) -> Partition | None:
-        """Return a partition; None if there is no such topic or partition number."""
         topic = self.topics.get(key.topic)
         if topic is None or not 0 <= key.partition < len(topic.partitions):
             return None
         return topic.partitions[key.partition]
 
     def require_topic(self, name: str) -> Topic:
-        """Return a topic.
-
-        Raises:
-            ControllerError: there is no such topic.
-        """
         topic = self.topics.get(name)
         if topic is None:
             raise ControllerError(
@@ -94,24 +81,18 @@ class MetadataStore:
         return topic
 
     def partitions(self) -> list[Partition]:
-        """Return all partitions of all topics."""
         return [partition for topic in self.topics.values() for partition in topic.partitions]
 
     # -- changes
 
     def commit(self, changed: list[Partition]) -> None:
-        """Store new states of partitions, let them take effect, and notify the nodes.
-
-        Args:
-            changed: copies of the partitions, with their new states.
-
-        Raises:
-            ControllerError: the states can't be stored, and do not take effect.
-        """
+        """Store new states of partitions, let them take effect, and notify the nodes."""
         if not changed:
             return
-        partitions = [self.topics[each.topic].partitions[each.index] for each in changed]
-        before = [each.copy() for each in partitions]
+        partitions = [
+            self.topics[partition.topic].partitions[partition.index] for partition in changed
+        ]
+        before = [partition.copy() for partition in partitions]
         _assign(partitions, changed)
         self.store(lambda: _assign(partitions, before))
         for old, new in zip(before, partitions, strict=True):
@@ -127,14 +108,6 @@ class MetadataStore:
         self.on_change(partitions)
 
     def store(self, undo: Callable[[], None]) -> None:
-        """Save a change of the metadata.
-
-        Args:
-            undo: called to undo the change if it can't be saved.
-
-        Raises:
-            ControllerError: KAFKA_STORAGE_ERROR.
-        """
         try:
             self._save()
         except OSError as error:
@@ -148,11 +121,7 @@ class MetadataStore:
         self.on_stored()
 
     def clear(self) -> None:
-        """Remove everything but the ids, without notice to the nodes.
-
-        Raises:
-            ControllerError: the change can't be stored.
-        """
+        """Remove everything but the ids, without notice to the nodes."""
         topics, names, quotas = dict(self.topics), dict(self.names), self.client_quotas
         self.topics.clear()
         self.names.clear()
@@ -172,11 +141,6 @@ class MetadataStore:
         self.alive.clear()
 
     def new_producer_id(self) -> int:
-        """Return a producer id that was never assigned before.
-
-        Raises:
-            ControllerError: no further ids can be reserved in the file.
-        """
         if self._next_producer_id >= self._producer_ids_reserved:
             before = self._producer_ids_reserved
             self._producer_ids_reserved = self._next_producer_id + _PRODUCER_ID_BLOCK
@@ -207,8 +171,10 @@ class MetadataStore:
 
     def _load(self, path: Path) -> None:
         stored = load_metadata(path)
-        partitions = [each for topic in stored.topics for each in topic.partitions]
-        nodes = 1 + max((node for each in partitions for node in each.replicas), default=-1)
+        partitions = [partition for topic in stored.topics for partition in topic.partitions]
+        nodes = 1 + max(
+            (node for partition in partitions for node in partition.replicas), default=-1
+        )
         if nodes > self.settings.nodes:
             raise InvalidArgumentError(
                 "nodes", f"at least {nodes}, of which {path.parent} has data", self.settings.nodes

@@ -10,12 +10,7 @@ from typing import NamedTuple
 from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.metadata_store import MetadataStore
 from purgatory_broker.metadata.topic_configs import topic_value
-from purgatory_broker.metadata.topics import (
-    MAX_NAME_LENGTH,
-    NO_LEADER,
-    Partition,
-    TopicPartition,
-)
+from purgatory_broker.metadata.topics import MAX_NAME_LENGTH, NO_LEADER, Partition, TopicPartition
 from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -81,13 +76,7 @@ class PartitionLeaders:
         Refuses a request for an earlier state of the partition: since then the leader may have
         stopped waiting for a replica that the request would add. Refuses a node that is not alive,
         which must not become the leader. A refused leader learns the current state, and requests
-        again if necessary.
-
-        Args:
-            request: the leader's request.
-
-        Returns:
-            True if the request was granted. False if it was refused, or can't be stored.
+        again if necessary. Returns False if the request was refused, or can't be stored.
         """
         partition = self._store.partition(request.key)
         if partition is None or self._store.topics[request.key.topic].topic_id != request.topic_id:
@@ -109,22 +98,12 @@ class PartitionLeaders:
         return True
 
     def move_leader(self, key: TopicPartition, node: int) -> None:
-        """Make another in-sync replica the leader of a partition.
-
-        Args:
-            key: the partition.
-            node: the new leader.
-
-        Raises:
-            ControllerError: there is no such partition, the node is not in sync or not alive, or
-                the change can't be stored.
-        """
         partition = self._store.partition(key)
         if partition is None:
             raise ControllerError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {key}"
             )
-        eligible = [each for each in partition.isr if each in self._store.alive]
+        eligible = [replica for replica in partition.isr if replica in self._store.alive]
         if node not in eligible:
             raise ControllerError(
                 ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
@@ -140,16 +119,7 @@ class PartitionLeaders:
     ) -> dict[TopicPartition, ElectionResult]:
         """Make the preferred replicas leaders, as Kafka's ElectLeaders.
 
-        Args:
-            keys: the partitions.
-            is_unclean: instead, give partitions without a leader a live replica as the leader,
-                in sync or not.
-
-        Returns:
-            The results by partition.
-
-        Raises:
-            ControllerError: the change can't be stored.
+        `is_unclean` gives partitions without a leader a live replica instead, in sync or not.
         """
         results: dict[TopicPartition, ElectionResult] = {}
         changed = []
@@ -170,8 +140,7 @@ class PartitionLeaders:
             new = partition.copy()
             if has_leader if is_unclean else partition.leader == preferred:
                 results[key] = ElectionResult(
-                    ErrorCode.ELECTION_NOT_NEEDED,
-                    "Leader election not needed for topic partition.",
+                    ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
                 )
                 continue
             if is_unclean:
@@ -208,9 +177,9 @@ class PartitionLeaders:
         except ControllerError:
             self._has_pending_elections = True
             orphans = [
-                each
-                for each in self._store.partitions()
-                if each.leader != NO_LEADER and each.leader not in alive
+                partition
+                for partition in self._store.partitions()
+                if partition.leader != NO_LEADER and partition.leader not in alive
             ]
             for partition in orphans:
                 # In no later leader epoch has anyone led the partition, so that this need not be
@@ -220,14 +189,9 @@ class PartitionLeaders:
                 self._store.on_change(orphans)
 
     def elect(self, partition: Partition, *, is_unclean: bool = False) -> bool:
-        """Elect a live in-sync replica, or any live replica if unclean elections are enabled.
+        """Elect a live in-sync replica, or any live one if unclean elections are enabled.
 
-        Args:
-            partition: the partition, which gets the leader.
-            is_unclean: allow an unclean election even if the topic does not.
-
-        Returns:
-            False if no replica is eligible.
+        Returns False if no replica is eligible.
         """
         for node in partition.replicas:
             if node in partition.isr and node in self._store.alive:
@@ -247,7 +211,6 @@ class PartitionLeaders:
         return False
 
     def may_elect_unclean(self, partition: Partition) -> bool:
-        """Return whether the partition's topic allows unclean elections."""
         configs = self._store.topics[partition.topic].configs
         allowed = topic_value("unclean.leader.election.enable", configs, self._store.settings)
         return allowed.lower() == "true"
@@ -257,10 +220,6 @@ class PartitionLeaders:
 
         A leader that stays when replicas are removed begins another leader epoch: fetches of the
         removed replicas no longer count.
-
-        Args:
-            partition: a changed state of a partition, which is changed further.
-            before: the state before the change.
         """
         partition.complete_reassignment()
         leader = partition.leader

@@ -41,35 +41,24 @@ class Reassignments:
     def alter(
         self, wanted: Iterable[Reassignment], *, may_change_factor: bool = True
     ) -> list[ControllerError | None]:
-        """Begin or cancel reassignments, all in one change.
-
-        Args:
-            wanted: the reassignments.
-            may_change_factor: allow another number of replicas than a partition has.
-
-        Returns:
-            For each reassignment the error why it is refused, or None.
-
-        Raises:
-            ControllerError: the change can't be stored.
-        """
+        """Begin or cancel reassignments, all in one change; return why each is refused, or None."""
         changed: dict[TopicPartition, Partition] = {}
         results: list[ControllerError | None] = []
-        for each in wanted:
+        for reassignment in wanted:
             try:
-                before = changed.get(each.key) or self._require_partition(each.key)
+                before = changed.get(reassignment.key) or self._require_partition(reassignment.key)
                 after = before.copy()
-                if each.replicas is None:
+                if reassignment.replicas is None:
                     self._cancel(after)
                 else:
-                    self._begin(after, each.replicas, may_change_factor=may_change_factor)
+                    self._begin(after, reassignment.replicas, may_change_factor=may_change_factor)
             except ControllerError as refusal:
                 results.append(refusal)
                 continue
             results.append(None)
             self._leaders.settle(after, before)
             if after != before:
-                changed[each.key] = after
+                changed[reassignment.key] = after
         self._store.commit(list(changed.values()))
         for partition in changed.values():
             logger.info(
@@ -82,18 +71,13 @@ class Reassignments:
         return results
 
     def ongoing(self, keys: Iterable[TopicPartition] | None = None) -> list[Partition]:
-        """Return the partitions that are being reassigned.
-
-        Args:
-            keys: limits the result to these partitions; None is all.
-
-        Returns:
-            The partitions.
-        """
+        """Return the partitions that are being reassigned; `keys` limits them, None is all."""
         if keys is None:
-            return [each for each in self._store.partitions() if each.is_reassigned]
-        found = map(self._store.partition, dict.fromkeys(keys))
-        return [each for each in found if each is not None and each.is_reassigned]
+            return [partition for partition in self._store.partitions() if partition.is_reassigned]
+        known = map(self._store.partition, dict.fromkeys(keys))
+        return [
+            partition for partition in known if partition is not None and partition.is_reassigned
+        ]
 
     def _require_partition(self, key: TopicPartition) -> Partition:
         partition = self._store.partition(key)
@@ -128,11 +112,6 @@ class Reassignments:
         partition.replicas = [*replicas, *partition.removing]
 
     def _cancel(self, partition: Partition) -> None:
-        """Return to the replicas before the reassignment.
-
-        Raises:
-            ControllerError: there is no reassignment, or no replica before it is in sync.
-        """
         if not partition.is_reassigned:
             raise ControllerError(
                 ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress."

@@ -6,19 +6,12 @@ from __future__ import annotations
 def default_assignment(
     nodes: list[int], partitions: int, factor: int, first: int
 ) -> list[list[int]]:
-    """Assign replicas to new partitions in turn.
+    """Assign replicas to new partitions in turn; return each one's nodes, the leader first.
+
+    `first` is the position in `nodes`, modulo their number, of the first partition's leader.
 
     >>> default_assignment([0, 1, 2], partitions=4, factor=2, first=1)
     [[1, 2], [2, 0], [0, 1], [1, 2]]
-
-    Args:
-        nodes: the numbers of the live nodes.
-        partitions: the number of partitions.
-        factor: the replicas of each partition.
-        first: the position in `nodes`, modulo their number, of the first partition's leader.
-
-    Returns:
-        Each partition's nodes, the leader first.
     """
     count = len(nodes)
     return [
@@ -28,16 +21,7 @@ def default_assignment(
 
 
 def replica_list_error(replicas: list[int], factor: int, nodes: int) -> str | None:
-    """Return why a manual assignment of one partition is invalid, in Kafka's words.
-
-    Args:
-        replicas: the nodes of the partition's replicas.
-        factor: the replicas of the topic's other partitions.
-        nodes: the number of the cluster's nodes.
-
-    Returns:
-        The error message; None if the assignment is valid.
-    """
+    """Return why a manual assignment of one partition is invalid, in Kafka's words, or None."""
     prefix = "The manual partition assignment includes"
     if not replicas:
         return f"{prefix} an empty replica list."

@@ -12,12 +12,7 @@ from dataclasses import dataclass
 
 from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.metadata_store import MetadataStore
-from purgatory_broker.metadata.topic_configs import (
-    ConfigType,
-    ResourceType,
-    TopicConfig,
-    constant,
-)
+from purgatory_broker.metadata.topic_configs import ConfigType, ResourceType, TopicConfig, constant
 from purgatory_broker.wire.error_code import ErrorCode
 
 _INT, _LONG, _STRING = ConfigType.INT, ConfigType.LONG, ConfigType.STRING
@@ -29,7 +24,6 @@ class _OffsetReset(TopicConfig):
     """Where the members of a group begin to read: also by the age of records."""
 
     def error(self, value: str | None) -> str | None:
-        """Return why a value is not allowed; None if it is allowed."""
         if value is not None and _OFFSET_RESET.fullmatch(value):
             return None
         return f"Invalid value {value} for configuration {self.name}"
@@ -75,30 +69,15 @@ BROKER_CONFIGS = _by_name(
 
 
 class ResourceConfigs:
-    """Checks and stores the settings of groups and brokers."""
-
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
 
     def alter(
-        self,
-        kind: ResourceType,
-        name: str,
-        configs: dict[str, str],
-        *,
-        validate_only: bool,
+        self, kind: ResourceType, name: str, configs: dict[str, str], *, validate_only: bool
     ) -> None:
         """Replace the settings of a group, of a broker, or of all brokers.
 
-        Args:
-            kind: GROUP or BROKER.
-            name: the group, or the broker's id; empty for all brokers.
-            configs: settings by Kafka's names.
-            validate_only: check them only.
-
-        Raises:
-            ControllerError: a setting can't be changed, a value is not allowed, or the change can't
-                be stored.
+        The name of all brokers is empty.
         """
         if kind is ResourceType.GROUP:
             _check_group(configs)
@@ -107,7 +86,7 @@ class ResourceConfigs:
         before = self._store.resource_configs
         if validate_only or before.get((kind, name), {}) == configs:
             return
-        after = {key: each for key, each in before.items() if key != (kind, name)}
+        after = {key: stored for key, stored in before.items() if key != (kind, name)}
         if configs:
             after[kind, name] = dict(configs)
         self._store.resource_configs = after

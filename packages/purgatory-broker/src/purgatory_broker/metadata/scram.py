@@ -16,27 +16,21 @@ _SALT_BYTES = 16
 
 
 class ScramMechanism(IntEnum):
-    """A SCRAM mechanism, numbered as in the protocol."""
-
     SCRAM_SHA_256 = 1
     SCRAM_SHA_512 = 2
 
     @property
     def hash_name(self) -> str:
-        """The hash function's name in `hashlib`."""
         return self.name.removeprefix("SCRAM_").replace("_", "").lower()
 
     @property
     def sasl_name(self) -> str:
-        """The mechanism's name in SASL."""
         return self.name.replace("_", "-")
 
     def hmac(self, key: bytes, message: bytes) -> bytes:
-        """Return the keyed hash of a message."""
         return hmac.digest(key, message, self.hash_name)
 
     def hash(self, message: bytes) -> bytes:
-        """Return the hash of a message."""
         return hashlib.new(self.hash_name, message).digest()
 
 
@@ -53,7 +47,6 @@ class ScramCredential:
 def salted_credential(
     mechanism: ScramMechanism, salt: bytes, iterations: int, salted_password: bytes
 ) -> ScramCredential:
-    """Return the credential of a salted password."""
     client_key = mechanism.hmac(salted_password, b"Client Key")
     server_key = mechanism.hmac(salted_password, b"Server Key")
     return ScramCredential(salt, iterations, mechanism.hash(client_key), server_key)

@@ -20,43 +20,35 @@ class ScramCredentials:
     """
 
     def __init__(self, passwords: Mapping[str, str], store: MetadataStore) -> None:
-        """Begin with the changes in the store.
-
-        Args:
-            passwords: By user, who has a credential of each mechanism.
-            store: Where the changes are.
-        """
         self._passwords = passwords
         self._store = store
         self._computed: dict[tuple[str, ScramMechanism], ScramCredential] = {}
 
     @property
     def users(self) -> list[str]:
-        """The users with a credential."""
         changed = (user for user, _ in self._store.scram_changes)
-        return [each for each in dict.fromkeys((*self._passwords, *changed)) if self._any(each)]
+        return [user for user in dict.fromkeys((*self._passwords, *changed)) if self._any(user)]
 
     def _any(self, user: str) -> bool:
         return any(self.has(user, mechanism) for mechanism in ScramMechanism)
 
     def has(self, user: str, mechanism: ScramMechanism) -> bool:
-        """Return whether a user has a credential."""
         changes = self._store.scram_changes
         if (user, mechanism) in changes:
             return changes[user, mechanism] is not None
         return user in self._passwords
 
     def iterations(self, user: str) -> dict[ScramMechanism, int]:
-        """Return the iterations of a user's credentials, by mechanism."""
-        found = {}
+        iterations_by_mechanism = {}
         for mechanism in ScramMechanism:
             if self.has(user, mechanism):
                 changed = self._store.scram_changes.get((user, mechanism))
-                found[mechanism] = MIN_ITERATIONS if changed is None else changed.iterations
-        return found
+                iterations_by_mechanism[mechanism] = (
+                    MIN_ITERATIONS if changed is None else changed.iterations
+                )
+        return iterations_by_mechanism
 
     def find(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
-        """Return a user's credential; None if there is none."""
         key = (user, mechanism)
         if key in self._store.scram_changes:
             return self._store.scram_changes[key]
@@ -67,14 +59,7 @@ class ScramCredentials:
         return self._computed[key]
 
     def alter(self, changes: Mapping[tuple[str, ScramMechanism], ScramCredential | None]) -> None:
-        """Store credentials, in place of earlier ones.
-
-        Args:
-            changes: By user and mechanism; None deletes a credential.
-
-        Raises:
-            ControllerError: The changes can't be stored, and do not take effect.
-        """
+        """Store credentials, in place of earlier ones; None deletes a credential."""
         if not changes:
             return
         before = self._store.scram_changes

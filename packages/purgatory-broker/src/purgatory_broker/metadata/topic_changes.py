@@ -9,14 +9,12 @@ from collections.abc import Mapping
 from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.metadata_store import MetadataStore
 from purgatory_broker.metadata.partition_leaders import PartitionLeaders
-from purgatory_broker.metadata.replica_placement import (
-    default_assignment,
-    replica_list_error,
-)
+from purgatory_broker.metadata.replica_placement import default_assignment, replica_list_error
 from purgatory_broker.metadata.topic_configs import topic_config_error
 from purgatory_broker.metadata.topics import (
     INTERNAL_TOPICS,
     NO_LEADER,
+    OFFSETS_TOPIC,
     Partition,
     Topic,
     topic_name_error,
@@ -27,11 +25,15 @@ from purgatory_broker.wire.error_code import ErrorCode
 logger = logging.getLogger(__name__)
 
 _POLICY = "cleanup.policy"
+#: The settings of `__consumer_offsets`.
+_OFFSETS_CONFIGS = {
+    _POLICY: "compact",
+    "compression.type": "producer",
+    "segment.bytes": "104857600",
+}
 
 
 class TopicChanges:
-    """Creates, extends, configures and deletes topics."""
-
     def __init__(self, store: MetadataStore, leaders: PartitionLeaders) -> None:
         self._store = store
         self._leaders = leaders
@@ -52,23 +54,10 @@ class TopicChanges:
         validate_only: bool = False,
         internal: bool = False,
     ) -> Topic:
-        """Create a topic.
+        """Create a topic; -1 is the cluster's default.
 
-        Args:
-            name: the topic's name.
-            partitions: their number; -1 is the cluster's default.
-            replication_factor: replicas of each partition; -1 is the cluster's default.
-            assignment: nodes of each partition's replicas, by partition number, the first of them
-                the preferred leader; None or empty assigns them by default.
-            configs: topic settings by Kafka's names.
-            validate_only: check the arguments, and create nothing.
-            internal: allow the name of an internal topic.
-
-        Returns:
-            The topic.
-
-        Raises:
-            ControllerError: with the error code of Kafka's CreateTopics.
+        `assignment` has the nodes of each partition's replicas, the preferred leader first; None or
+        empty assigns them by default. `internal` allows the name of an internal topic.
         """
         self._check_new_name(name, internal=internal)
         if assignment:
@@ -99,6 +88,18 @@ class TopicChanges:
             self._topics_created += 1
             self._store.on_change(topic.partitions)
         return topic
+
+    def create_offsets_topic(self) -> None:
+        """Create `__consumer_offsets`, the topic of groups and offsets; no-op if it exists."""
+        settings = self._store.settings
+        if OFFSETS_TOPIC not in self._store.topics:
+            self.create(
+                OFFSETS_TOPIC,
+                partitions=settings.offsets_topic_num_partitions,
+                replication_factor=min(settings.replication_factor, len(self._store.alive)),
+                configs=dict(_OFFSETS_CONFIGS),
+                internal=True,
+            )
 
     def _check_new_name(self, name: str, *, internal: bool) -> None:
         error = topic_name_error(name)
@@ -173,8 +174,8 @@ class TopicChanges:
                 "partitions should be a consecutive 0-based integer sequence",
             )
         replicas = [assignment[index] for index in range(len(assignment))]
-        for each in replicas:
-            self._check_replicas(each, len(replicas[0]))
+        for node in replicas:
+            self._check_replicas(node, len(replicas[0]))
         return replicas
 
     def _check_replicas(self, replicas: list[int], factor: int) -> None:
@@ -190,17 +191,7 @@ class TopicChanges:
         *,
         validate_only: bool = False,
     ) -> None:
-        """Add partitions to a topic.
-
-        Args:
-            name: the topic's name.
-            count: the number of partitions after the call.
-            assignments: nodes of each new partition's replicas; None assigns them by default.
-            validate_only: check the arguments, and add nothing.
-
-        Raises:
-            ControllerError: with the error code of Kafka's CreatePartitions.
-        """
+        """Add partitions to a topic, up to `count`; assignments of None are made by default."""
         topic = self._store.require_topic(name)
         present = len(topic.partitions)
         if count == present:
@@ -247,11 +238,6 @@ class TopicChanges:
         self._store.on_change(new)
 
     def delete(self, name: str) -> None:
-        """Delete a topic and its records.
-
-        Raises:
-            ControllerError: there is no such topic, or the change can't be stored.
-        """
         topic = self._store.require_topic(name)
         del self._store.topics[name]
         del self._store.names[topic.topic_id]
@@ -264,23 +250,14 @@ class TopicChanges:
         self._store.on_delete(topic)
 
     def alter_configs(self, name: str, configs: dict[str, str]) -> None:
-        """Replace a topic's settings; a setting that is not given returns to its default.
-
-        Args:
-            name: the topic's name.
-            configs: settings by Kafka's names.
-
-        Raises:
-            ControllerError: there is no such topic or setting, a value is not allowed, or the
-                change can't be stored.
-        """
+        """Replace a topic's settings; a setting that is not given returns to its default."""
         topic = self._store.require_topic(name)
         _check_configs(configs)
         before = topic.configs
         if configs.get(_POLICY) != before.get(_POLICY):
             warn_about_compaction(name, configs)
         topic.configs = dict(configs)
-        changed = [each.copy() for each in topic.partitions]
+        changed = [partition.copy() for partition in topic.partitions]
         for partition in changed:
             if partition.leader == NO_LEADER:
                 # The change may have enabled unclean elections.
@@ -299,12 +276,7 @@ def _check_configs(configs: Mapping[str, str | None]) -> None:
 
 
 def warn_about_compaction(subject: str, configs: Mapping[str, str | None]) -> None:
-    """Warn if settings ask for compaction, which the broker does not do.
-
-    Args:
-        subject: what has the settings.
-        configs: the settings.
-    """
+    """Warn if settings ask for compaction, which the broker does not do."""
     if "compact" in (configs.get(_POLICY) or ""):
         logger.warning(
             "%s: %s=%s is accepted, but nothing is compacted: each record of a key is kept",

@@ -12,8 +12,6 @@ from purgatory_broker.settings import ClusterSettings
 
 
 class ConfigType(IntEnum):
-    """A setting's type, numbered as in DescribeConfigs."""
-
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -24,8 +22,6 @@ class ConfigType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """The source of a setting's value, numbered as in DescribeConfigs."""
-
     DYNAMIC_TOPIC_CONFIG = 1
     DYNAMIC_BROKER_CONFIG = 2
     DYNAMIC_DEFAULT_BROKER_CONFIG = 3
@@ -35,8 +31,6 @@ class ConfigSource(IntEnum):
 
 
 class ResourceType(IntEnum):
-    """A kind of resource that has settings, numbered as in DescribeConfigs."""
-
     TOPIC = 2
     BROKER = 4
     BROKER_LOGGER = 8
@@ -46,8 +40,6 @@ class ResourceType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """A setting of topics, or of another kind of resource."""
-
     name: str
     type: ConfigType
     default: Callable[[ClusterSettings], str]
@@ -57,7 +49,6 @@ class TopicConfig:
     allowed: tuple[str, ...] | None = None
 
     def error(self, value: str | None) -> str | None:
-        """Return why a value is not allowed, in Kafka's words; None if it is allowed."""
         if value is None:
             return f"Null value not supported for topic configs: {self.name}"
         if not isinstance(value, str):  # From code or JSON; over Kafka's protocol, all are text.
@@ -72,8 +63,8 @@ class TopicConfig:
             return f"{invalid}: Value must be no more than {self.maximum:.0f}"
         if self.type is ConfigType.BOOLEAN and value.lower() not in ("true", "false"):
             return f"{invalid}: Expected value to be either true or false"
-        for each in value.split(",") if self.type is ConfigType.LIST else [value]:
-            if self.allowed is not None and each.strip() not in self.allowed:
+        for item in value.split(",") if self.type is ConfigType.LIST else [value]:
+            if self.allowed is not None and item.strip() not in self.allowed:
                 return f"{invalid}: String must be one of: {', '.join(self.allowed)}"
         return None
 
@@ -101,7 +92,6 @@ def _number(kind: ConfigType, text: str) -> float | None:
 
 
 def constant(text: str) -> Callable[[ClusterSettings], str]:
-    """Return a default that does not depend on the settings of the cluster."""
     return lambda _settings: text
 
 
@@ -166,7 +156,6 @@ TOPIC_CONFIGS = {
 
 
 def topic_config_error(configs: Mapping[str, str | None]) -> str | None:
-    """Return why a topic's settings are invalid, in Kafka's words; None if they are valid."""
     for name, value in configs.items():
         config = TOPIC_CONFIGS.get(name)
         if config is None:
@@ -178,16 +167,7 @@ def topic_config_error(configs: Mapping[str, str | None]) -> str | None:
 
 
 def topic_value(name: str, configs: dict[str, str], settings: ClusterSettings) -> str:
-    """Return the value of a topic's setting.
-
-    Args:
-        name: the setting, by Kafka's name.
-        configs: the topic's own settings; they come first.
-        settings: the cluster's settings: `topic_defaults` come second, and the defaults last.
-
-    Returns:
-        The value as text.
-    """
+    """Return a topic's setting: its own, else that of `topic_defaults`, else the default."""
     if name in configs:
         return configs[name]
     return settings.topic_defaults.get(name) or TOPIC_CONFIGS[name].default(settings)
@@ -223,8 +203,6 @@ def broker_config_name(topic_config: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """A setting of a broker, as described by DescribeConfigs."""
-
     name: str
     value: str | None
     type: ConfigType
@@ -232,7 +210,6 @@ class BrokerConfig:
 
     @property
     def is_sensitive(self) -> bool:
-        """Whether the value is not shown."""
         return self.type is ConfigType.PASSWORD
 
 
@@ -263,12 +240,11 @@ _TEXT_SETTINGS = {
 
 
 def broker_configs(settings: ClusterSettings, node_id: int) -> list[BrokerConfig]:
-    """Return a broker's settings, by Kafka's names."""
     default = ClusterSettings()
-    found = [
+    configs = [
         BrokerConfig("broker.id", str(node_id), ConfigType.INT, ConfigSource.STATIC_BROKER_CONFIG)
     ]
-    for name in (each.name for each in fields(settings) if each.name not in _NOT_IN_KAFKA):
+    for name in (field.name for field in fields(settings) if field.name not in _NOT_IN_KAFKA):
         value = getattr(settings, name)
         kind = (
             ConfigType.BOOLEAN
@@ -282,5 +258,5 @@ def broker_configs(settings: ClusterSettings, node_id: int) -> list[BrokerConfig
             text = _flag_text(value) if isinstance(value, bool) else str(value)
         changed = value != getattr(default, name)
         source = ConfigSource.STATIC_BROKER_CONFIG if changed else ConfigSource.DEFAULT_CONFIG
-        found.append(BrokerConfig(name.replace("_", "."), text, kind, source))
-    return found
+        configs.append(BrokerConfig(name.replace("_", "."), text, kind, source))
+    return configs

@@ -30,8 +30,6 @@ class TopicPartition(NamedTuple):
 
 @dataclass(slots=True)
 class Partition:
-    """The controller's state of a partition."""
-
     topic: str
     index: int
     replicas: list[int]
@@ -46,11 +44,9 @@ class Partition:
 
     @property
     def key(self) -> TopicPartition:
-        """The partition's topic and number."""
         return TopicPartition(self.topic, self.index)
 
     def copy(self) -> Partition:
-        """Return a copy, which can be changed on its own."""
         return replace(
             self,
             replicas=list(self.replicas),
@@ -61,7 +57,6 @@ class Partition:
 
     @property
     def is_reassigned(self) -> bool:
-        """Whether a reassignment is in progress."""
         return bool(self.adding or self.removing)
 
     def complete_reassignment(self) -> None:
@@ -82,8 +77,6 @@ class Partition:
 
 @dataclass(slots=True)
 class Topic:
-    """A topic with its partitions and its own settings."""
-
     name: str
     topic_id: uuid.UUID
     partitions: list[Partition] = field(default_factory=list)
@@ -91,12 +84,10 @@ class Topic:
 
     @property
     def is_internal(self) -> bool:
-        """True for a topic of the broker itself."""
         return self.name in INTERNAL_TOPICS
 
 
 def topic_name_error(name: str | None) -> str | None:
-    """Return why a topic's name is invalid, in Kafka's words; None if it is valid."""
     if not name:
         return "the empty string is not allowed"
     if name in (".", ".."):

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from purgatory_broker.log import BatchFormatError, RecordError
+from purgatory_broker.log.log_errors import BatchFormatError, RecordError
 from purgatory_broker.metadata.topics import TopicPartition
-from purgatory_broker.replication.delayed_produce import (
-    DelayedProduce,
-    ProducedPartition,
-)
+from purgatory_broker.replication.delayed_produce import DelayedProduce, ProducedPartition
 from purgatory_broker.replication.replica import ReplicaError
 from purgatory_broker.replication.replica_manager import ReplicaManager
 from purgatory_broker.wire.error_code import ErrorCode
@@ -25,19 +22,13 @@ _WITHOUT_LOG_START = (
 )
 #: The most invalid records that the response to one request names. Kafka has no such limit; a
 #: request of 100 MB may have millions of invalid records.
-MAX_FAULTS = 50_000
+MAX_RECORD_ERRORS = 50_000
 
 
 class Appends:
     """Appends records, and lets requests wait until the in-sync replicas have them."""
 
     def __init__(self, replicas: ReplicaManager, wall_ms: Callable[[], int]) -> None:
-        """Create the appends of a node.
-
-        Args:
-            replicas: the node's replicas.
-            wall_ms: the time of day in milliseconds since 1970, for record timestamps.
-        """
         self._replicas = replicas
         self._wall_ms = wall_ms
 
@@ -53,32 +44,22 @@ class Appends:
         """Append batches to partitions that this node leads.
 
         Calls `reply` at once if `acks` is 0 or 1; if it is -1 (all), when the in-sync replicas have
-        the records or the timeout has passed.
-
-        Args:
-            acks: 0, 1 or -1, of the Produce request.
-            timeout_ms: milliseconds that the request may wait.
-            records: partitions and their record batches.
-            reply: called once, with the results by partition.
-            internal: allow batches that only the broker itself may write.
-
-        Returns:
-            The delayed operation; None if the request did not have to wait.
+        the records or the timeout has passed. Returns None if the request did not have to wait.
         """
         produced = []
-        remaining_faults = MAX_FAULTS
+        remaining = MAX_RECORD_ERRORS
         for key, batch in records:
             partition = self._append(key, batch, acks, internal=internal)
-            partition.faults = partition.faults[:remaining_faults]
-            remaining_faults -= len(partition.faults)
+            partition.record_errors = partition.record_errors[:remaining]
+            remaining -= len(partition.record_errors)
             produced.append(partition)
         if acks == -1 and self._replicas.recorder is not None:
             self._replicas.recorder.produced(self._replicas.node_id, timeout_ms, produced)
-        if acks != -1 or not any(each.pending for each in produced):
+        if acks != -1 or not any(partition.pending for partition in produced):
             reply(produced)
             return None
         operation = DelayedProduce(timeout_ms, produced, self._replicas.find, reply)
-        keys = [each.key for each in produced]
+        keys = [partition.key for partition in produced]
         self._replicas.purgatories.produce.try_complete_else_watch(operation, keys)
         return None if operation.is_completed else operation
 
@@ -101,7 +82,7 @@ class Appends:
             produced.error = error.code
             produced.message = str(error)
             if isinstance(error, RecordError):
-                produced.faults = error.faults
+                produced.record_errors = error.record_errors
             if error.code not in _WITHOUT_LOG_START and not isinstance(error, BatchFormatError):
                 produced.log_start_offset = self._replicas.replicas[key].log.log_start_offset
             return produced

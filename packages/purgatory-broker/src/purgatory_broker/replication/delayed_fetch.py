@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 
 class FetchTarget(NamedTuple):
-    """A partition in a fetch request, and the offset to fetch from."""
-
     key: TopicPartition
     offset: int
     max_bytes: int
@@ -32,8 +30,6 @@ class FetchTarget(NamedTuple):
 
 
 class FetchParams(NamedTuple):
-    """The parameters of a fetch request that apply to all its partitions."""
-
     #: The node that fetches as a follower; negative for consumers.
     replica_id: int
     max_wait_ms: int
@@ -50,8 +46,6 @@ class FetchParams(NamedTuple):
 
 @dataclass(slots=True)
 class FetchedPartition:
-    """The result of a fetch for one partition."""
-
     key: TopicPartition
     error: ErrorCode = ErrorCode.NONE
     high_watermark: int = -1
@@ -87,16 +81,6 @@ class DelayedFetch(DelayedOperation):
         expirations: FetchExpirations,
         change_count: Callable[[], int],
     ) -> None:
-        """Create the operation.
-
-        Args:
-            params: of the request; `max_wait_ms` is the operation's timeout.
-            targets: the partitions.
-            find: returns the node's replica of a partition, or None.
-            reply: reads the partitions and answers the request.
-            expirations: counts the fetches that time out.
-            change_count: returns how many changes that a fetch may wait for have happened so far.
-        """
         super().__init__(params.max_wait_ms)
         self.params = params
         self.targets = targets
@@ -126,9 +110,6 @@ class DelayedFetch(DelayedOperation):
         Example: `min_bytes` is 100. An append of 60 bytes to partition 0 notifies key 0: 60 < 100,
         so the fetch waits on. An append of 50 bytes to partition 1 notifies key 1: 110 >= 100, case
         G.
-
-        Returns:
-            True if this call completed the operation.
         """
         change_count = self.change_count()
         if change_count == self.seen_change_count:
@@ -169,24 +150,16 @@ class DelayedFetch(DelayedOperation):
         return min(replica.log.bytes_between(target.offset, end), target.max_bytes)
 
     def on_complete(self) -> None:
-        """Read the partitions and answer the request."""
         self.reply()
 
     def on_expiration(self) -> None:
-        """Count the timeout."""
         self.expirations.count(follower=self.params.is_follower)
 
 
 def diverging_epoch(replica: Replica, target: FetchTarget) -> tuple[int, int] | None:
-    """Return where the fetcher's log diverges from the leader's (KIP-595).
+    """Return where the fetcher's log diverges from the leader's (KIP-595); None if it does not.
 
-    Args:
-        replica: the leader's replica.
-        target: the fetched partition, with the fetcher's last epoch and the end of its log.
-
-    Returns:
-        The largest epoch that both logs may have, and its end offset in the leader's log; None if
-        the logs do not diverge.
+    That is the largest epoch that both logs may have, and its end offset in the leader's log.
     """
     if target.last_fetched_epoch < 0:
         return None

@@ -13,8 +13,6 @@ from request_purgatory.purgatory.operation import DelayedOperation
 
 
 class WaitingPartition(Protocol):
-    """One partition of a waiting request."""
-
     key: TopicPartition
     error: ErrorCode
     #: True while the partition has no result.
@@ -42,14 +40,6 @@ class DelayedPartitions(DelayedOperation, Generic[P]):
         find: Callable[[TopicPartition], Replica | None],
         reply: Callable[[list[P]], None],
     ) -> None:
-        """Create the operation.
-
-        Args:
-            timeout_ms: milliseconds until pending partitions time out.
-            partitions: the request's partitions.
-            find: returns the node's replica of a partition, or None.
-            reply: answers the request.
-        """
         super().__init__(timeout_ms)
         self.partitions = partitions
         self.find = find
@@ -60,11 +50,6 @@ class DelayedPartitions(DelayedOperation, Generic[P]):
         """Return the result of a partition that this node still leads; None if it has none yet."""
 
     def try_complete(self) -> bool:
-        """Complete the request if every partition has a result.
-
-        Returns:
-            True if this call completed the operation.
-        """
         is_waiting = False
         for partition in self.partitions:
             if not partition.pending:
@@ -86,15 +71,10 @@ class DelayedPartitions(DelayedOperation, Generic[P]):
 
     @staticmethod
     def _code_without_replica(partition: P, present: Replica | None) -> ErrorCode:
-        """Return the result of a partition whose replica is gone.
+        """Return the error of a partition whose replica is gone; `present` is another of its name.
 
-        Args:
-            partition: the partition.
-            present: another replica of its name, or None.
-
-        Returns:
-            The error. A reassignment has removed a replica that was deposed before; otherwise the
-            topic was deleted.
+        A reassignment has removed a replica that was deposed before; otherwise the topic was
+        deleted.
         """
         was_deposed = partition.replica is not None and not partition.replica.is_leader
         if present is None and was_deposed:
@@ -102,7 +82,6 @@ class DelayedPartitions(DelayedOperation, Generic[P]):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def on_complete(self) -> None:
-        """Answer the request; pending partitions get REQUEST_TIMED_OUT."""
         for partition in self.partitions:
             if partition.pending:
                 partition.error = ErrorCode.REQUEST_TIMED_OUT

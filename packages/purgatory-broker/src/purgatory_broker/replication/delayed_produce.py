@@ -12,13 +12,11 @@ from purgatory_broker.wire.error_code import ErrorCode
 
 @dataclass(slots=True)
 class ProducedPartition:
-    """The result of a produce request for one partition."""
-
     key: TopicPartition
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
     #: The invalid records: positions in the batch, and error messages.
-    faults: tuple[tuple[int, str], ...] = ()
+    record_errors: tuple[tuple[int, str], ...] = ()
     base_offset: int = -1
     log_append_time_ms: int = -1
     log_start_offset: int = -1
@@ -36,7 +34,6 @@ class DelayedProduce(DelayedPartitions[ProducedPartition]):
     __slots__ = ()
 
     def result(self, partition: ProducedPartition, replica: Replica) -> ErrorCode | None:
-        """Return the result once the high watermark has passed the records; None before."""
         if replica.high_watermark < partition.required_offset:
             return None
         if not replica.may_have_enough_replicas:

@@ -43,7 +43,7 @@ class FetchSessionError(Exception):
 
 
 @dataclass(slots=True)
-class CachedPartition:
+class _CachedPartition:
     """A partition of a session, with the offsets in the last response to the client."""
 
     target: FetchTarget
@@ -53,15 +53,13 @@ class CachedPartition:
 
 @dataclass(slots=True)
 class FetchSession:
-    """The fetch session of a client."""
-
     session_id: int
     #: The epoch of the client's next request.
     epoch: int
     uses_topic_ids: bool
     created_ms: int
     used_ms: int
-    partitions: dict[TopicPartition, CachedPartition] = field(default_factory=dict)
+    partitions: dict[TopicPartition, _CachedPartition] = field(default_factory=dict)
     #: The number of partitions at its last use, once larger sessions may replace it.
     replaceable_size: int | None = None
 
@@ -93,11 +91,9 @@ class FetchSessions:
 
     @property
     def partitions(self) -> int:
-        """The number of partitions in all sessions together."""
         return self._partitions
 
     def partitions_of(self, session_id: int) -> Collection[TopicPartition]:
-        """Return the partitions of a session; none if there is no such session."""
         session = self._sessions.get(session_id)
         return () if session is None else session.partitions.keys()
 
@@ -113,21 +109,8 @@ class FetchSessions:
     ) -> FetchSession | None:
         """Open, continue or end the session of a request.
 
-        Args:
-            session_id: the request's session id; NO_SESSION if it has none.
-            epoch: the request's session epoch.
-            targets: partitions to add or to change.
-            forgotten: partitions to remove.
-            uses_topic_ids: True if the request has topic ids instead of names (from version 13).
-            now_ms: the event loop's time in milliseconds.
-
-        Returns:
-            The session; None if the request ends or has none, would open one without partitions or
-            with too many, or finds no slot.
-
-        Raises:
-            FetchSessionError: the session is unknown, the epoch is not its next one, the request
-                switches between topic ids and names, or the session has become too large.
+        Returns None if the request ends or has none, would open one without partitions or with too
+        many, or finds no slot.
         """
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._drop(session_id)
@@ -146,7 +129,7 @@ class FetchSessions:
         for target in targets:
             known = session.partitions.get(target.key)
             if known is None:
-                session.partitions[target.key] = CachedPartition(target)
+                session.partitions[target.key] = _CachedPartition(target)
             else:
                 known.target = target
         for key in forgotten:
@@ -170,7 +153,7 @@ class FetchSessions:
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = random.randint(1, 2**31 - 1)
         session = FetchSession(session_id, INITIAL_EPOCH + 1, uses_topic_ids, now_ms, now_ms)
-        session.partitions = {target.key: CachedPartition(target) for target in targets}
+        session.partitions = {target.key: _CachedPartition(target) for target in targets}
         self._sessions[session_id] = session
         self._partitions += len(session.partitions)
         return session
@@ -188,7 +171,6 @@ class FetchSessions:
         return True
 
     def _touch(self, session: FetchSession, now_ms: int) -> None:
-        """Note the use of a session."""
         session.used_ms = now_ms
         if now_ms - session.created_ms > MIN_EVICTION_MS:
             size = len(session.partitions)
@@ -198,7 +180,6 @@ class FetchSessions:
                 self._replaceable.setdefault(size, {})[session.session_id] = session
 
     def _keep(self, session: FetchSession) -> None:
-        """Remove a session from those that may be replaced."""
         if session.replaceable_size is not None:
             same_size = self._replaceable[session.replaceable_size]
             del same_size[session.session_id]
@@ -232,34 +213,29 @@ def changed_partitions(
 ) -> list[FetchedPartition]:
     """Return the partitions to include in an incremental response, and mark them as sent.
 
-    Args:
-        session: the session.
-        fetched: the results for the session's partitions.
-
-    Returns:
-        The partitions with records, an error, a diverging epoch, or another high watermark or log
-        start offset than in the previous response.
+    They have records, an error, a diverging epoch, or another high watermark or log start offset
+    than in the previous response.
     """
     changed = []
-    for each in fetched:
-        cached = session.partitions.get(each.key)
+    for result in fetched:
+        cached = session.partitions.get(result.key)
         if cached is None:
             continue
-        offsets = (each.high_watermark, each.log_start_offset)
+        offsets = (result.high_watermark, result.log_start_offset)
         has_moved = offsets != (cached.high_watermark, cached.log_start_offset)
         cached.high_watermark, cached.log_start_offset = offsets
-        if each.error is not ErrorCode.NONE:
+        if result.error is not ErrorCode.NONE:
             # Include the partition in the next response too: its error may be over by then.
             cached.high_watermark = -1
         if (
             has_moved
-            or each.records
-            or each.error is not ErrorCode.NONE
-            or each.diverging is not None
+            or result.records
+            or result.error is not ErrorCode.NONE
+            or result.diverging is not None
         ):
-            changed.append(each)
-            if each.records:
+            changed.append(result)
+            if result.records:
                 # Read this partition last in the next request, so that the limit on bytes does not
                 # starve the others.
-                session.partitions[each.key] = session.partitions.pop(each.key)
+                session.partitions[result.key] = session.partitions.pop(result.key)
     return changed

@@ -9,23 +9,15 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from purgatory_broker.deferred_actions import ActionQueue
-from purgatory_broker.log import RecordError
+from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.metadata.topics import TopicPartition
-from purgatory_broker.replication.delayed_fetch import (
-    FetchedPartition,
-    FetchParams,
-    FetchTarget,
-)
+from purgatory_broker.replication.delayed_fetch import FetchedPartition, FetchParams, FetchTarget
 from purgatory_broker.replication.follower_log import apply_fetched, move_into_bounds
-from purgatory_broker.replication.leader_endpoint import (
-    LeaderEndPoint,
-    LogBounds,
-    PendingRequest,
-)
+from purgatory_broker.replication.leader_endpoint import LeaderEndPoint, LogBounds, PendingRequest
 from purgatory_broker.replication.replica import Replica
 from purgatory_broker.settings import ClusterSettings
 from purgatory_broker.wire.error_code import ErrorCode
-from request_purgatory._native.failsafe import ErrorLog
+from request_purgatory.error_log import ErrorLog
 
 logger = logging.getLogger(__name__)
 
@@ -47,11 +39,9 @@ class FollowerReplicas(Protocol):
     now_ms: Callable[[], int]
     change_count: int
 
-    def find(self, key: TopicPartition) -> Replica | None:
-        """Return the node's replica of a partition; None if it has none."""
+    def find(self, key: TopicPartition) -> Replica | None: ...
 
-    def notify_partition(self, key: TopicPartition) -> None:
-        """Try every request that waits for a partition."""
+    def notify_partition(self, key: TopicPartition) -> None: ...
 
 
 class Fetcher:
@@ -70,13 +60,6 @@ class Fetcher:
     def __init__(
         self, replicas: FollowerReplicas, leader: LeaderEndPoint, *, is_paused: bool = False
     ) -> None:
-        """Create a fetcher without partitions.
-
-        Args:
-            replicas: the follower's replicas.
-            leader: takes requests to the leader.
-            is_paused: fetch nothing until `resume`.
-        """
         self.is_paused = is_paused
         self._replicas = replicas
         self._leader = leader
@@ -96,28 +79,23 @@ class Fetcher:
     # -- partitions
 
     def add(self, key: TopicPartition) -> None:
-        """Start fetching a partition."""
         self._partitions[key] = 0
         self.restart()
 
     def remove(self, key: TopicPartition) -> None:
-        """Stop fetching a partition; no-op if the fetcher does not have it."""
         if key in self._partitions:
             del self._partitions[key]
             self.restart()
 
     def pause(self) -> None:
-        """Stop fetching until `resume`."""
         self.is_paused = True
         self._abandon_request()
 
     def resume(self) -> None:
-        """Undo `pause`."""
         self.is_paused = False
         self.restart()
 
     def close(self) -> None:
-        """Stop fetching, and forget all partitions."""
         self._partitions.clear()
         self._abandon_request()
 
@@ -176,7 +154,6 @@ class Fetcher:
         )
 
     def _fetch_targets(self, now_ms: int) -> list[FetchTarget]:
-        """Return the partitions that are not in their backoff."""
         change_count = self._replicas.change_count
         if self._last_targets is not None and self._last_targets[0] == change_count:
             return self._last_targets[1]
@@ -214,11 +191,6 @@ class Fetcher:
         """Send a request to the leader, and process its response.
 
         If no response arrives within RESPONSE_TIMEOUT_MS after the wait, the fetcher begins anew.
-
-        Args:
-            wait_ms: milliseconds for which the leader may delay its response.
-            request: sends the request; calls its argument with the response.
-            process: runs with the response.
         """
 
         def respond(response: T) -> None:
@@ -320,7 +292,6 @@ class Fetcher:
             self._back_off(target.key)
 
     def _back_off(self, key: TopicPartition) -> None:
-        """Do not fetch a partition for the next BACKOFF_MS."""
         self._partitions[key] = self._replicas.now_ms() + BACKOFF_MS
         self._last_targets = None
 
@@ -348,3 +319,47 @@ class Fetcher:
         if not move_into_bounds(replica, bounds):
             self._back_off(replica.key)
         self._replicas.notify_partition(replica.key)
+
+
+class FetcherManager:
+    def __init__(
+        self,
+        replicas: FollowerReplicas,
+        connect: Callable[[int], LeaderEndPoint],
+        *,
+        is_paused: bool,
+    ) -> None:
+        self.is_paused = is_paused
+        self.by_leader: dict[int, Fetcher] = {}
+        self._replicas = replicas
+        self._connect = connect
+
+    def add(self, key: TopicPartition, leader: int) -> None:
+        fetcher = self.by_leader.get(leader)
+        if fetcher is None:
+            fetcher = Fetcher(self._replicas, self._connect(leader), is_paused=self.is_paused)
+            self.by_leader[leader] = fetcher
+        fetcher.add(key)
+
+    def remove(self, key: TopicPartition) -> None:
+        for fetcher in self.by_leader.values():
+            fetcher.remove(key)
+
+    def pause(self) -> None:
+        self.is_paused = True
+        for fetcher in self.by_leader.values():
+            fetcher.pause()
+
+    def resume(self) -> None:
+        self.is_paused = False
+        for fetcher in self.by_leader.values():
+            fetcher.resume()
+
+    def restart(self, leader: int) -> None:
+        """Send the request to a leader again: the one in flight was lost with the link."""
+        if leader in self.by_leader:
+            self.by_leader[leader].restart()
+
+    def close(self) -> None:
+        for fetcher in self.by_leader.values():
+            fetcher.close()

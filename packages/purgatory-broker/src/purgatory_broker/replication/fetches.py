@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from purgatory_broker.log import RecordError
+from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.replication.delayed_fetch import (
     DelayedFetch,
     FetchedPartition,
@@ -44,10 +44,7 @@ class _IdleFollower(NamedTuple):
 
 
 class Fetches:
-    """Reads records, and lets requests wait until there are enough."""
-
     def __init__(self, replicas: ReplicaManager) -> None:
-        """Create the fetches of a node with `replicas`."""
         self.expirations = FetchExpirations()
         self.replicas = replicas
         self._get_change_count = lambda: replicas.change_count
@@ -63,23 +60,16 @@ class Fetches:
         """Read partitions when they have `min_bytes` together, or after `max_wait_ms`.
 
         A follower's fetch also reports which records it has, which may advance the high watermark.
-
-        Args:
-            params: of the request.
-            targets: the partitions.
-            reply: called once, with the results by partition.
-
-        Returns:
-            The delayed operation; None if the request did not have to wait.
+        Returns None if the request did not have to wait.
         """
         if params.is_follower:
             self._update_follower(params, targets)
         fetched = self._read_shared(params, targets)
         size = 0
         needs_response = False
-        for each in fetched:
-            size += len(each.records)
-            if each.error is not ErrorCode.NONE or each.diverging is not None:
+        for result in fetched:
+            size += len(result.records)
+            if result.error is not ErrorCode.NONE or result.diverging is not None:
                 needs_response = True
         if self.replicas.recorder is not None and targets and not needs_response:
             self.replicas.recorder.fetches(self.replicas.node_id, params, targets, size)
@@ -120,13 +110,8 @@ class Fetches:
     ) -> None:
         """Reply to a fetch that has waited.
 
-        Args:
-            params: of the request.
-            targets: the partitions.
-            reply: called with the results.
-            nothing: the results without records when the fetch began to wait, if that is what it
-                found; still the right ones if nothing has changed since.
-            change_count: `change_count` at that time.
+        `nothing` are the results without records when it began to wait, at `change_count`: still
+        the right ones if nothing has changed since.
         """
         if nothing is not None and change_count == self.replicas.change_count:
             reply(nothing)
@@ -151,9 +136,12 @@ class Fetches:
         ):
             return last.fetched
         fetched = self.read(params, targets)
-        is_read = all(each.error is ErrorCode.NONE and each.diverging is None for each in fetched)
+        is_read = all(
+            partition.error is ErrorCode.NONE and partition.diverging is None
+            for partition in fetched
+        )
         # Errors also depend on what exists elsewhere, whose changes are not counted here.
-        if is_read and sum(len(each.records) for each in fetched) <= _MAX_SHARED_BYTES:
+        if is_read and sum(len(partition.records) for partition in fetched) <= _MAX_SHARED_BYTES:
             self._last_reads[reader] = _SharedRead(
                 self.replicas.change_count, params, targets, fetched
             )
@@ -163,17 +151,10 @@ class Fetches:
         """Read partitions now, at most `max_bytes` together.
 
         The first batch is read however large it is, so that a consumer always makes progress.
-
-        Args:
-            params: of the request.
-            targets: the partitions.
-
-        Returns:
-            The results by partition.
         """
         left = params.max_bytes
         at_least_one = True
-        found = []
+        results = []
         for target in targets:
             fetched = self._read(
                 params, target, min(left, target.max_bytes), at_least_one=at_least_one
@@ -181,8 +162,8 @@ class Fetches:
             if fetched.records:
                 at_least_one = False
                 left = max(0, left - len(fetched.records))
-            found.append(fetched)
-        return found
+            results.append(fetched)
+        return results
 
     def _read(
         self, params: FetchParams, target: FetchTarget, max_bytes: int, *, at_least_one: bool
@@ -207,18 +188,7 @@ class Fetches:
     def _check_target(
         self, params: FetchParams, target: FetchTarget
     ) -> tuple[Replica, tuple[int, int] | None]:
-        """Check that a fetch may read a partition from its offset.
-
-        Args:
-            params: of the request.
-            target: the partition.
-
-        Returns:
-            The replica to read, and where the fetcher's log diverges from it; None if it does not.
-
-        Raises:
-            ReplicaError: with the error code of Kafka's Fetch.
-        """
+        """Return the replica to read, and where the fetcher's log diverges from it, or None."""
         replica = self.replicas.require_leader(
             target.key, target.current_leader_epoch, or_follower=not params.leader_only
         )
@@ -239,12 +209,6 @@ class Fetches:
         """Return where a leader's log begins and ends.
 
         A follower whose offset is out of range asks for them, in Kafka by ListOffsets.
-
-        Args:
-            target: the partition, with the leader epoch and topic id that the follower knows.
-
-        Returns:
-            The bounds, or an error.
         """
         try:
             replica = self.replicas.require_leader(target.key, target.current_leader_epoch)

@@ -14,8 +14,7 @@ logger = logging.getLogger(__name__)
 def apply_fetched(replica: Replica, fetched: FetchedPartition) -> bool:
     """Append the fetched records, or truncate the log where it diverges from the leader's.
 
-    Returns:
-        Whether the log or the high watermark has changed.
+    Returns whether the log or the high watermark has changed.
     """
     if fetched.diverging is not None:
         replica.truncate_to(truncation_offset(replica, *fetched.diverging))
@@ -40,14 +39,6 @@ def truncation_offset(replica: Replica, epoch: int, end: int) -> int:
 
     If this log has no records of the leader's epoch, it is truncated to where its own preceding
     epoch ends. The next fetch shows whether the logs still diverge.
-
-    Args:
-        replica: the follower's replica.
-        epoch: the leader's largest epoch that is not larger than this log's last epoch.
-        end: the offset at which that epoch ends in the leader's log.
-
-    Returns:
-        The end of the common prefix, or an offset above it.
     """
     own_end = replica.log.end_offset_for_epoch(epoch)[1]
     return end if own_end < 0 else min(end, own_end)
@@ -56,9 +47,8 @@ def truncation_offset(replica: Replica, epoch: int, end: int) -> int:
 def move_into_bounds(replica: Replica, bounds: LogBounds) -> bool:
     """Move a log whose end was out of the leader's range into that range.
 
-    Returns:
-        False if the log is in the range: in the meantime the leader has appended that far, or it
-        still does not know this log's epoch.
+    Returns False if the log is in the range: in the meantime the leader has appended that far, or
+    it still does not know this log's epoch.
     """
     end = replica.log.end_offset
     if end > bounds.end_offset:

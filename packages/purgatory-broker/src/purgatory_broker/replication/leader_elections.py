@@ -11,7 +11,7 @@ from request_purgatory.aio import Purgatory
 from request_purgatory.purgatory.operation import DelayedOperation
 
 
-class DelayedElectLeader(DelayedOperation):
+class _DelayedElectLeader(DelayedOperation):
     """Waits until the node knows the leaders that the controller has elected.
 
     The watch keys are the partitions. At the end the operation calls `reply` with the partitions
@@ -27,25 +27,12 @@ class DelayedElectLeader(DelayedOperation):
         known_epochs: Mapping[TopicPartition, int],
         reply: Callable[[set[TopicPartition]], None],
     ) -> None:
-        """Create the operation.
-
-        Args:
-            timeout_ms: milliseconds until the partitions time out.
-            elected: the leader epochs of the elections, by partition.
-            known_epochs: the leader epochs that the node knows.
-            reply: answers the request.
-        """
         super().__init__(timeout_ms)
         self.waiting = dict(elected)
         self.known_epochs = known_epochs
         self.reply = reply
 
     def try_complete(self) -> bool:
-        """Complete the request if the node knows every leader, or a later one.
-
-        Returns:
-            True if this call completed the operation.
-        """
         self.waiting = {
             key: epoch
             for key, epoch in self.waiting.items()
@@ -54,7 +41,6 @@ class DelayedElectLeader(DelayedOperation):
         return not self.waiting and self.force_complete()
 
     def on_complete(self) -> None:
-        """Answer the request."""
         self.reply(set(self.waiting))
 
 
@@ -66,29 +52,20 @@ class LeaderElections:
     """
 
     def __init__(self, purgatory: Purgatory, actions: ActionQueue) -> None:
-        """Create a node's elections; the node knows no leader.
-
-        Args:
-            purgatory: for the requests that wait.
-            actions: the node's deferred notifications.
-        """
         self._purgatory = purgatory
         self._actions = actions
         self._epochs: dict[TopicPartition, int] = {}
 
     def learn(self, partition: Partition) -> None:
-        """Record a partition's leader epoch, as the controller has sent it."""
         key = partition.key
         self._epochs[key] = partition.leader_epoch
         if self._purgatory.num_watchers(key):
             self._actions.add(partial(self._purgatory.notify, key))
 
     def forget(self, key: TopicPartition) -> None:
-        """Remove a deleted partition."""
         self._epochs.pop(key, None)
 
     def clear(self) -> None:
-        """Remove all partitions, before the node learns those that there are."""
         self._epochs.clear()
 
     def wait(
@@ -96,20 +73,14 @@ class LeaderElections:
         timeout_ms: int,
         elected: Mapping[TopicPartition, int],
         reply: Callable[[set[TopicPartition]], None],
-    ) -> DelayedElectLeader | None:
+    ) -> _DelayedElectLeader | None:
         """Call `reply` when the node knows the elected leaders, or after the timeout.
 
-        Args:
-            timeout_ms: milliseconds that the request may wait.
-            elected: the leader epochs of the elections, by partition.
-            reply: called once, with the partitions whose leader the node does not know in time.
-
-        Returns:
-            The delayed operation; None if the request did not have to wait.
+        Returns None if the request did not have to wait.
         """
         if not elected:
             reply(set())
             return None
-        operation = DelayedElectLeader(timeout_ms, elected, self._epochs, reply)
+        operation = _DelayedElectLeader(timeout_ms, elected, self._epochs, reply)
         self._purgatory.try_complete_else_watch(operation, list(elected))
         return None if operation.is_completed else operation

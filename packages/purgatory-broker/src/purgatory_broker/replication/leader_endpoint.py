@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from purgatory_broker.replication.delayed_fetch import (
-    FetchedPartition,
-    FetchParams,
-    FetchTarget,
-)
+from purgatory_broker.replication.delayed_fetch import FetchedPartition, FetchParams, FetchTarget
 from purgatory_broker.wire.error_code import ErrorCode
 
 
@@ -36,8 +32,7 @@ class LeaderEndPoint(Protocol):
     """
 
     @property
-    def leader(self) -> int:
-        """The number of the leader's node."""
+    def leader(self) -> int: ...
 
     def fetch(
         self,

@@ -3,26 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from purgatory_broker.log import RecordError
+from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.metadata.topics import TopicPartition
-from purgatory_broker.replication.delayed_delete_records import (
-    DelayedDeleteRecords,
-    DeletedPartition,
-)
+from purgatory_broker.replication.delayed_partitions import DelayedPartitions
 from purgatory_broker.replication.replica import Replica, ReplicaError
 from purgatory_broker.replication.replica_manager import ReplicaManager
 from purgatory_broker.wire.error_code import ErrorCode
+
+
+@dataclass(slots=True)
+class DeletedPartition:
+    key: TopicPartition
+    error: ErrorCode = ErrorCode.NONE
+    #: The low watermark to wait for.
+    required_offset: int = -1
+    #: The low watermark that was reached.
+    low_watermark: int = -1
+    pending: bool = False
+    replica: Replica | None = None
+
+
+class DelayedDeleteRecords(DelayedPartitions[DeletedPartition]):
+    """Waits until each partition's low watermark reaches the requested offset.
+
+    The low watermark is the least log start offset over the live replicas.
+    """
+
+    __slots__ = ("low_watermark",)
+
+    def __init__(
+        self,
+        timeout_ms: int,
+        partitions: list[DeletedPartition],
+        find: Callable[[TopicPartition], Replica | None],
+        low_watermark: Callable[[Replica], int],
+        reply: Callable[[list[DeletedPartition]], None],
+    ) -> None:
+        super().__init__(timeout_ms, partitions, find, reply)
+        self.low_watermark = low_watermark
+
+    def result(self, partition: DeletedPartition, replica: Replica) -> ErrorCode | None:
+        low_watermark = self.low_watermark(replica)
+        if low_watermark < partition.required_offset:
+            return None
+        partition.low_watermark = low_watermark
+        return ErrorCode.NONE
+
 
 #: The offset by which a DeleteRecords request means the high watermark.
 TO_HIGH_WATERMARK = -1
 
 
 class RecordDeletions:
-    """Deletes records, and lets requests wait until every live replica has deleted them."""
-
     def __init__(self, replicas: ReplicaManager) -> None:
-        """Create the deletions of a node with `replicas`."""
         self._replicas = replicas
 
     def delete_records(
@@ -34,11 +69,7 @@ class RecordDeletions:
         """Delete the records before an offset in partitions that this node leads.
 
         Calls `reply` when every live replica has deleted them, or the timeout has passed.
-
-        Args:
-            timeout_ms: milliseconds that the request may wait.
-            offsets: partitions and offsets; TO_HIGH_WATERMARK is the high watermark.
-            reply: called once, with the results by partition.
+        TO_HIGH_WATERMARK is the high watermark.
         """
         deleted = []
         for key, offset in offsets:
@@ -51,7 +82,7 @@ class RecordDeletions:
                 partition.pending = True
             except (ReplicaError, RecordError) as error:
                 partition.error = error.code
-        if not any(each.pending for each in deleted):
+        if not any(partition.pending for partition in deleted):
             reply(deleted)
             return
         operation = DelayedDeleteRecords(
@@ -62,7 +93,7 @@ class RecordDeletions:
             reply,
         )
         self._replicas.purgatories.delete_records.try_complete_else_watch(
-            operation, [each.key for each in deleted]
+            operation, [partition.key for partition in deleted]
         )
 
     def _delete_before(self, replica: Replica, offset: int) -> int:

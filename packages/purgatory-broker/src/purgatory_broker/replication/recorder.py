@@ -43,7 +43,7 @@ class Recorder:
     def __init__(
         self, folder: Path, *, now_us: Callable[[], int] = lambda: time.time_ns() // 1_000
     ) -> None:
-        """Create a trace; needs pyarrow, which the extra `broker` does not install.
+        """Create a trace; needs pyarrow, which the extra `record` installs.
 
         Args:
             folder: the trace's folder; it must be empty or absent.
@@ -100,15 +100,15 @@ class Recorder:
             timeout_ms: the request's timeout in milliseconds.
             partitions: the results of its appends.
         """
-        for each in partitions:
-            if each.required_offset >= 0:
+        for partition in partitions:
+            if partition.required_offset >= 0:
                 self._request(
                     node,
                     "produce",
                     timeout_ms,
-                    [f"{each.key} high watermark"],
+                    [f"{partition.key} high watermark"],
                     "max",
-                    each.required_offset,
+                    partition.required_offset,
                     "all",
                 )
 
@@ -133,7 +133,7 @@ class Recorder:
             node,
             kind,
             params.max_wait_ms,
-            [f"{each.key} bytes to {what}" for each in targets],
+            [f"{target.key} bytes to {what}" for target in targets],
             "sum",
             missing,
             "any",
@@ -202,8 +202,8 @@ class Recorder:
         rows, self._rows[table] = self._rows[table], []
         schema = self._schemas[table]
         columns = [
-            self._pa.array(column, type=each.type)
-            for column, each in zip(zip(*rows, strict=True), schema, strict=True)
+            self._pa.array(column, type=field.type)
+            for column, field in zip(zip(*rows, strict=True), schema, strict=True)
         ]
         path = self._folder / table / f"part-{next(self._file_numbers):05d}.parquet"
         partial = path.with_suffix(".partial")

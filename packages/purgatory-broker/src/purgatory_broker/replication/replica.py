@@ -11,7 +11,7 @@ from purgatory_broker.metadata.topics import NO_LEADER, Partition, TopicPartitio
 from purgatory_broker.wire.error_code import ErrorCode
 
 if TYPE_CHECKING:
-    from purgatory_broker.log import PartitionLog
+    from purgatory_broker.log.log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
@@ -57,11 +57,7 @@ class FollowerState:
     ) -> None:
         """Update the state from a fetch request, as Kafka's Replica.updateFetchState does.
 
-        Args:
-            offset: the requested offset; the follower has every record before it.
-            log_start_offset: the start of the follower's log.
-            leader_end_offset: the end of the leader's log.
-            now_ms: the current time.
+        The follower has every record before `offset`.
         """
         if offset >= leader_end_offset:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
@@ -80,7 +76,6 @@ class FollowerState:
         self.fetched_ms = now_ms
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
-        """Return True if it has every record, or had every record within the last `max_lag_ms`."""
         return self.end_offset == leader_end_offset or now_ms - self.caught_up_ms <= max_lag_ms
 
 
@@ -116,15 +111,7 @@ class Replica:
         log: PartitionLog,
         high_watermark: int,
     ) -> None:
-        """Create a replica that is neither leader nor follower, until `apply`.
-
-        Args:
-            node_id: the node that has the replica.
-            key: the partition.
-            topic_id: the id of the partition's topic.
-            log: the replica's log.
-            high_watermark: the last checkpointed high watermark.
-        """
+        """Create a replica that is neither leader nor follower, until `apply`."""
         self.node_id = node_id
         self.key = key
         #: A topic that is deleted and created again has the same name but another id.
@@ -149,15 +136,8 @@ class Replica:
     def apply(self, partition: Partition, min_insync_replicas: int, now_ms: int) -> bool:
         """Become leader or follower, as the controller's state of the partition says.
 
-        A state older than the present one changes nothing.
-
-        Args:
-            partition: the controller's state.
-            min_insync_replicas: the topic's `min.insync.replicas`.
-            now_ms: the current time.
-
-        Returns:
-            True if the leader or the leader epoch has changed.
+        A state older than the present one changes nothing. Returns True if the leader or the leader
+        epoch has changed.
         """
         self.min_insync_replicas = min(min_insync_replicas, len(partition.replicas))
         if partition.partition_epoch < self.partition_epoch:
@@ -190,15 +170,7 @@ class Replica:
         return True
 
     def require_leader(self, leader_epoch: int = -1, *, or_follower: bool = False) -> None:
-        """Raise an error if this replica is not the leader, or not in the given leader epoch.
-
-        Args:
-            leader_epoch: the epoch that the client knows; -1 skips the check.
-            or_follower: allow followers.
-
-        Raises:
-            ReplicaError: NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH.
-        """
+        """Raise ReplicaError unless this replica leads in the given epoch; -1 is any."""
         if leader_epoch >= 0 and leader_epoch != self.leader_epoch:
             older = leader_epoch < self.leader_epoch
             raise ReplicaError(
@@ -237,14 +209,6 @@ class Replica:
 
         Example: the leader's log ends at 10, follower 1 is in sync and ends at 8, follower 2 is not
         in sync, lags and ends at 3. The high watermark becomes 8.
-
-        Args:
-            now_ms: the current time.
-            max_lag_ms: `replica.lag.time.max.ms`.
-            alive: the live nodes.
-
-        Returns:
-            True if the high watermark advanced.
         """
         if not self.is_leader or not self.has_enough_replicas:
             return False
@@ -262,7 +226,6 @@ class Replica:
         return True
 
     def out_of_sync_followers(self, now_ms: int, max_lag_ms: int) -> list[int]:
-        """Return the in-sync followers that have lagged for longer than `max_lag_ms`."""
         end = self.log.end_offset
         return [
             node
@@ -284,7 +247,6 @@ class Replica:
 
     @property
     def epoch_start(self) -> int:
-        """The offset in the log at which this leader's epoch begins."""
         return self.log.epoch_start_offset(self.leader_epoch)
 
     def low_watermark(self, alive: Collection[int]) -> int:
@@ -298,18 +260,13 @@ class Replica:
     # -- follower
 
     def update_high_watermark(self, high_watermark: int) -> bool:
-        """Take over the leader's high watermark, limited to this log's offsets.
-
-        Returns:
-            True if it changed.
-        """
+        """Take over the leader's high watermark, limited to this log; True if it changed."""
         limited = max(min(high_watermark, self.log.end_offset), self.log.log_start_offset)
         changed = limited != self.high_watermark
         self.high_watermark = limited
         return changed
 
     def truncate_to(self, offset: int) -> None:
-        """Remove the records from `offset` on, which the leader does not have."""
         if offset < self.log.end_offset:
             logger.info(
                 "node %d truncates %s from %d to %d",

@@ -20,8 +20,6 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPurgatories:
-    """The purgatories of requests that wait for replicas."""
-
     produce: Purgatory
     fetch: Purgatory
     delete_records: Purgatory
@@ -49,16 +47,7 @@ class ReplicaManager:
     ) -> None:
         """Create an empty set.
 
-        Args:
-            node_id: the node's number.
-            settings: the cluster's settings.
-            purgatories: for the requests that wait.
-            actions: the node's deferred notifications.
-            now_ms: the event loop's time, to measure lag.
-            partition_exists: returns whether a partition exists anywhere in the cluster.
-            alive: returns the live nodes.
-            alter_partition: requests other in-sync replicas for a replica of this leader.
-            on_change: called with a partition after each change of its high watermark or role.
+        `on_change` is called with a partition after each change of its high watermark or role.
         """
         self.node_id = node_id
         self.settings = settings
@@ -80,23 +69,12 @@ class ReplicaManager:
     # -- lookup
 
     def find(self, key: TopicPartition) -> Replica | None:
-        """Return this node's replica of a partition; None if it has none."""
         return self.replicas.get(key)
 
     def require_leader(
         self, key: TopicPartition, leader_epoch: int = -1, *, or_follower: bool = False
     ) -> Replica:
-        """Return the replica of a partition that this node leads.
-
-        Args:
-            key: the partition.
-            leader_epoch: the leader epoch that the sender of a request knows; -1 skips the check.
-            or_follower: a follower's replica will do.
-
-        Raises:
-            ReplicaError: the node is not the partition's leader, or its epoch is another one; with
-                Kafka's error code.
-        """
+        """Return the replica of a partition that this node leads; an epoch of -1 is any."""
         replica = self.replicas.get(key)
         if replica is None:
             exists = self._partition_exists(key)
@@ -119,11 +97,7 @@ class ReplicaManager:
             self._notify(self.purgatories.fetch, replica.key)
 
     def advance_high_watermark(self, replica: Replica) -> bool:
-        """Advance a leader's high watermark as far as possible, and notify waiting requests.
-
-        Returns:
-            True if it advanced.
-        """
+        """Advance a leader's high watermark as far as possible, and notify waiting requests."""
         before = replica.high_watermark
         if replica.advance_high_watermark(
             self.now_ms(), self.settings.replica_lag_time_max_ms, self.alive()

@@ -11,13 +11,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class FetchExpirations:
-    """The number of fetches that timed out, of followers and of consumers."""
-
     follower: int = 0
     consumer: int = 0
 
     def count(self, *, follower: bool) -> None:
-        """Count one fetch."""
         if follower:
             self.follower += 1
         else:
@@ -32,38 +29,20 @@ class NodeMetrics:
     """
 
     def __init__(
-        self,
-        purgatories: dict[str, Purgatory],
-        fetch_expirations: FetchExpirations,
-        started_ms: int,
+        self, purgatories: dict[str, Purgatory], fetch_expirations: FetchExpirations
     ) -> None:
-        """Create the metrics of a node.
-
-        Args:
-            purgatories: the node's purgatories by name.
-            fetch_expirations: the timeouts of its fetches.
-            started_ms: the time of its start in milliseconds, on any monotonic clock.
-        """
         self._purgatories = purgatories
         self._fetch_expirations = fetch_expirations
-        self._started_ms = started_ms
+        #: The time of the node's start, on the clock of `read`.
+        self.started_ms = 0
 
     def read(self, now_ms: int) -> dict[str, dict[str, float]]:
-        """Read the metrics of all purgatories.
-
-        Args:
-            now_ms: the current time in milliseconds, on the clock of the node's start.
-
-        Returns:
-            By purgatory and metric: PurgatorySize, NumDelayedOperations, Completions,
-            Cancellations, Expires, ExpiresPerSec, Purges and CallbackErrors. `Fetch` also has
-            `follower.` and `consumer.` variants of Expires and ExpiresPerSec.
-        """
-        found: dict[str, dict[str, float]] = {}
+        """Read the metrics of all purgatories, by purgatory and metric."""
+        values: dict[str, dict[str, float]] = {}
         counts: dict[str, int] = {}
         for name, purgatory in self._purgatories.items():
             metrics = purgatory.metrics()
-            found[name] = {
+            values[name] = {
                 "PurgatorySize": metrics.purgatory_size,
                 "NumDelayedOperations": metrics.num_delayed_operations,
                 "Completions": metrics.completions,
@@ -74,12 +53,12 @@ class NodeMetrics:
             counts[name] = metrics.expirations
         counts["Fetch.follower"] = self._fetch_expirations.follower
         counts["Fetch.consumer"] = self._fetch_expirations.consumer
-        seconds = (now_ms - self._started_ms) / 1_000
+        seconds = (now_ms - self.started_ms) / 1_000
         for name, count in counts.items():
             purgatory_name, _, fetcher = name.partition(".")
             prefix = f"{fetcher}." if fetcher else ""
-            found[purgatory_name][f"{prefix}Expires"] = count
-            found[purgatory_name][f"{prefix}ExpiresPerSec"] = (
+            values[purgatory_name][f"{prefix}Expires"] = count
+            values[purgatory_name][f"{prefix}ExpiresPerSec"] = (
                 count / seconds if seconds > 0 else 0.0
             )
-        return found
+        return values

@@ -19,14 +19,10 @@ from purgatory_broker.server.request_log import LoggedRequest, RequestLog
 from purgatory_broker.settings import ClusterSettings
 from purgatory_broker.wire.apis import ApiTable
 from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.errors import WireError
 from purgatory_broker.wire.frame import SIZE_BYTES, frame_size, with_size
-from purgatory_broker.wire.messages import (
-    encode_response,
-    read_header,
-    read_request,
-)
-from request_purgatory._native.failsafe import ErrorLog
+from purgatory_broker.wire.messages import encode_response, read_header, read_request
+from purgatory_broker.wire.wire_error import WireError
+from request_purgatory.error_log import ErrorLog
 
 logger = logging.getLogger(__name__)
 _errors = ErrorLog(logger)
@@ -48,8 +44,6 @@ REQUESTS_PER_TURN = 64
 
 
 class ConnectionServer(Protocol):
-    """What a connection needs of its server."""
-
     node_id: int
     settings: ClusterSettings
     apis: ApiTable
@@ -63,17 +57,13 @@ class ConnectionServer(Protocol):
     now_ms: Callable[[], int]
     request_log: RequestLog
 
-    def register(self, connection: Connection) -> bool:
-        """Return whether a new connection is registered; False if there are too many."""
+    def register(self, connection: Connection) -> bool: ...
 
-    def unregister(self, connection: Connection) -> None:
-        """Remove a connection that has ended."""
+    def unregister(self, connection: Connection) -> None: ...
 
-    def new_login(self, listener: Listener) -> SaslLogin | None:
-        """Return the login of a new connection; None if its listener has no SASL."""
+    def new_login(self, listener: Listener) -> SaslLogin | None: ...
 
-    def throttle(self, connection: Connection, throttle_ms: int) -> None:
-        """Call the connection's `unmute` after the throttle time."""
+    def throttle(self, connection: Connection, throttle_ms: int) -> None: ...
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -144,7 +134,6 @@ class Connection(asyncio.BufferedProtocol):
     # -- callbacks of asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Register the connection; close it if there are too many."""
         # A cast, since uvloop's transports are not subclasses of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
@@ -160,21 +149,15 @@ class Connection(asyncio.BufferedProtocol):
             self.close("too many connections")
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
-        """Return the buffer that the event loop reads into."""
         return self._server.read_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Process the requests that are complete with the bytes that were read."""
         self.last_active_ms = self._now_ms()
         self._buffer += self._server.read_buffer[:nbytes]
         self._process_requests()
 
     def eof_received(self) -> bool:
-        """Close the connection: as in Kafka, a half-closed connection gets no more responses.
-
-        Returns:
-            False: asyncio closes the transport.
-        """
+        """Close the connection: as in Kafka, a half-closed connection gets no more responses."""
         self.is_closed = True
         self.last_active_ms = self._now_ms()
         self._cancel_request()
@@ -197,7 +180,6 @@ class Connection(asyncio.BufferedProtocol):
         self._process_requests()
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
-        """Cancel the pending request, and unregister the connection."""
         self.is_closed = True
         self._server.unread_responses.remove(self)
         self._cancel_request()
@@ -275,8 +257,7 @@ class Connection(asyncio.BufferedProtocol):
     def _handle_frame(self, frame: bytes) -> bool:
         """Handle the request in a frame.
 
-        Returns:
-            False if the request is deferred until other clients have read their responses.
+        Returns False if it is deferred until other clients have read their responses.
         """
         login = self._login
         if login is not None and login.has_bare_tokens:
@@ -320,12 +301,7 @@ class Connection(asyncio.BufferedProtocol):
             self._login = None
 
     def _respond(self, context: RequestContext, response: Any) -> None:
-        """Encode and write a response, with an injected fault if any.
-
-        Args:
-            context: The request.
-            response: The response; None for a request without a response.
-        """
+        """Encode and write a response, with an injected fault if any; None if it has none."""
         if context is not self._context:
             return  # The connection has ended in the meantime.
         if context.on_response is not None:
@@ -364,12 +340,9 @@ class Connection(asyncio.BufferedProtocol):
             self._logged = None
 
     def _write(self, context: RequestContext, frame: bytes | bytearray | None) -> None:
-        """Write the response to the current request, and continue with the next request.
+        """Write the response to the current request, and continue; no-op if it is another's.
 
-        Args:
-            context: The request; no-op if it is not the current one.
-            frame: The frame of the response, which must not change afterwards; None for a request
-                without a response.
+        The frame must not change afterwards; None is for a request without a response.
         """
         if self.is_closed or context is not self._context or self._transport is None:
             return
@@ -424,15 +397,10 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_request_pending(self) -> bool:
-        """Whether a request waits for its response."""
         return self._context is not None or self._deferred_frame is not None
 
     def close(self, reason: str) -> None:
-        """Close the connection; a client that reads still gets the responses already written.
-
-        Args:
-            reason: Why, for the log.
-        """
+        """Close the connection; a client that reads still gets the responses already written."""
         if not self.is_closed:
             logger.info(
                 "node %d closes the connection of %s: %s",

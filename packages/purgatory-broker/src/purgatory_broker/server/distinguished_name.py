@@ -17,15 +17,11 @@ _SHORT_NAMES = {
     "streetAddress": "STREET",
     "userId": "UID",
 }
-_ESCAPES = str.maketrans({each: f"\\{each}" for each in ',=+<>#;"\\'})
+_ESCAPES = str.maketrans({character: f"\\{character}" for character in ',=+<>#;"\\'})
 
 
 def distinguished_name(subject: Sequence[Sequence[tuple[str, str]]]) -> str:
-    """Return a subject in the form of Java's `X500Principal.getName`, such as "CN=alice,O=shop".
-
-    Args:
-        subject: As in `ssl.SSLSocket.getpeercert`.
-    """
+    """Return a subject in the form of Java's `X500Principal.getName`, such as "CN=alice,O=shop"."""
     return ",".join(
         "+".join(f"{_SHORT_NAMES.get(name, name)}={_escaped(value)}" for name, value in parts)
         for parts in reversed(subject)

@@ -29,8 +29,6 @@ Subjects: TypeAlias = Callable[[], RequestSubjects | None]
 
 
 class FaultDescription(TypedDict):
-    """An injected fault, and how often a request or a response has met it."""
-
     #: As returned by the command that injected the fault.
     id: int
     #: None is every API.
@@ -64,27 +62,14 @@ class FaultFilter:
     client_id: str | None = None
 
     def __post_init__(self) -> None:
-        """Check the filter.
-
-        Raises:
-            InvalidArgumentError: There is a partition without a topic.
-        """
         if self.partition is not None and self.topic is None:
             raise InvalidArgumentError("partition", "given with its topic", self.partition)
 
     @property
     def needs_subjects(self) -> bool:
-        """Whether it depends on what a request names."""
         return self.topic is not None or self.group is not None
 
     def matches(self, node: int, client_id: str, subjects: Subjects) -> bool:
-        """Return whether a request matches.
-
-        Args:
-            node: The node that received it.
-            client_id: Its client's id.
-            subjects: Returns what it names; None if that is unknown.
-        """
         if self.node not in (None, node) or self.client_id not in (None, client_id):
             return False
         if not self.needs_subjects:
@@ -101,8 +86,6 @@ class FaultFilter:
 
 @dataclass(slots=True, kw_only=True)
 class Fault:
-    """What all faults have in common."""
-
     id: int
     api: Api
     times: int
@@ -111,16 +94,13 @@ class Fault:
 
     @property
     def kind(self) -> str:
-        """The kind of the fault, as in `FaultDescription`."""
         raise NotImplementedError
 
     @property
     def error(self) -> str | None:
-        """The name of the error with which requests are answered, if they are."""
         return None
 
     def describe(self) -> FaultDescription:
-        """Return the fault as the command `faults` reports it."""
         return {
             "id": self.id,
             "api": self.api.name,
@@ -137,19 +117,15 @@ class Fault:
 
 
 @dataclass(slots=True, kw_only=True)
-class RequestFault(Fault):
-    """An error response that requests of an API get without being handled."""
-
+class _RequestFault(Fault):
     code: ErrorCode
 
     @property
     def kind(self) -> str:
-        """The kind."""
         return "error"
 
     @property
     def error(self) -> str:
-        """The error's name."""
         return self.code.name
 
 
@@ -170,7 +146,6 @@ class ResponseFault(Fault):
 
     @property
     def kind(self) -> str:
-        """The kind."""
         return self.response_kind
 
     def apply(
@@ -179,13 +154,6 @@ class ResponseFault(Fault):
         write: Callable[[bytes | bytearray], None],
         disconnect: Callable[[], None],
     ) -> None:
-        """Send a response with the fault.
-
-        Args:
-            frame: The frame of the response.
-            write: Writes a frame to the connection.
-            disconnect: Closes the connection.
-        """
         if self.kind == "delay":
             asyncio.get_running_loop().call_later(self.delay_ms / 1_000, write, frame)
         elif self.kind == "corrupt":
@@ -206,7 +174,7 @@ class ResponseFault(Fault):
         return bytes(changed)
 
 
-F = TypeVar("F", RequestFault, ResponseFault)
+F = TypeVar("F", _RequestFault, ResponseFault)
 
 
 class Faults:
@@ -221,27 +189,14 @@ class Faults:
         #: Called with a fault's id when a request or a response has met it.
         self.on_hit: Callable[[int], None] = lambda _fault: None
         self._all: list[Fault] = []
-        self._requests: list[RequestFault] = []
+        self._requests: list[_RequestFault] = []
         self._responses: list[ResponseFault] = []
 
     def add_request_error(
         self, api: Api, error: str | int, *, times: int, only: FaultFilter
     ) -> int:
-        """Answer the next requests of an API with an error, without handling them.
-
-        Args:
-            api: The API.
-            error: The error's name or number in Kafka, as in `NOT_ENOUGH_REPLICAS`.
-            times: The number of requests; -1 for all.
-            only: The requests that the fault is limited to.
-
-        Returns:
-            The fault's id.
-
-        Raises:
-            InvalidArgumentError: The error is unknown, or `times` is 0 or below -1.
-        """
-        fault = RequestFault(
+        """Answer the next requests of an API with an error, unhandled; -1 times is all."""
+        fault = _RequestFault(
             code=error_code(error), times=_times(times), id=next(self.ids), api=api, filter=only
         )
         self._requests.append(fault)
@@ -249,31 +204,11 @@ class Faults:
         return fault.id
 
     def add_response_fault(
-        self,
-        api: Api,
-        kind: str,
-        *,
-        times: int,
-        only: FaultFilter,
-        delay_ms: int,
-        seed: int | None,
+        self, api: Api, kind: str, *, times: int, only: FaultFilter, delay_ms: int, seed: int | None
     ) -> int:
-        """Inject a fault into the next responses of an API.
+        """Inject a fault into the next responses of an API; -1 times is all.
 
-        Args:
-            api: The API.
-            kind: One of `RESPONSE_FAULTS`; see `ResponseFault`.
-            times: The number of responses; -1 for all.
-            only: The requests whose responses the fault is limited to.
-            delay_ms: The delay of `delay` in milliseconds.
-            seed: The seed of the random bytes of `corrupt`.
-
-        Returns:
-            The fault's id.
-
-        Raises:
-            InvalidArgumentError: The kind is unknown, `times` is 0 or below -1, the delay is below
-                1, or an argument is of another kind.
+        `delay_ms` is for the kind `delay`, `seed` for the random bytes of `corrupt`.
         """
         if kind not in RESPONSE_FAULTS:
             raise InvalidArgumentError("kind", f"one of {', '.join(RESPONSE_FAULTS)}", kind)
@@ -297,39 +232,28 @@ class Faults:
         return fault.id
 
     def clear(self) -> None:
-        """Remove all faults."""
         self._requests.clear()
         self._responses.clear()
         self._all.clear()
 
     def describe(self) -> list[FaultDescription]:
-        """Return all faults with their hits, also those that are over."""
         return [fault.describe() for fault in self._all]
 
     @property
     def has_request_errors(self) -> bool:
-        """Whether a request may have to be answered with an error."""
         return bool(self._requests)
 
     @property
     def has_response_faults(self) -> bool:
-        """Whether a response may have a fault."""
         return bool(self._responses)
 
     def needs_subjects(self, api: Api) -> bool:
-        """Return whether a fault of an API's responses depends on what requests name."""
-        return any(each.api is api and each.filter.needs_subjects for each in self._responses)
+        return any(fault.api is api and fault.filter.needs_subjects for fault in self._responses)
 
     def take_request_error(
         self, node: int, context: RequestContext, subjects: Subjects
     ) -> ErrorCode | None:
-        """Return the error for a request, or None; counts as one of the fault's times.
-
-        Args:
-            node: The node that received the request.
-            context: Of the request.
-            subjects: Returns what the request names.
-        """
+        """Return the error for a request, or None; counts as one of the fault's times."""
         fault = self._take(self._requests, node, context, subjects)
         return None if fault is None else fault.code
 
@@ -356,21 +280,16 @@ class Faults:
 
 
 def error_code(error: str | int) -> ErrorCode:
-    """Return an error of Kafka's protocol by its name or number.
-
-    Raises:
-        InvalidArgumentError: There is no such error, or it is NONE.
-    """
-    found: ErrorCode | None = None
+    code: ErrorCode | None = None
     if isinstance(error, str):
-        found = ErrorCode.__members__.get(error.upper())
+        code = ErrorCode.__members__.get(error.upper())
     elif isinstance(error, int) and not isinstance(error, bool) and error in _CODES:
-        found = ErrorCode(error)
-    if found is None or found is ErrorCode.NONE:
+        code = ErrorCode(error)
+    if code is None or code is ErrorCode.NONE:
         raise InvalidArgumentError(
             "error", "the name or number of an error of Kafka's protocol, other than NONE", error
         )
-    return found
+    return code
 
 
 def _times(times: int) -> int:

@@ -11,7 +11,7 @@ from enum import Enum, auto
 from purgatory_broker.request_context import LoginFailedError
 from purgatory_broker.server.sasl import Credentials, SaslExchange, new_exchange
 from purgatory_broker.wire.apis import Api
-from purgatory_broker.wire.errors import WireError
+from purgatory_broker.wire.wire_error import WireError
 
 #: Kafka's default of `sasl.server.max.receive.size`: the largest request before the login.
 MAX_REQUEST_BYTES = 524_288
@@ -26,15 +26,7 @@ class _State(Enum):
 
 
 class SaslLogin:
-    """The login of one connection."""
-
     def __init__(self, mechanisms: tuple[str, ...], credentials: Credentials) -> None:
-        """Wait for the client's first request.
-
-        Args:
-            mechanisms: The mechanisms that the listener has.
-            credentials: What clients log in with.
-        """
         self.mechanisms = mechanisms
         #: The client sends tokens without a header, as after SaslHandshake of version 0.
         self.has_bare_tokens = False
@@ -44,20 +36,14 @@ class SaslLogin:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the client is logged in, and may send any request."""
         return self._state is _State.COMPLETE
 
     @property
     def user(self) -> str:
-        """Who has logged in; "" before."""
         return self._exchange.user if self._exchange is not None and self.is_complete else ""
 
     def check(self, api: Api) -> bool:
-        """Return whether a request is allowed now; if not, it is answered with an error.
-
-        Raises:
-            WireError: The request gets no answer.
-        """
+        """Return whether a request is allowed now; if not, it is answered with an error."""
         if self._state is _State.TOKENS:
             return api.name == "SaslAuthenticate"
         allowed = api.name == "SaslHandshake" or (
@@ -68,19 +54,9 @@ class SaslLogin:
         return True
 
     def note_versions(self) -> None:
-        """Note that the client has asked for the versions of the APIs."""
         self._state = _State.HANDSHAKE
 
     def start(self, mechanism: str, *, has_requests: bool) -> bool:
-        """Begin the exchange of a mechanism.
-
-        Args:
-            mechanism: Its name.
-            has_requests: The client sends tokens in SaslAuthenticate requests, not as they are.
-
-        Returns:
-            False if the listener does not have the mechanism.
-        """
         if mechanism not in self.mechanisms:
             self._state = _State.FAILED
             return False
@@ -90,11 +66,6 @@ class SaslLogin:
         return True
 
     def evaluate(self, token: bytes) -> bytes:
-        """Return the server's next token.
-
-        Raises:
-            LoginFailedError: The client can't log in.
-        """
         if self._exchange is None:
             raise LoginFailedError("no mechanism has been named")
         try:

@@ -49,11 +49,9 @@ class RequestMemoryPool:
 
     @property
     def num_waiting(self) -> int:
-        """The number of connections that wait for memory."""
         return len(self._queue)
 
     def try_allocate(self, size_bytes: int) -> bool:
-        """Return whether memory was available, and is allocated to a request now."""
         if self.available_bytes <= 0:
             return False
         self.available_bytes -= size_bytes
@@ -70,7 +68,6 @@ class RequestMemoryPool:
         self._queue.add(resume)
 
     def cancel_wait(self, resume: Resume) -> None:
-        """Remove `resume` from the wait queue; no-op if it is not queued."""
         self._queue.discard(resume)
 
 
@@ -93,7 +90,6 @@ class UnreadResponses:
         return len(self._unread)
 
     def has_room(self, *, is_fetch: bool) -> bool:
-        """Return whether a request may be handled."""
         return self.bytes < self.limit_bytes * (1 if is_fetch else 2)
 
     def add(self, connection: Hashable, size_bytes: int, now_ms: int) -> None:
@@ -119,5 +115,4 @@ class UnreadResponses:
         self._queue.add(resume)
 
     def cancel_wait(self, resume: Resume) -> None:
-        """Remove `resume` from the wait queue; no-op if it is not queued."""
         self._queue.discard(resume)

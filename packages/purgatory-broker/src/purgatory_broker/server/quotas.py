@@ -23,7 +23,6 @@ class SampledRate:
         self._samples: deque[list[float]] = deque(maxlen=windows + 1)
 
     def add(self, amount: float, now_ms: int) -> None:
-        """Add an amount."""
         if not self._samples or now_ms - self._samples[-1][0] >= self._window_ms:
             self._samples.append([now_ms, now_ms, 0.0])
         self._samples[-1][1] = now_ms
@@ -37,7 +36,6 @@ class SampledRate:
         return elapsed_ms + missing * self._window_ms
 
     def per_second(self, now_ms: int) -> float:
-        """Return the rate."""
         span_ms = self.span_ms(now_ms)
         return sum(amount for _, _, amount in self._samples) * 1_000 / span_ms
 
@@ -47,13 +45,10 @@ class SampledRate:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the last computation found no samples."""
         return not self._samples
 
 
 class ByteRateQuota:
-    """Limits on the byte rates of clients, in one direction."""
-
     #: The most clients whose rates are kept; beyond it, inactive ones are removed.
     MAX_CLIENTS = 10_000
 
@@ -68,15 +63,6 @@ class ByteRateQuota:
         """Count the bytes of clients that share a limit, and compute their throttle time.
 
         As in Kafka: the time after which the rate is down to the limit if no bytes are added.
-
-        Args:
-            shared_by: The user and the client id that share the limit.
-            limit: The limit in bytes per second.
-            size_bytes: The bytes to count.
-            now_ms: The time in milliseconds.
-
-        Returns:
-            The throttle time in milliseconds; 0 within the limit.
         """
         rate = self._rates.get(shared_by)
         if rate is None:

@@ -20,8 +20,6 @@ class LoggedRequest:
     """A request that a node has received.
 
     Attributes:
-        node_id: the node's number.
-        header: the request's header.
         received_ms: the time of day in milliseconds since 1970.
         frame: the request; None if it is too large.
         size_bytes: the bytes that are remembered; -1 once it has made room for later requests.
@@ -46,12 +44,6 @@ class RequestLog:
     """
 
     def __init__(self, wall_ms: Callable[[], int], on_request: Callable[[str], None]) -> None:
-        """Create an empty log.
-
-        Args:
-            wall_ms: returns the time of day in milliseconds since 1970.
-            on_request: called with the name of the API of each request.
-        """
         self.requests: deque[LoggedRequest] = deque()
         #: By the names of APIs: the requests since the start or `clear`.
         self.counts: Counter[str] = Counter()
@@ -60,11 +52,6 @@ class RequestLog:
         self._on_request = on_request
 
     def received(self, node_id: int, header: Header, frame: bytes) -> LoggedRequest:
-        """Remember a request.
-
-        Returns:
-            Its entry, for `answered`.
-        """
         size = len(frame)
         if size > MAX_FRAME_BYTES:
             request = LoggedRequest(node_id, header, self._wall_ms(), None, 0)
@@ -80,7 +67,6 @@ class RequestLog:
         return request
 
     def answered(self, request: LoggedRequest, response: bytes | bytearray | None) -> None:
-        """Remember a response; None for a request without one."""
         request.answered_ms = self._wall_ms()
         if response is None or request.size_bytes < 0:
             return
@@ -93,7 +79,6 @@ class RequestLog:
                 self._drop_oldest()
 
     def clear(self) -> None:
-        """Forget all requests and their counts."""
         for request in self.requests:
             request.size_bytes = -1
         self.requests.clear()

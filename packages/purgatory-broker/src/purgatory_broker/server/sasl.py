@@ -14,7 +14,7 @@ from typing import Protocol
 from purgatory_broker.metadata.scram import ScramCredential, ScramMechanism
 from purgatory_broker.metadata.scram_credentials import ScramCredentials
 from purgatory_broker.request_context import LoginFailedError
-from purgatory_broker.wire.errors import WireError
+from purgatory_broker.wire.wire_error import WireError
 
 PLAIN = "PLAIN"
 _SERVER_NONCE_BYTES = 24
@@ -37,46 +37,29 @@ _CLIENT_FINAL = re.compile(
 
 
 class SaslExchange(Protocol):
-    """The exchange of one mechanism on one connection.
-
-    Attributes:
-        is_complete: Whether the client has logged in.
-        user: Who has, or wants to.
-    """
+    """The exchange of one mechanism on one connection."""
 
     is_complete: bool
     user: str
 
-    def evaluate(self, token: bytes) -> bytes:
-        """Return the server's next token.
-
-        Raises:
-            LoginFailedError: The client can't log in.
-        """
+    def evaluate(self, token: bytes) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What clients log in with."""
-
     #: By user, for PLAIN.
     passwords: Mapping[str, str] = field(repr=False)
     scram: ScramCredentials
 
 
 def new_exchange(mechanism: str, credentials: Credentials) -> SaslExchange:
-    """Return a new exchange of a mechanism."""
     if mechanism == PLAIN:
         return PlainExchange(credentials.passwords)
     return ScramExchange(ScramMechanism[mechanism.replace("-", "_")], credentials.scram)
 
 
 def _same_identity(identity: str | None, user: str) -> None:
-    """Check that the client wants to act as the user that it logs in as.
-
-    Raises:
-        LoginFailedError: It does not.
-    """
+    """Check that the client wants to act as the user that it logs in as."""
     if identity and identity != user:
         raise LoginFailedError(
             "Authentication failed: Client requested an authorization id that is different from "
@@ -93,14 +76,6 @@ class PlainExchange:
         self._passwords = passwords
 
     def evaluate(self, token: bytes) -> bytes:
-        """Check a name and a password.
-
-        Returns:
-            An empty token.
-
-        Raises:
-            LoginFailedError: They are not those of a user.
-        """
         parts = token.decode(errors="replace").split("\0", 3)
         if len(parts) != 3:
             raise LoginFailedError(
@@ -138,12 +113,6 @@ class ScramExchange:
         self._nonce = ""
 
     def evaluate(self, token: bytes) -> bytes:
-        """Return the server's message in answer to the client's.
-
-        Raises:
-            LoginFailedError: The client is unknown, has another password, or sends no such message.
-            WireError: The client's proof has another length than the hash.
-        """
         text = token.decode(errors="replace")
         credential = self._credential
         return self._first(text) if credential is None else self._final(text, credential)
@@ -193,5 +162,4 @@ class ScramExchange:
 
 
 def _name(sasl_name: str) -> str:
-    """Return a user's name, in which "," and "=" are escaped."""
     return sasl_name.replace("=2C", ",").replace("=3D", "=")

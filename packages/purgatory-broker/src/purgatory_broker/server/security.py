@@ -35,23 +35,15 @@ class Security:
 
     @classmethod
     def of(cls, settings: ClusterSettings, scram: ScramCredentials) -> Security:
-        """Return the security that settings ask for, with the credentials of SCRAM.
-
-        Raises:
-            InvalidArgumentError: A file of a certificate can't be used.
-        """
         has_tls = any(
-            each.protocol.has_tls for listeners in settings.node_listeners() for each in listeners
+            listener.protocol.has_tls
+            for listeners in settings.node_listeners()
+            for listener in listeners
         )
         return cls(Credentials(settings.sasl_users, scram), _tls(settings) if has_tls else None)
 
 
 def _tls(settings: ClusterSettings) -> ssl.SSLContext:
-    """Return the context of TLS connections, of TLS 1.2 and later.
-
-    Raises:
-        InvalidArgumentError: A file can't be used.
-    """
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     keys = settings.ssl_keystore_location
     assert keys is not None, "the settings require one"
@@ -80,12 +72,12 @@ def _tls(settings: ClusterSettings) -> ssl.SSLContext:
 
 def warn_if_reachable(settings: ClusterSettings) -> None:
     """Log one warning if processes of other machines can connect."""
-    listeners = [each for each in settings.node_listeners()[0] if not each.is_loopback]
+    listeners = [listener for listener in settings.node_listeners()[0] if not listener.is_loopback]
     if listeners:
         logger.warning(
             "other machines can connect: %s; there are no ACLs, so every client that connects may "
             "read, change and delete everything",
-            "; ".join(_describe(each, settings) for each in listeners),
+            "; ".join(_describe(listener, settings) for listener in listeners),
         )
 
 

@@ -4,28 +4,72 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from purgatory_broker.listeners import Listener
 from purgatory_broker.request_context import RequestContext
-from purgatory_broker.server.connection import (
-    READ_BYTES,
-    Connection,
-    HandleRequest,
-    RefuseRequest,
-)
-from purgatory_broker.server.connection_limit import ConnectionLimit
+from purgatory_broker.server.connection import READ_BYTES, Connection, HandleRequest, RefuseRequest
 from purgatory_broker.server.faults import ResponseFault
 from purgatory_broker.server.login import SaslLogin
 from purgatory_broker.server.memory_limits import RequestMemoryPool, UnreadResponses
 from purgatory_broker.server.request_log import RequestLog
 from purgatory_broker.server.security import Security
-from purgatory_broker.server.throttled_channel import ThrottledChannel
 from purgatory_broker.server.tls_listener import TlsListener
 from purgatory_broker.settings import ClusterSettings
 from purgatory_broker.wire.apis import ApiTable
 from request_purgatory.aio import Purgatory
+from request_purgatory.purgatory.operation import DelayedOperation
+
+
+class ThrottledChannel(DelayedOperation):
+    """A throttled connection: reading resumes when the timeout expires.
+
+    The watch key is the connection's identity.
+    """
+
+    __slots__ = ("unmute",)
+
+    def __init__(self, throttle_ms: int, unmute: Callable[[], None]) -> None:
+        super().__init__(throttle_ms)
+        self.unmute = unmute
+
+    def try_complete(self) -> bool:
+        """Return False: only the timeout completes the operation."""
+        return False
+
+    def on_complete(self) -> None:
+        self.unmute()
+
+
+#: The share of the process's open files that connections may take.
+_CONNECTION_FILES_SHARE = 0.75
+
+
+class ConnectionLimit:
+    """Counts the open connections of all servers that share it, against the process's limit."""
+
+    def __init__(self) -> None:
+        self.num_open = 0
+
+    @property
+    def is_reached(self) -> bool:
+        return self.num_open >= _max_connections()
+
+
+def _max_connections() -> int:
+    """Return the most connections that the process may have; without limit if it is unknown.
+
+    With more connections than open files the event loop could not even accept one to close it.
+    """
+    try:
+        import resource
+    except ImportError:
+        return sys.maxsize
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if files == resource.RLIM_INFINITY else int(files * _CONNECTION_FILES_SHARE)
+
 
 #: A connection is closed if a request is incomplete after this time. A closed connection is aborted
 #: if its client has not read its responses after this time.
@@ -56,22 +100,6 @@ class Server:
         now_ms: Callable[[], int],
         request_log: RequestLog,
     ) -> None:
-        """Create a server that does not listen yet.
-
-        Args:
-            node_id: The number of the node, for the log.
-            settings: The limits on requests and connections.
-            listeners: Where it listens.
-            apis: The APIs whose requests are passed on, by key.
-            handle: Handles a request, now or later.
-            refuse: Answers a request that is not allowed with an error.
-            security: The certificates and passwords of listeners that need some.
-            take_response_fault: Returns the fault of a request's response, or None.
-            throttle_purgatory: Where the connections of clients over their quota wait.
-            connection_limit: Shared by the servers of the process.
-            now_ms: Returns the event loop's time in milliseconds.
-            request_log: Remembers requests and responses; shared by the servers of a cluster.
-        """
         self.node_id = node_id
         self.settings = settings
         #: From `start` on with the ports in use.
@@ -95,11 +123,6 @@ class Server:
         self._sweep: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
-        """Listen, and note the ports in use.
-
-        Raises:
-            OSError: A port is in use, or a host is no address of this machine.
-        """
         for number, listener in enumerate(self.listeners):
             port = await self._listen(listener)
             bound = replace(listener, port=port)
@@ -107,11 +130,6 @@ class Server:
         self._schedule_sweep()
 
     async def _listen(self, listener: Listener) -> int:
-        """Start a listener.
-
-        Returns:
-            Its port.
-        """
         # One socket: with a host that has several addresses, asyncio would take several free ports.
         family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
         bound = socket.create_server((listener.host, listener.port), family=family, backlog=BACKLOG)
@@ -134,20 +152,17 @@ class Server:
 
     @property
     def host(self) -> str:
-        """The address that the first listener is bound to."""
         return self.listeners[0].host
 
     @property
     def port(self) -> int:
-        """The port of the first listener."""
         return self.listeners[0].port
 
     def advertised(self, listener: str) -> tuple[str, int]:
         """Return the host and the port that clients of a listener are told to connect to."""
-        return next(each.advertised for each in self.listeners if each.name == listener)
+        return next(one.advertised for one in self.listeners if one.name == listener)
 
     def new_login(self, listener: Listener) -> SaslLogin | None:
-        """Return the login of a new connection; None if its listener has no SASL."""
         if not listener.protocol.has_sasl:
             return None
         return SaslLogin(self.settings.sasl_mechanisms, self._security.credentials)
@@ -164,11 +179,6 @@ class Server:
     # -- connections
 
     def register_handshake(self, connection: Connection) -> bool:
-        """Register a connection that begins its TLS handshake.
-
-        Returns:
-            False if the server or the process has too many connections.
-        """
         if not self._has_room:
             return False
         self._handshakes.add(connection)
@@ -187,11 +197,6 @@ class Server:
         return num_open < self.settings.max_connections and not self._connection_limit.is_reached
 
     def register(self, connection: Connection) -> bool:
-        """Register a new connection.
-
-        Returns:
-            False if the server or the process has too many.
-        """
         self.unregister_handshake(connection)
         if not self._has_room:
             return False
@@ -200,13 +205,11 @@ class Server:
         return True
 
     def unregister(self, connection: Connection) -> None:
-        """Remove a connection that has ended; no-op if it was not registered."""
         if connection in self.connections:
             self.connections.remove(connection)
             self._connection_limit.num_open -= 1
 
     def throttle(self, connection: Connection, throttle_ms: int) -> None:
-        """Call the connection's `unmute` after the throttle time."""
         operation = ThrottledChannel(throttle_ms, connection.unmute)
         self._throttle_purgatory.try_complete_else_watch(operation, [id(connection)])
 

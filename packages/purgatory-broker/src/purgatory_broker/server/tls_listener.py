@@ -44,14 +44,6 @@ class TlsListener:
         context: ssl.SSLContext,
         new_connection: Callable[[], Connection],
     ) -> None:
-        """Begin to accept connections.
-
-        Args:
-            server: Counts the handshakes.
-            bound: The socket, which listens.
-            context: The server's certificate.
-            new_connection: Makes a connection, which begins when its handshake is complete.
-        """
         self._server = server
         self._bound = bound
         self._context = context
@@ -63,7 +55,6 @@ class TlsListener:
         self._loop.add_reader(bound, self._accept)
 
     def close(self) -> None:
-        """Accept no more connections, and close those in a handshake."""
         self._loop.remove_reader(self._bound)
         if self._retry is not None:
             self._retry.cancel()

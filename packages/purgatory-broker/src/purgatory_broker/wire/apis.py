@@ -43,10 +43,6 @@ class Api:
     Attributes:
         key: The API's key in Kafka's protocol.
         name: The API's name in Kafka's protocol.
-        request: The class of the requests.
-        response: The class of the responses.
-        min_version: The oldest version that is served.
-        max_version: The newest version that is served.
         min_advertised_version: The oldest version that ApiVersions names; None is `min_version`.
         max_request_bytes: The size of the largest request; None if only that of a frame is limited.
         max_response_bytes: The size of the largest response; None if it is limited otherwise.
@@ -87,12 +83,10 @@ class Api:
 
     @property
     def advertised_versions(self) -> tuple[int, int]:
-        """The oldest and the newest version that ApiVersions names."""
         oldest = self.min_advertised_version
         return self.min_version if oldest is None else oldest, self.max_version
 
     def supports(self, version: int) -> bool:
-        """Return whether requests of `version` are handled."""
         return self.min_version <= version <= self.max_version
 
     def is_flexible(self, version: int) -> bool:

@@ -9,8 +9,8 @@ from kafka.protocol.api_message import ApiMessage
 
 
 class ConsumerGroupHeartbeatRequest(ApiMessage, load_json=__package__):  # type: ignore[misc, call-arg]
-    """A member's heartbeat, which also joins and leaves the group."""
+    pass
 
 
 class ConsumerGroupHeartbeatResponse(ApiMessage, load_json=__package__):  # type: ignore[misc, call-arg]
-    """The coordinator's response."""
+    pass

@@ -9,8 +9,6 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """An error code under its name in Kafka."""
-
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
     OFFSET_OUT_OF_RANGE = 1

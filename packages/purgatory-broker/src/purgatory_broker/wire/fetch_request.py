@@ -55,17 +55,13 @@ _NO_HIGH_WATERMARK = 2**63 - 1
 
 
 @dataclass(slots=True)
-class ReplicaState:
-    """The follower that sends a request."""
-
+class _ReplicaState:
     replica_id: int = -1
     replica_epoch: int = -1
 
 
 @dataclass(slots=True)
 class FetchPartition:
-    """A partition to fetch."""
-
     partition: int
     current_leader_epoch: int
     fetch_offset: int
@@ -78,8 +74,6 @@ class FetchPartition:
 
 @dataclass(slots=True)
 class FetchTopic:
-    """The partitions of a topic."""
-
     topic: str
     topic_id: UUID | None
     partitions: list[FetchPartition]
@@ -87,8 +81,6 @@ class FetchTopic:
 
 @dataclass(slots=True)
 class ForgottenTopic:
-    """The partitions of a topic that leave the fetch session."""
-
     topic: str
     topic_id: UUID | None
     partitions: list[int]
@@ -96,8 +88,6 @@ class ForgottenTopic:
 
 @dataclass(slots=True)
 class FetchRequest:
-    """A Fetch request."""
-
     replica_id: int
     max_wait_ms: int
     min_bytes: int
@@ -109,23 +99,14 @@ class FetchRequest:
     forgotten_topics_data: list[ForgottenTopic] = field(default_factory=list)
     rack_id: str = ""
     cluster_id: str | None = None
-    replica_state: ReplicaState | None = None
+    replica_state: _ReplicaState | None = None
 
 
 def read_fetch_request(frame: bytes, position: int, version: int) -> tuple[FetchRequest, int]:
-    """Read a request.
+    """Read a request; return it and the position after it.
 
-    Args:
-        frame: The frame.
-        position: The position after the header.
-        version: The version of the request.
-
-    Returns:
-        The request, and the position after it, which may be after the end of a frame that is cut.
-
-    Raises:
-        WireError: A field is null that must not be, or the request exceeds a limit. Other bytes
-            that are invalid raise struct.error, IndexError or ValueError.
+    That may be after the end of a frame that is cut. Invalid bytes raise WireError, struct.error,
+    IndexError or ValueError.
     """
     flexible = version >= _FLEXIBLE_SINCE
     replica_id = -1
@@ -152,11 +133,6 @@ def read_fetch_request(frame: bytes, position: int, version: int) -> tuple[Fetch
 
 
 def _read_topics(frame: bytes, position: int, version: int) -> tuple[list[FetchTopic], int, int]:
-    """Read the topics.
-
-    Returns:
-        The topics, the position after them, and the number of elements of all arrays so far.
-    """
     flexible = version >= _FLEXIBLE_SINCE
     read_length, read_string = readers(flexible=flexible)
     known = _PARTITION_TAGGED.get(version, {})
@@ -199,18 +175,14 @@ def _read_partition(frame: bytes, position: int, version: int) -> tuple[FetchPar
     else:
         partition, offset, max_bytes = _PARTITION_V4.unpack_from(frame, position)
         position += _PARTITION_V4.size
-    found = FetchPartition(partition, leader_epoch, offset, -1, log_start_offset, max_bytes)
-    return found, position
+    fetched = FetchPartition(partition, leader_epoch, offset, -1, log_start_offset, max_bytes)
+    return fetched, position
 
 
 def _read_forgotten(
     frame: bytes, position: int, version: int, elements: int
 ) -> tuple[list[ForgottenTopic], int, int]:
-    """Read the partitions that leave the session.
-
-    Returns:
-        The topics, the position after them, and the number of elements of all arrays so far.
-    """
+    """Read the partitions that leave the session."""
     flexible = version >= _FLEXIBLE_SINCE
     read_length, read_string = readers(flexible=flexible)
     count, position = read_length(frame, position)
@@ -235,8 +207,8 @@ def _read_forgotten(
     return topics, position, elements
 
 
-def _read_replica_state(frame: bytes, position: int) -> tuple[ReplicaState, int]:
-    state = ReplicaState(*_REPLICA_STATE.unpack_from(frame, position))
+def _read_replica_state(frame: bytes, position: int) -> tuple[_ReplicaState, int]:
+    state = _ReplicaState(*_REPLICA_STATE.unpack_from(frame, position))
     return state, end_of_tagged_struct(frame, position + _REPLICA_STATE.size)
 
 

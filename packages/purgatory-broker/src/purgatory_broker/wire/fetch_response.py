@@ -38,8 +38,6 @@ _END_AND_EPOCH = struct.Struct(">qib")
 
 @dataclass(slots=True)
 class EpochEndOffset:
-    """Where the logs of fetcher and leader diverge (KIP-595)."""
-
     epoch: int = -1
     end_offset: int = -1
 
@@ -62,8 +60,6 @@ class AbortedTransaction:
 
 @dataclass(slots=True)
 class PartitionData:
-    """The records of a partition, or its error."""
-
     partition_index: int
     error_code: int
     high_watermark: int
@@ -79,8 +75,6 @@ class PartitionData:
 
 @dataclass(slots=True)
 class FetchableTopicResponse:
-    """The partitions of a topic."""
-
     topic: str
     topic_id: UUID | None
     partitions: list[PartitionData]
@@ -88,8 +82,6 @@ class FetchableTopicResponse:
 
 @dataclass(slots=True)
 class FetchResponse:
-    """A Fetch response."""
-
     responses: list[FetchableTopicResponse]
     throttle_time_ms: int = 0
     error_code: int = 0
@@ -98,13 +90,6 @@ class FetchResponse:
 
 
 def write_fetch_response(out: bytearray, response: FetchResponse, version: int) -> None:
-    """Append a response.
-
-    Args:
-        out: The frame so far.
-        response: The response.
-        version: The version of the request.
-    """
     flexible = version >= _FLEXIBLE_SINCE
     write_length, write_string = writers(flexible=flexible)
     out += _INT32.pack(response.throttle_time_ms)

@@ -17,8 +17,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
-from purgatory_broker.wire.errors import WireError
 from purgatory_broker.wire.limits import MAX_ELEMENTS, MAX_TEXT_BYTES, read_uvarint
+from purgatory_broker.wire.wire_error import WireError
 
 #: Reads a value of any type.
 Reader: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
@@ -33,12 +33,12 @@ _NO_ID = bytes(_UUID_BYTES)
 # -- lengths
 
 
-def read_length(frame: bytes, position: int) -> tuple[int, int]:
+def _read_length(frame: bytes, position: int) -> tuple[int, int]:
     """Return the length of an array or of bytes, below 0 for null, and the position after it."""
     return _INT32.unpack_from(frame, position)[0], position + 4
 
 
-def read_compact_length(frame: bytes, position: int) -> tuple[int, int]:
+def _read_compact_length(frame: bytes, position: int) -> tuple[int, int]:
     """Return a length in a flexible message, -1 for null, and the position after it."""
     length = frame[position]
     if length < 0x80:
@@ -50,14 +50,7 @@ def read_compact_length(frame: bytes, position: int) -> tuple[int, int]:
 def add_elements(elements: int, length: int, field: str) -> int:
     """Return the number of elements of a request's arrays, including one more array.
 
-    Args:
-        elements: The number before.
-        length: The length of the array. An array with a length below -1 is empty, as kafka-python
-            has it.
-        field: The name of the array.
-
-    Raises:
-        WireError: The array is null, or there are more than MAX_ELEMENTS.
+    An array with a length below -1 is empty, as kafka-python has it.
     """
     if length == -1:
         raise WireError(f"{field} must not be null")
@@ -68,18 +61,17 @@ def add_elements(elements: int, length: int, field: str) -> int:
     return elements
 
 
-def write_length(out: bytearray, length: int) -> None:
+def _write_length(out: bytearray, length: int) -> None:
     """Write the length of an array or of bytes; -1 for null."""
     out += _INT32.pack(length)
 
 
 def write_compact_length(out: bytearray, length: int) -> None:
     """Write the length of an array, of bytes or of a string in a flexible message; -1 for null."""
-    write_uvarint(out, length + 1)
+    _write_uvarint(out, length + 1)
 
 
-def write_uvarint(out: bytearray, value: int) -> None:
-    """Write an unsigned variable-length integer."""
+def _write_uvarint(out: bytearray, value: int) -> None:
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
         value >>= 7
@@ -89,7 +81,7 @@ def write_uvarint(out: bytearray, value: int) -> None:
 # -- strings
 
 
-def read_string(frame: bytes, position: int) -> tuple[str | None, int]:
+def _read_string(frame: bytes, position: int) -> tuple[str | None, int]:
     """Return a string, None for null, and the position after it."""
     (length,) = _INT16.unpack_from(frame, position)
     position += 2
@@ -100,12 +92,8 @@ def read_string(frame: bytes, position: int) -> tuple[str | None, int]:
 
 
 def read_compact_string(frame: bytes, position: int) -> tuple[str | None, int]:
-    """Return a string of a flexible message, None for null, and the position after it.
-
-    Raises:
-        WireError: The string is longer than MAX_TEXT_BYTES.
-    """
-    length, position = read_compact_length(frame, position)
+    """Return a string of a flexible message, None for null, and the position after it."""
+    length, position = _read_compact_length(frame, position)
     if length < 0:
         return None, position
     if length > MAX_TEXT_BYTES:
@@ -115,18 +103,12 @@ def read_compact_string(frame: bytes, position: int) -> tuple[str | None, int]:
 
 
 def required(text: str | None, field: str) -> str:
-    """Return the string of a field that must not be null.
-
-    Raises:
-        WireError: The string is null.
-    """
     if text is None:
         raise WireError(f"{field} must not be null")
     return text
 
 
-def write_string(out: bytearray, text: str | None) -> None:
-    """Write a string, or null."""
+def _write_string(out: bytearray, text: str | None) -> None:
     if text is None:
         out += _INT16.pack(-1)
         return
@@ -141,7 +123,7 @@ def write_compact_string(out: bytearray, text: str | None) -> None:
         out.append(0)
         return
     raw = text.encode()
-    write_uvarint(out, len(raw) + 1)
+    _write_uvarint(out, len(raw) + 1)
     out += raw
 
 
@@ -160,40 +142,33 @@ def _topic_id(raw: bytes) -> UUID | None:
 
 
 def topic_id_bytes(topic_id: UUID | None) -> bytes:
-    """Return a topic id as it is written."""
     return _NO_ID if topic_id is None else topic_id.bytes
 
 
 # -- flexible messages and others
 
 
-class Readers(NamedTuple):
-    """The readers of a message's lengths and strings."""
-
+class _Readers(NamedTuple):
     length: Callable[[bytes, int], tuple[int, int]]
     string: Callable[[bytes, int], tuple[str | None, int]]
 
 
-class Writers(NamedTuple):
-    """The writers of a message's lengths and strings."""
-
+class _Writers(NamedTuple):
     length: Callable[[bytearray, int], None]
     string: Callable[[bytearray, str | None], None]
 
 
-_READERS = Readers(read_length, read_string)
-_COMPACT_READERS = Readers(read_compact_length, read_compact_string)
-_WRITERS = Writers(write_length, write_string)
-_COMPACT_WRITERS = Writers(write_compact_length, write_compact_string)
+_READERS = _Readers(_read_length, _read_string)
+_COMPACT_READERS = _Readers(_read_compact_length, read_compact_string)
+_WRITERS = _Writers(_write_length, _write_string)
+_COMPACT_WRITERS = _Writers(write_compact_length, write_compact_string)
 
 
-def readers(*, flexible: bool) -> Readers:
-    """Return the readers of flexible messages, or of all others."""
+def readers(*, flexible: bool) -> _Readers:
     return _COMPACT_READERS if flexible else _READERS
 
 
-def writers(*, flexible: bool) -> Writers:
-    """Return the writers of flexible messages, or of all others."""
+def writers(*, flexible: bool) -> _Writers:
     return _COMPACT_WRITERS if flexible else _WRITERS
 
 
@@ -208,18 +183,7 @@ def skip_tagged_fields(frame: bytes, position: int, elements: int) -> tuple[int,
 def read_tagged_fields(
     frame: bytes, position: int, elements: int, message: object, known: TaggedFields
 ) -> tuple[int, int]:
-    """Read the tagged fields of a struct; skip those that are unknown.
-
-    Args:
-        frame: The frame.
-        position: The position of the number of fields.
-        elements: The number of elements of the request's arrays before. Tagged fields count too.
-        message: The struct, whose attributes the known fields set.
-        known: The known fields.
-
-    Returns:
-        The position after the fields, and the number of elements.
-    """
+    """Read the tagged fields of a struct; skip those that are unknown."""
     if not frame[position]:  # The usual case: no fields.
         return position + 1, elements
     count, position = read_uvarint(frame, position)
@@ -239,11 +203,7 @@ def read_tagged_fields(
 
 
 def end_of_tagged_struct(frame: bytes, position: int) -> int:
-    """Return the position after the tagged fields of a struct that is a tagged field itself.
-
-    Raises:
-        WireError: There are any; none are defined.
-    """
+    """Return the position after the tagged fields of a struct that is a tagged field itself."""
     count, position = read_uvarint(frame, position)
     if count:
         raise WireError(f"a tagged struct has {count} tagged fields, and none are defined")
@@ -252,8 +212,8 @@ def end_of_tagged_struct(frame: bytes, position: int) -> int:
 
 def write_tagged_fields(out: bytearray, fields: list[tuple[int, bytes | bytearray]]) -> None:
     """Write tagged fields: the tag and the value of each, in the order of the tags."""
-    write_uvarint(out, len(fields))
+    _write_uvarint(out, len(fields))
     for tag, value in fields:
-        write_uvarint(out, tag)
-        write_uvarint(out, len(value))
+        _write_uvarint(out, tag)
+        _write_uvarint(out, len(value))
         out += value

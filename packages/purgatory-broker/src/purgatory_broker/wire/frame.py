@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import struct
 
-from purgatory_broker.wire.errors import WireError
+from purgatory_broker.wire.wire_error import WireError
 
 _SIZE = struct.Struct(">i")
 SIZE_BYTES = _SIZE.size
 
 
 def with_size(content: bytes) -> bytes:
-    """Return a frame with its size before it."""
     return _SIZE.pack(len(content)) + content
 
 
 def frame_size(buffer: bytes | bytearray, limit: int) -> int:
-    """Return the size of the frame that `buffer` begins with, in bytes, without the size field.
-
-    Raises:
-        WireError: The size is negative or above `limit`.
-    """
+    """Return the size of the frame that `buffer` begins with, in bytes, without the size field."""
     (size,) = _SIZE.unpack_from(buffer)
     if size < 0:
         raise WireError(f"a frame's size must not be negative, got {size}")

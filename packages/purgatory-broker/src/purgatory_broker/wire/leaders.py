@@ -18,16 +18,12 @@ _LEADER = struct.Struct(">iib")
 
 @dataclass(slots=True)
 class LeaderIdAndEpoch:
-    """The current leader of a partition."""
-
     leader_id: int = -1
     leader_epoch: int = -1
 
 
 @dataclass(slots=True)
 class NodeEndpoint:
-    """The address of a leader."""
-
     node_id: int
     host: str
     port: int
@@ -35,7 +31,6 @@ class NodeEndpoint:
 
 
 def leader_value(leader: LeaderIdAndEpoch) -> bytes:
-    """Return the value of the tagged field of a leader."""
     return _LEADER.pack(leader.leader_id, leader.leader_epoch, 0)
 
 

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from purgatory_broker.wire.apis import Api
-from purgatory_broker.wire.errors import WireError
+from purgatory_broker.wire.wire_error import WireError
 
 #: The most elements in all arrays of a request together. An element takes up some two kilobytes
 #: while it is handled, its part of the response included, so a request costs at most 100 MiB beside
@@ -53,17 +53,7 @@ _Part: TypeAlias = "tuple[_Kind, int, tuple[_Part, ...]]"
 
 
 def check_limits(frame: bytes, body_offset: int, api: Api, version: int) -> None:
-    """Refuse a request that exceeds a limit, or whose strings and arrays are not within its frame.
-
-    Args:
-        frame: The request with its header.
-        body_offset: The position in `frame` after the header.
-        api: The API of the request.
-        version: The version of the request.
-
-    Raises:
-        WireError: A limit is exceeded, or the frame ends too early.
-    """
+    """Refuse a request that exceeds a limit, or whose fields are not within its frame."""
     if len(frame) <= SMALL_FRAME_BYTES:
         return
     scan = _Scan(frame, body_offset, flexible=api.is_flexible(version))
@@ -76,12 +66,7 @@ def check_limits(frame: bytes, body_offset: int, api: Api, version: int) -> None
 
 
 def read_uvarint(frame: bytes, position: int) -> tuple[int, int]:
-    """Return the unsigned variable-length integer at `position`, and the position after it.
-
-    Raises:
-        WireError: The integer is longer than any of 32 bits.
-        IndexError: The frame ends inside the integer.
-    """
+    """Return the unsigned variable-length integer at `position`, and the position after it."""
     value = 0
     for index in range(_MAX_VARINT_BYTES):
         byte = frame[position + index]
@@ -104,7 +89,6 @@ def _request_parts(api: Api, version: int) -> tuple[_Part, ...]:
 
 
 def _parts(fields: Iterable[Any], version: int, *, flexible: bool) -> tuple[_Part, ...]:
-    """Return the parts of a struct; fields of fixed size next to each other are one part."""
     parts: list[_Part] = []
     for field in fields:
         if not field.for_version_q(version) or field.tagged_field_q(version):
@@ -143,11 +127,7 @@ class _Scan:
         self._copied_bytes = 0
 
     def parts(self, parts: Iterable[_Part]) -> None:
-        """Advance over `parts`.
-
-        Raises:
-            WireError: A limit is exceeded.
-        """
+        """Advance over `parts`."""
         for kind, size, element in parts:
             if kind is _Kind.FIXED:
                 self.position += size

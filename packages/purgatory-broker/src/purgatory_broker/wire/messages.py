@@ -9,13 +9,9 @@ from typing import Any
 from kafka.protocol.schemas.fields.codecs import EncodeBuffer
 
 from purgatory_broker.wire.apis import Api, ApiTable
-from purgatory_broker.wire.errors import WireError
-from purgatory_broker.wire.limits import (
-    MAX_ELEMENTS,
-    check_limits,
-    read_uvarint,
-)
+from purgatory_broker.wire.limits import MAX_ELEMENTS, check_limits, read_uvarint
 from purgatory_broker.wire.nullability import check_nullability
+from purgatory_broker.wire.wire_error import WireError
 
 #: API key, version, correlation id, and the length of the client id.
 _HEADER = struct.Struct(">hhih")
@@ -26,8 +22,6 @@ _MAX_CAUSE_CHARACTERS = 200
 
 @dataclass(slots=True)
 class Header:
-    """A request's header."""
-
     api: Api
     version: int
     correlation_id: int
@@ -40,15 +34,6 @@ class Header:
 
 
 def read_header(frame: bytes, apis: ApiTable) -> Header:
-    """Return the header of a request.
-
-    Args:
-        frame: The frame of the request.
-        apis: The APIs that are served.
-
-    Raises:
-        WireError: The bytes are no header, or the API or its version is not supported.
-    """
     try:
         key, version, correlation_id, length = _HEADER.unpack_from(frame)
         position = _HEADER.size
@@ -78,11 +63,7 @@ def read_header(frame: bytes, apis: ApiTable) -> Header:
 
 
 def _skip_tagged_fields(frame: bytes, position: int) -> int:
-    """Return the position after a header's tagged fields, none of which is in use.
-
-    Raises:
-        WireError: There are too many fields, or one does not fit into the frame.
-    """
+    """Return the position after a header's tagged fields, none of which is in use."""
     count, position = read_uvarint(frame, position)
     if count > MAX_ELEMENTS:
         raise WireError(
@@ -100,14 +81,7 @@ def _skip_tagged_fields(frame: bytes, position: int) -> int:
 
 
 def read_request(frame: bytes, header: Header) -> Any:
-    """Return the request that follows `header`.
-
-    Returns:
-        An instance of kafka-python's class, or of one with the same attributes.
-
-    Raises:
-        WireError: The bytes are no such request, or the request exceeds a limit.
-    """
+    """Return the request that follows `header`."""
     api = header.api
     if api.max_request_bytes is not None and len(frame) > api.max_request_bytes:
         raise WireError(
@@ -142,7 +116,6 @@ def _read_by_schema(frame: bytes, header: Header) -> tuple[Any, int]:
 
 
 def _name(header: Header) -> str:
-    """Return how messages of errors name a request."""
     return f"{header.api.name} request of version {header.version}"
 
 
@@ -157,22 +130,13 @@ class _ResponseBuffer(EncodeBuffer):  # type: ignore[misc]
         self.limit_bytes = limit_bytes
 
     def ensure(self, needed: int) -> None:
-        """Make room for `needed` more bytes.
-
-        Raises:
-            WireError: The buffer would exceed its limit.
-        """
         if self.limit_bytes is not None and self.pos + needed > self.limit_bytes:
             raise WireError(f"a response exceeds the limit of {self.limit_bytes:,} bytes")
         super().ensure(needed)
 
 
 def encode_response(header: Header, response: Any) -> bytes | bytearray:
-    """Return the frame of a response: its size, the correlation id and the message.
-
-    Raises:
-        WireError: The response is larger than its API allows.
-    """
+    """Return the frame of a response: its size, the correlation id and the message."""
     api = header.api
     # A client that sent an unsupported version can only be expected to read version 0.
     version = header.version if header.is_supported else 0

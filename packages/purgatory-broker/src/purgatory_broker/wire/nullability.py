@@ -7,12 +7,10 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from purgatory_broker.wire.apis import Api
-from purgatory_broker.wire.errors import WireError
+from purgatory_broker.wire.wire_error import WireError
 
 
 class _Field(NamedTuple):
-    """A field that must not be null, or whose elements have such fields."""
-
     name: str
     nullable: bool
     #: An array of strings or numbers, whose elements must not be null even if the array may.
@@ -21,11 +19,7 @@ class _Field(NamedTuple):
 
 
 def check_nullability(api: Api, request: Any, version: int) -> None:
-    """Refuse a request with a null array, string or bytes where `version` allows none.
-
-    Raises:
-        WireError: A field is null; the message has its name. Kafka also closes the connection.
-    """
+    """Refuse a request with a null array, string or bytes where `version` allows none."""
     _check(request, _request_fields(api, version))
 
 
@@ -35,7 +29,7 @@ def _request_fields(api: Api, version: int) -> tuple[_Field, ...]:
 
 
 def _fields(fields: Iterable[Any], version: int) -> tuple[_Field, ...]:
-    found = []
+    checked = []
     for field in fields:
         if not field.for_version_q(version) or field.tagged_field_q(version):
             continue
@@ -46,8 +40,8 @@ def _fields(fields: Iterable[Any], version: int) -> tuple[_Field, ...]:
         # Numbers are never null. A topic id of zeros, which is decoded as None, means no id.
         can_be_null = field.is_array() or field.type_str in ("string", "bytes", "records")
         if can_be_null and (not nullable or element or is_plain_array):
-            found.append(_Field(field.name, nullable, is_plain_array, element))
-    return tuple(found)
+            checked.append(_Field(field.name, nullable, is_plain_array, element))
+    return tuple(checked)
 
 
 def _check(data: Any, fields: tuple[_Field, ...]) -> None:
@@ -57,7 +51,7 @@ def _check(data: Any, fields: tuple[_Field, ...]) -> None:
             if not nullable:
                 raise WireError(f"{name} must not be null")
         elif element:
-            for each in value:
-                _check(each, element)
+            for item in value:
+                _check(item, element)
         elif is_plain_array and None in value:
             raise WireError(f"an element of {name} must not be null")

@@ -24,16 +24,12 @@ _INT32 = struct.Struct(">i")
 
 @dataclass(slots=True)
 class PartitionProduceData:
-    """The records for a partition."""
-
     index: int
     records: bytes | None
 
 
 @dataclass(slots=True)
 class TopicProduceData:
-    """The partitions of a topic."""
-
     name: str
     topic_id: UUID | None
     partition_data: list[PartitionProduceData]
@@ -41,8 +37,6 @@ class TopicProduceData:
 
 @dataclass(slots=True)
 class ProduceRequest:
-    """A Produce request."""
-
     transactional_id: str | None
     acks: int
     timeout_ms: int
@@ -50,19 +44,10 @@ class ProduceRequest:
 
 
 def read_produce_request(frame: bytes, position: int, version: int) -> tuple[ProduceRequest, int]:
-    """Read a request.
+    """Read a request; return it and the position after it.
 
-    Args:
-        frame: The frame.
-        position: The position after the header.
-        version: The version of the request.
-
-    Returns:
-        The request, and the position after it, which may be after the end of a frame that is cut.
-
-    Raises:
-        WireError: A field is null that must not be, or the request exceeds a limit. Other bytes
-            that are invalid raise struct.error, IndexError or ValueError.
+    That may be after the end of a frame that is cut. Invalid bytes raise WireError, struct.error,
+    IndexError or ValueError.
     """
     flexible = version >= _FLEXIBLE_SINCE
     read_length, read_string = readers(flexible=flexible)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from purgatory_broker.wire.apis import MAX_PLAIN_RESPONSE_BYTES
-from purgatory_broker.wire.errors import WireError
 from purgatory_broker.wire.fields import topic_id_bytes, write_tagged_fields, writers
 from purgatory_broker.wire.leaders import (
     LeaderIdAndEpoch,
@@ -15,6 +14,7 @@ from purgatory_broker.wire.leaders import (
     leader_value,
     write_endpoints,
 )
+from purgatory_broker.wire.wire_error import WireError
 
 #: The first versions with the log's start, with record errors, that are flexible, with the current
 #: leader (KIP-951), and with topic ids instead of names (KIP-516).
@@ -40,8 +40,6 @@ class BatchIndexAndErrorMessage:
 
 @dataclass(slots=True)
 class PartitionProduceResponse:
-    """The result for a partition."""
-
     index: int
     error_code: int
     base_offset: int
@@ -54,8 +52,6 @@ class PartitionProduceResponse:
 
 @dataclass(slots=True)
 class TopicProduceResponse:
-    """The partitions of a topic."""
-
     name: str
     topic_id: UUID | None
     partition_responses: list[PartitionProduceResponse]
@@ -63,24 +59,12 @@ class TopicProduceResponse:
 
 @dataclass(slots=True)
 class ProduceResponse:
-    """A Produce response."""
-
     responses: list[TopicProduceResponse]
     throttle_time_ms: int = 0
     node_endpoints: list[NodeEndpoint] = field(default_factory=list)
 
 
 def write_produce_response(out: bytearray, response: ProduceResponse, version: int) -> None:
-    """Append a response.
-
-    Args:
-        out: The frame so far.
-        response: The response.
-        version: The version of the request.
-
-    Raises:
-        WireError: The frame exceeds MAX_PLAIN_RESPONSE_BYTES.
-    """
     flexible = version >= _FLEXIBLE_SINCE
     write_length, write_string = writers(flexible=flexible)
     write_length(out, len(response.responses))

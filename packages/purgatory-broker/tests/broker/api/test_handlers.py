@@ -20,8 +20,6 @@ from purgatory_broker.wire.messages import read_header, read_request
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
 def test_handler_does_not_change_its_request(api: ServedApi[Any]) -> None:
-    """In any version, with arrays of several elements and partitions that do not exist."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.create_topic(TOPIC)
         harness.cluster.create_offsets_topic()

@@ -19,7 +19,6 @@ Connect = Callable[[str], RawClient]
 def test_unknown_topic_id_is_no_name(
     cluster: Cluster, connect: Connect, topic_id: uuid.UUID
 ) -> None:
-    """Even if a topic's name reads like the id, or like none."""
     names = ["None", str(topic_id)]
     for name in names:
         cluster.create_topic(name)

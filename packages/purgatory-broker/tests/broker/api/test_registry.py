@@ -24,7 +24,6 @@ def test_key_and_classes_are_those_of_the_name(api: ServedApi) -> None:
 
 
 def test_each_file_with_an_api_is_in_the_table() -> None:
-    """Its name is the API's; nothing else has to know the file."""
     files = Path(package.__path__[0]).glob("*.py")
     stems = {path.stem for path in files if re.search(r"^API = ", path.read_text(), re.MULTILINE)}
     names = [re.sub(r"(?<!^)(?=[A-Z])", "_", api.name).lower() for api in APIS.values()]
@@ -33,12 +32,10 @@ def test_each_file_with_an_api_is_in_the_table() -> None:
 
 @pytest.mark.parametrize("name", ["ListOffsets", "list_offsets", "list-offsets", "LISTOFFSETS"])
 def test_api_is_found_by_any_spelling_of_its_name(name: str) -> None:
-    """With or without underscores or dashes, in any case."""
     assert find_api(name).key == 2
 
 
 def test_unknown_name_is_refused_with_the_known_ones() -> None:
-    """The message has the value."""
     with pytest.raises(
         InvalidArgumentError, match=r"api must be one of AlterClientQuotas, .* got 'Nope'"
     ):

@@ -135,7 +135,6 @@ async def _values(consumer: Any, count: int) -> list[Any]:
 async def test_messages_are_produced_with_each_acks(
     bootstrap_servers: str, topic: str, acks: int | str, idempotent: bool
 ) -> None:
-    """They are read back with their keys, timestamps and headers."""
     await _create(bootstrap_servers, topic)
     delivered = await _produce(
         bootstrap_servers, topic, b"a", None, acks=acks, enable_idempotence=idempotent
@@ -156,7 +155,6 @@ async def test_messages_are_produced_with_each_acks(
 async def test_messages_are_compressed_with_each_codec(
     bootstrap_servers: str, topic: str, codec: str | None
 ) -> None:
-    """They are read back unchanged."""
     await _create(bootstrap_servers, topic)
     values = [b"%d " % number * 100 for number in range(20)]
     await _produce(bootstrap_servers, topic, *values, compression_type=codec, linger_ms=20)
@@ -167,7 +165,6 @@ async def test_messages_are_compressed_with_each_codec(
 
 @asynchronous
 async def test_consumer_seeks_to_an_offset_or_a_time(bootstrap_servers: str, topic: str) -> None:
-    """To the beginning, the end, an offset or a timestamp."""
     await _create(bootstrap_servers, topic)
     await _produce(bootstrap_servers, topic, b"a", b"b", b"c")
     partition = TopicPartition(topic, 0)
@@ -188,7 +185,6 @@ async def test_consumer_seeks_to_an_offset_or_a_time(bootstrap_servers: str, top
 
 @asynchronous
 async def test_offset_out_of_range_is_an_error(bootstrap_servers: str, topic: str) -> None:
-    """If the consumer does not reset it."""
     await _create(bootstrap_servers, topic)
     async with _consumer(bootstrap_servers, auto_offset_reset="none") as consumer:
         consumer.assign([TopicPartition(topic, 0)])
@@ -201,7 +197,6 @@ async def test_offset_out_of_range_is_an_error(bootstrap_servers: str, topic: st
 async def test_long_poll_is_completed_by_a_later_message(
     bootstrap_servers: str, topic: str
 ) -> None:
-    """Long before its timeout."""
     await _create(bootstrap_servers, topic)
     async with _consumer(
         bootstrap_servers, fetch_max_wait_ms=50_000, request_timeout_ms=60_000
@@ -215,7 +210,6 @@ async def test_long_poll_is_completed_by_a_later_message(
 
 @asynchronous
 async def test_group_members_share_the_partitions(bootstrap_servers: str, topic: str) -> None:
-    """A second member takes half of them, and returns them when it leaves."""
     await _create(bootstrap_servers, topic, partitions=4)
     async with _consumer(bootstrap_servers, topic, group=topic) as first:
         await _until(lambda: len(first.assignment()) == 4)
@@ -231,7 +225,6 @@ async def test_group_members_share_the_partitions(bootstrap_servers: str, topic:
 async def test_consumer_resumes_from_the_committed_offset(
     bootstrap_servers: str, topic: str
 ) -> None:
-    """Of the group's previous member."""
     await _create(bootstrap_servers, topic)
     await _produce(bootstrap_servers, topic, b"a", b"b", b"c")
     partition = TopicPartition(topic, 0)
@@ -249,7 +242,6 @@ async def test_consumer_resumes_from_the_committed_offset(
 
 @asynchronous
 async def test_static_member_is_fenced_by_its_successor(bootstrap_servers: str, topic: str) -> None:
-    """The successor gets the partitions."""
     await _create(bootstrap_servers, topic)
     await _produce(bootstrap_servers, topic, b"a")
     async with _consumer(bootstrap_servers, topic, group=topic, group_instance_id="one") as first:
@@ -263,7 +255,6 @@ async def test_static_member_is_fenced_by_its_successor(bootstrap_servers: str, 
 
 @asynchronous
 async def test_too_large_message_is_refused(bootstrap_servers: str, topic: str) -> None:
-    """By the broker, with MESSAGE_TOO_LARGE."""
     await _create(bootstrap_servers, topic, max_message_bytes="1000")
     with pytest.raises(MessageSizeTooLargeError):
         await _produce(bootstrap_servers, topic, b"x" * 2000)
@@ -271,13 +262,11 @@ async def test_too_large_message_is_refused(bootstrap_servers: str, topic: str) 
 
 @asynchronous
 async def test_producing_creates_the_topic(bootstrap_servers: str, topic: str) -> None:
-    """If the cluster's settings allow it."""
     assert [each.offset for each in await _produce(bootstrap_servers, topic, b"first")] == [0]
 
 
 @asynchronous
 async def test_topics_are_created_extended_and_deleted(bootstrap_servers: str, topic: str) -> None:
-    """The client describes them in between."""
     await _create(bootstrap_servers, topic, partitions=2)
     with pytest.raises(TopicAlreadyExistsError):
         await _create(bootstrap_servers, topic)
@@ -297,7 +286,6 @@ async def test_topics_are_created_extended_and_deleted(bootstrap_servers: str, t
 
 @asynchronous
 async def test_topic_settings_are_described_and_changed(bootstrap_servers: str, topic: str) -> None:
-    """By AlterConfigs."""
     await _create(bootstrap_servers, topic, retention_ms="5000")
     async with _admin(bootstrap_servers) as admin:
 
@@ -317,7 +305,6 @@ async def test_topic_settings_are_described_and_changed(bootstrap_servers: str, 
 
 @asynchronous
 async def test_cluster_is_described(bootstrap_servers: str) -> None:
-    """With all its nodes."""
     async with _admin(bootstrap_servers) as admin:
         described = await admin.describe_cluster()
     assert sorted(f"{node['host']}:{node['port']}" for node in described["brokers"]) == sorted(
@@ -327,7 +314,6 @@ async def test_cluster_is_described(bootstrap_servers: str) -> None:
 
 @asynchronous
 async def test_records_are_deleted(bootstrap_servers: str, topic: str) -> None:
-    """Up to an offset; reading from the beginning starts there."""
     await _create(bootstrap_servers, topic)
     await _produce(bootstrap_servers, topic, b"a", b"b", b"c")
     partition = TopicPartition(topic, 0)
@@ -340,7 +326,6 @@ async def test_records_are_deleted(bootstrap_servers: str, topic: str) -> None:
 
 @asynchronous
 async def test_groups_are_listed_and_described(bootstrap_servers: str, topic: str) -> None:
-    """With their members."""
     await _create(bootstrap_servers, topic)
     async with (
         _consumer(bootstrap_servers, topic, group=topic, client_id="the-client") as consumer,
@@ -357,7 +342,6 @@ async def test_groups_are_listed_and_described(bootstrap_servers: str, topic: st
 
 @asynchronous
 async def test_member_without_heartbeats_is_removed(bootstrap_servers: str, topic: str) -> None:
-    """After its session the other member gets its partitions."""
     await _create(bootstrap_servers, topic, partitions=2)
     gone = AIOKafkaConsumer(
         topic,

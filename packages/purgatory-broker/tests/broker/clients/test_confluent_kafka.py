@@ -126,7 +126,6 @@ def _values(consumer: Consumer, count: int) -> list[str]:
 def test_messages_are_produced_with_each_acks(
     bootstrap_servers: str, admin: AdminClient, topic: str, acks: str
 ) -> None:
-    """They are read back with their keys, timestamps and headers."""
     _create(admin, topic)
     delivered = _produce(bootstrap_servers, topic, "a", "b", acks=acks)
     assert len(delivered) == 2
@@ -150,7 +149,6 @@ def test_messages_are_produced_with_each_acks(
 def test_messages_are_compressed_with_each_codec(
     bootstrap_servers: str, admin: AdminClient, topic: str, codec: str
 ) -> None:
-    """They are read back unchanged."""
     _create(admin, topic)
     values = [f"{number} " * 100 for number in range(20)]
     _produce(bootstrap_servers, topic, *values, **{"compression.type": codec, "linger.ms": 20})
@@ -162,7 +160,6 @@ def test_messages_are_compressed_with_each_codec(
 def test_idempotent_producer_keeps_the_order(
     bootstrap_servers: str, admin: AdminClient, topic: str
 ) -> None:
-    """With many small batches in flight."""
     _create(admin, topic)
     values = [str(number) for number in range(500)]
     delivered = _produce(
@@ -178,14 +175,12 @@ def test_idempotent_producer_keeps_the_order(
 
 
 def test_producing_creates_the_topic(bootstrap_servers: str, topic: str) -> None:
-    """If the cluster's settings allow it."""
     assert _produce(bootstrap_servers, topic, "first")[0].offset() == 0
 
 
 def test_consumer_seeks_to_an_offset_or_a_time(
     bootstrap_servers: str, admin: AdminClient, topic: str
 ) -> None:
-    """To the beginning, the end, an offset or a timestamp."""
     _create(admin, topic)
     _produce(bootstrap_servers, topic, "a", "b", "c")
     with _consumer(bootstrap_servers, topic) as consumer:
@@ -205,7 +200,6 @@ def test_consumer_seeks_to_an_offset_or_a_time(
 def test_offset_out_of_range_is_reset(
     bootstrap_servers: str, admin: AdminClient, topic: str
 ) -> None:
-    """As `auto.offset.reset` says."""
     _create(admin, topic)
     _produce(bootstrap_servers, topic, "a", "b")
     with _consumer(bootstrap_servers, topic) as consumer:
@@ -216,7 +210,6 @@ def test_offset_out_of_range_is_reset(
 def test_long_poll_is_completed_by_a_later_message(
     bootstrap_servers: str, admin: AdminClient, topic: str
 ) -> None:
-    """Long before its timeout."""
     _create(admin, topic)
     with _consumer(
         bootstrap_servers, topic, **{"fetch.wait.max.ms": 50_000, "socket.timeout.ms": 60_000}
@@ -232,7 +225,6 @@ def test_long_poll_is_completed_by_a_later_message(
 def test_group_members_share_the_partitions(
     bootstrap_servers: str, admin: AdminClient, topic: str
 ) -> None:
-    """A second member takes half of them, and returns them when it leaves."""
     _create(admin, topic, partitions=4)
     with _consumer(bootstrap_servers, topic) as first:
         first.subscribe([topic])
@@ -256,7 +248,6 @@ def test_group_members_share_the_partitions(
 def test_consumer_resumes_from_the_committed_offset(
     bootstrap_servers: str, admin: AdminClient, topic: str
 ) -> None:
-    """Of the group's previous member."""
     _create(admin, topic)
     _produce(bootstrap_servers, topic, "a", "b", "c")
     with _consumer(bootstrap_servers, topic) as consumer:
@@ -272,7 +263,6 @@ def test_consumer_resumes_from_the_committed_offset(
 def test_static_member_returns_without_a_rebalance(
     bootstrap_servers: str, admin: AdminClient, topic: str
 ) -> None:
-    """Within its session it gets the same partitions."""
     _create(admin, topic)
     _produce(bootstrap_servers, topic, "a", "b")
     for value in ("a", "b"):
@@ -286,7 +276,6 @@ def test_static_member_returns_without_a_rebalance(
 def test_too_large_message_is_refused(
     bootstrap_servers: str, admin: AdminClient, topic: str
 ) -> None:
-    """By the broker, with MESSAGE_TOO_LARGE."""
     _create(admin, topic, max_message_bytes="1000")
     producer = Producer({"bootstrap.servers": bootstrap_servers})
     errors: list[Any] = []
@@ -298,7 +287,6 @@ def test_too_large_message_is_refused(
 def test_unknown_partition_is_refused(
     bootstrap_servers: str, admin: AdminClient, topic: str
 ) -> None:
-    """By the client, which knows the number of partitions."""
     _create(admin, topic)
     producer = Producer({
         "bootstrap.servers": bootstrap_servers,
@@ -312,7 +300,6 @@ def test_unknown_partition_is_refused(
 
 
 def test_reading_an_unknown_topic_is_an_error(bootstrap_servers: str, topic: str) -> None:
-    """The client reports it if it may not create the topic."""
     with _consumer(
         bootstrap_servers,
         topic,
@@ -326,7 +313,6 @@ def test_reading_an_unknown_topic_is_an_error(bootstrap_servers: str, topic: str
 def test_member_that_stops_polling_is_removed(
     bootstrap_servers: str, admin: AdminClient, topic: str
 ) -> None:
-    """The other member gets its partitions."""
     _create(admin, topic, partitions=2)
     silent = _consumer(
         bootstrap_servers, topic, **{"session.timeout.ms": 1_500, "max.poll.interval.ms": 1_500}
@@ -341,7 +327,6 @@ def test_member_that_stops_polling_is_removed(
 def test_topics_are_created_extended_and_deleted(
     bootstrap_servers: str, admin: AdminClient, topic: str
 ) -> None:
-    """The client describes them in between."""
     _create(admin, topic, partitions=2)
     with pytest.raises(KafkaException) as refused:
         _create(admin, topic)
@@ -356,7 +341,6 @@ def test_topics_are_created_extended_and_deleted(
 
 
 def test_topic_settings_are_described_and_changed(admin: AdminClient, topic: str) -> None:
-    """The description tells the topic's own settings from defaults."""
     _create(admin, topic, retention_ms="5000")
     resource = ConfigResource(ResourceType.TOPIC, topic)
 
@@ -378,7 +362,6 @@ def test_topic_settings_are_described_and_changed(admin: AdminClient, topic: str
 
 
 def test_cluster_is_described(bootstrap_servers: str, admin: AdminClient) -> None:
-    """With all its nodes."""
     described = admin.describe_cluster().result(TIME_LIMIT)
     assert sorted(f"{node.host}:{node.port}" for node in described.nodes) == sorted(
         bootstrap_servers.split(",")
@@ -387,7 +370,6 @@ def test_cluster_is_described(bootstrap_servers: str, admin: AdminClient) -> Non
 
 
 def test_records_are_deleted(bootstrap_servers: str, admin: AdminClient, topic: str) -> None:
-    """Up to an offset; reading from the beginning starts there."""
     _create(admin, topic)
     _produce(bootstrap_servers, topic, "a", "b", "c")
     partition = TopicPartition(topic, 0, 2)
@@ -402,7 +384,6 @@ def test_records_are_deleted(bootstrap_servers: str, admin: AdminClient, topic: 
 def test_groups_are_listed_described_altered_and_deleted(
     bootstrap_servers: str, admin: AdminClient, topic: str
 ) -> None:
-    """With members, and after they have left."""
     _create(admin, topic)
     _produce(bootstrap_servers, topic, "a", "b")
     with _consumer(bootstrap_servers, topic, **{"client.id": "the-client"}) as consumer:
@@ -435,7 +416,6 @@ def test_groups_are_listed_described_altered_and_deleted(
 
 
 def test_leaders_are_elected(admin: AdminClient, topic: str) -> None:
-    """A partition that its preferred replica leads needs no election."""
     _create(admin, topic)
     wanted = [TopicPartition(topic, 0), TopicPartition(topic, 7)]
     elected = admin.elect_leaders(ElectionType.PREFERRED, wanted).result(TIME_LIMIT)
@@ -447,7 +427,6 @@ def test_leaders_are_elected(admin: AdminClient, topic: str) -> None:
 
 
 def test_authorized_operations_are_described(admin: AdminClient, topic: str) -> None:
-    """Without an authorizer all of them are allowed."""
     _create(admin, topic)
     cluster = admin.describe_cluster(include_authorized_operations=True).result(TIME_LIMIT)
     described = admin.describe_topics(TopicCollection([topic]), include_authorized_operations=True)[
@@ -459,8 +438,6 @@ def test_authorized_operations_are_described(admin: AdminClient, topic: str) -> 
 
 
 def test_settings_of_a_broker_are_read_only(admin: AdminClient) -> None:
-    """But for the throttle rates of reassignments."""
-
     def change(name: str) -> None:
         entry = ConfigEntry(name, "1000000", incremental_operation=AlterConfigOpType.SET)
         broker = ConfigResource(ResourceType.BROKER, "0", incremental_configs=[entry])

@@ -23,7 +23,6 @@ def _run(libraries: Path, name: str, servers: str, *arguments: str) -> str:
 def test_partitions_are_reassigned(
     tools: Path, bootstrap_servers: str, topic: str, tmp_path: Path
 ) -> None:
-    """By kafka-reassign-partitions, with a throttle that it removes at the end."""
     _run(
         tools,
         "TopicCommand",
@@ -51,7 +50,6 @@ def test_partitions_are_reassigned(
 
 
 def test_quorum_is_described(tools: Path, bootstrap_servers: str) -> None:
-    """By kafka-metadata-quorum."""
     command = "MetadataQuorumCommand"
     said = _run(tools, command, bootstrap_servers, "describe", "--status")
     assert re.search(r"LeaderId:\s+0\n", said), said
@@ -62,7 +60,6 @@ def test_quorum_is_described(tools: Path, bootstrap_servers: str) -> None:
 
 
 def test_configs_and_quotas_are_changed(bootstrap_servers: str, topic: str) -> None:
-    """By kafka-configs, of groups, brokers and clients."""
     libraries = broker_libraries()
 
     def configs(*arguments: str) -> str:

@@ -59,7 +59,6 @@ def _consume(
 def test_messages_are_produced_and_consumed(
     tools: Path, bootstrap_servers: str, topic: str, codec: str
 ) -> None:
-    """By the idempotent producer, with keys and headers, with each codec."""
     keyed = [
         "--property",
         "parse.key=true",
@@ -109,7 +108,6 @@ def test_messages_are_produced_with_acks_0_and_1(
 def test_topic_is_created_described_extended_and_deleted(
     tools: Path, bootstrap_servers: str, topic: str
 ) -> None:
-    """By the tool for topics."""
     common = ["--bootstrap-server", bootstrap_servers]
     _run(
         tools,
@@ -146,7 +144,6 @@ def test_topic_is_created_described_extended_and_deleted(
 def test_group_resumes_from_its_committed_offsets(
     tools: Path, bootstrap_servers: str, topic: str
 ) -> None:
-    """The tool for groups describes, resets and deletes the offsets."""
     _produce(tools, bootstrap_servers, topic, b"a\nb\nc\n")
     assert _consume(tools, bootstrap_servers, topic, 3, "--group", topic, "--from-beginning") == [
         "a",
@@ -182,7 +179,6 @@ def test_group_resumes_from_its_committed_offsets(
 def test_offsets_are_listed_and_records_deleted(
     tools: Path, bootstrap_servers: str, topic: str, tmp_path: Path
 ) -> None:
-    """The log's start, its end, and an offset by time."""
     _produce(tools, bootstrap_servers, topic, b"a\nb\nc\n")
     common = ["--bootstrap-server", bootstrap_servers]
     wanted = tmp_path / "records.json"

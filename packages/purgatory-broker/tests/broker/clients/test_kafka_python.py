@@ -96,7 +96,6 @@ def _messages(consumer: Any, count: int) -> list[Any]:
 def test_messages_are_produced_with_each_acks(
     bootstrap_servers: str, admin: Any, topic: str, acks: int | str, idempotent: bool
 ) -> None:
-    """They are read back with their keys, timestamps and headers."""
     _create(admin, topic)
     delivered = _produce(
         bootstrap_servers, topic, b"a", None, acks=acks, enable_idempotence=idempotent
@@ -116,7 +115,6 @@ def test_messages_are_produced_with_each_acks(
 def test_messages_are_compressed_with_each_codec(
     bootstrap_servers: str, admin: Any, topic: str, codec: str | None
 ) -> None:
-    """They are read back unchanged."""
     _create(admin, topic)
     values = [b"%d " % number * 100 for number in range(20)]
     _produce(bootstrap_servers, topic, *values, compression_type=codec, linger_ms=20)
@@ -128,7 +126,6 @@ def test_messages_are_compressed_with_each_codec(
 def test_idempotent_producer_keeps_the_order(
     bootstrap_servers: str, admin: Any, topic: str
 ) -> None:
-    """With many small batches in flight."""
     _create(admin, topic)
     values = [b"%d" % number for number in range(300)]
     delivered = _produce(bootstrap_servers, topic, *values, enable_idempotence=True, batch_size=100)
@@ -141,7 +138,6 @@ def test_idempotent_producer_keeps_the_order(
 def test_consumer_seeks_to_an_offset_or_a_time(
     bootstrap_servers: str, admin: Any, topic: str
 ) -> None:
-    """To the beginning, the end, an offset or a timestamp."""
     _create(admin, topic)
     _produce(bootstrap_servers, topic, b"a", b"b", b"c")
     partition = TopicPartition(topic, 0)
@@ -163,7 +159,6 @@ def test_consumer_seeks_to_an_offset_or_a_time(
 def test_long_poll_is_completed_by_a_later_message(
     bootstrap_servers: str, admin: Any, topic: str
 ) -> None:
-    """Long before its timeout."""
     _create(admin, topic)
     with _consumer(
         bootstrap_servers, fetch_max_wait_ms=50_000, request_timeout_ms=60_000
@@ -202,7 +197,6 @@ class _Member(threading.Thread):
 
 
 def test_group_members_share_the_partitions(bootstrap_servers: str, admin: Any, topic: str) -> None:
-    """A second member takes half of them, and returns them when it leaves."""
     _create(admin, topic, partitions=4)
     members = [_Member(bootstrap_servers, topic), _Member(bootstrap_servers, topic)]
     try:
@@ -226,7 +220,6 @@ def test_group_members_share_the_partitions(bootstrap_servers: str, admin: Any, 
 def test_consumer_resumes_from_the_committed_offset(
     bootstrap_servers: str, admin: Any, topic: str
 ) -> None:
-    """Of the group's previous member, with its metadata."""
     _create(admin, topic)
     _produce(bootstrap_servers, topic, b"a", b"b", b"c")
     partition = TopicPartition(topic, 0)
@@ -245,7 +238,6 @@ def test_consumer_resumes_from_the_committed_offset(
 def test_offsets_are_committed_without_membership(
     bootstrap_servers: str, admin: Any, topic: str
 ) -> None:
-    """By a consumer with manually assigned partitions."""
     _create(admin, topic)
     partition = TopicPartition(topic, 0)
     with _consumer(bootstrap_servers, group=topic) as consumer:
@@ -258,7 +250,6 @@ def test_offsets_are_committed_without_membership(
 def test_offsets_are_committed_automatically(
     bootstrap_servers: str, admin: Any, topic: str
 ) -> None:
-    """Periodically, and when the consumer is closed."""
     _create(admin, topic)
     _produce(bootstrap_servers, topic, b"a", b"b")
     with _consumer(
@@ -271,7 +262,6 @@ def test_offsets_are_committed_automatically(
 
 
 def test_too_large_message_is_refused(bootstrap_servers: str, admin: Any, topic: str) -> None:
-    """By the broker, with MESSAGE_TOO_LARGE."""
     _create(admin, topic, max_message_bytes="1000")
     with pytest.raises(MessageSizeTooLargeError):
         _produce(bootstrap_servers, topic, b"x" * 2000)
@@ -280,7 +270,6 @@ def test_too_large_message_is_refused(bootstrap_servers: str, admin: Any, topic:
 def test_unknown_topic_is_not_created_if_the_client_forbids_it(
     bootstrap_servers: str, topic: str
 ) -> None:
-    """It stays unknown."""
     with _consumer(bootstrap_servers, allow_auto_create_topics=False) as consumer:
         assert not consumer.partitions_for_topic(topic)
         assert topic not in consumer.topics()
@@ -289,7 +278,6 @@ def test_unknown_topic_is_not_created_if_the_client_forbids_it(
 def test_member_that_stops_polling_is_removed(
     bootstrap_servers: str, admin: Any, topic: str
 ) -> None:
-    """The other member gets its partitions."""
     _create(admin, topic, partitions=2)
     with _consumer(
         bootstrap_servers, group=topic, session_timeout_ms=1_500, max_poll_interval_ms=1_500
@@ -305,7 +293,6 @@ def test_member_that_stops_polling_is_removed(
 
 
 def test_topics_are_created_extended_and_deleted(admin: Any, topic: str) -> None:
-    """The client describes them in between."""
     _create(admin, topic, partitions=2)
     with pytest.raises(TopicAlreadyExistsError):
         _create(admin, topic)
@@ -318,7 +305,6 @@ def test_topics_are_created_extended_and_deleted(admin: Any, topic: str) -> None
 
 
 def test_topic_settings_are_described_and_changed(admin: Any, topic: str) -> None:
-    """Those that differ from the cluster's."""
     _create(admin, topic, retention_ms="5000")
 
     def retention() -> Any:
@@ -356,7 +342,6 @@ def _value(described: Any, name: str) -> Any:
 
 
 def test_cluster_is_described(bootstrap_servers: str, admin: Any) -> None:
-    """With all its nodes."""
     described = admin.describe_cluster()
     assert sorted(f"{node['host']}:{node['port']}" for node in described["brokers"]) == sorted(
         bootstrap_servers.split(",")
@@ -364,7 +349,6 @@ def test_cluster_is_described(bootstrap_servers: str, admin: Any) -> None:
 
 
 def test_records_are_deleted(bootstrap_servers: str, admin: Any, topic: str) -> None:
-    """Up to an offset; reading from the beginning starts there."""
     _create(admin, topic)
     _produce(bootstrap_servers, topic, b"a", b"b", b"c")
     admin.delete_records({TopicPartition(topic, 0): 2})
@@ -379,7 +363,6 @@ def test_records_are_deleted(bootstrap_servers: str, admin: Any, topic: str) -> 
 def test_groups_are_listed_described_and_deleted(
     bootstrap_servers: str, admin: Any, topic: str
 ) -> None:
-    """With members, and after they have left."""
     _create(admin, topic)
     with _consumer(bootstrap_servers, group=topic, client_id="the-client") as consumer:
         consumer.subscribe([topic])
@@ -397,7 +380,6 @@ def test_groups_are_listed_described_and_deleted(
 
 
 def test_log_directories_are_described(bootstrap_servers: str, admin: Any, topic: str) -> None:
-    """Each node has one, with the size of its replica of a partition."""
     _create(admin, topic)
     _produce(bootstrap_servers, topic, b"a", acks="all")
     described = admin.describe_log_dirs({topic: [0]})
@@ -414,7 +396,6 @@ def test_log_directories_are_described(bootstrap_servers: str, admin: Any, topic
 
 
 def test_producers_are_described(bootstrap_servers: str, admin: Any, topic: str) -> None:
-    """With the sequence of the last record."""
     _create(admin, topic)
     _produce(bootstrap_servers, topic, b"a", b"b", acks="all", enable_idempotence=True)
     partition = TopicPartition(topic, 0)
@@ -425,7 +406,6 @@ def test_producers_are_described(bootstrap_servers: str, admin: Any, topic: str)
 
 
 def test_partition_is_reassigned(bootstrap_servers: str, admin: Any, topic: str) -> None:
-    """With its records; a consumer goes on reading."""
     _create(admin, topic)
     _produce(bootstrap_servers, topic, b"a", acks="all")
     partition = TopicPartition(topic, 0)
@@ -446,7 +426,6 @@ def test_partition_is_reassigned(bootstrap_servers: str, admin: Any, topic: str)
 
 
 def test_quorum_is_described(admin: Any) -> None:
-    """With a leader that is one of the voters."""
     (found,) = admin.describe_metadata_quorum()["topics"]
     (quorum,) = found["partitions"]
     assert quorum["error"] is None

@@ -35,7 +35,6 @@ def created_topic(bootstrap_servers: str, topic: str) -> str:
 def test_messages_are_produced_with_each_acks(
     kcat: Kcat, bootstrap_servers: str, topic: str, acks: str
 ) -> None:
-    """They are read back with their keys and headers; the topic is created by producing."""
     kcat.run(
         "-b",
         bootstrap_servers,
@@ -71,7 +70,6 @@ def test_messages_are_produced_with_each_acks(
 def test_idempotent_producer_keeps_the_order(
     kcat: Kcat, bootstrap_servers: str, created_topic: str
 ) -> None:
-    """With many small batches in flight."""
     lines = b"".join(b"%d\n" % number for number in range(300))
     settings = ["-X", "enable.idempotence=true", "-X", "batch.num.messages=5", "-X", "linger.ms=0"]
     kcat.run("-b", bootstrap_servers, "-P", "-t", created_topic, "-p", "0", *settings, stdin=lines)
@@ -87,7 +85,6 @@ def test_idempotent_producer_keeps_the_order(
 def test_messages_are_compressed_with_each_codec(
     kcat: Kcat, bootstrap_servers: str, created_topic: str, codec: str
 ) -> None:
-    """They are read back unchanged."""
     lines = b"".join(b"%d " % number * 50 + b"\n" for number in range(20))
     kcat.run("-b", bootstrap_servers, "-P", "-t", created_topic, "-z", codec, stdin=lines)
     assert (
@@ -101,7 +98,6 @@ def test_messages_are_compressed_with_each_codec(
 def test_consumer_seeks_to_an_offset(
     kcat: Kcat, bootstrap_servers: str, created_topic: str
 ) -> None:
-    """From an offset, from the end, or by time."""
     kcat.run("-b", bootstrap_servers, "-P", "-t", created_topic, stdin=b"a\nb\nc\n")
     assert (
         kcat.run("-b", bootstrap_servers, "-C", "-t", created_topic, "-o", "1", "-e", *QUICK)
@@ -128,7 +124,6 @@ def test_consumer_seeks_to_an_offset(
 def test_consumer_at_the_end_gets_new_messages(
     kcat: Kcat, bootstrap_servers: str, created_topic: str
 ) -> None:
-    """Without another request."""
     kcat.run("-b", bootstrap_servers, "-P", "-t", created_topic, stdin=b"first\n")
     with kcat.start(
         "-b",
@@ -156,7 +151,6 @@ def test_consumer_at_the_end_gets_new_messages(
 def test_group_resumes_from_its_committed_offsets(
     kcat: Kcat, bootstrap_servers: str, created_topic: str
 ) -> None:
-    """One member after the other."""
     kcat.run("-b", bootstrap_servers, "-P", "-t", created_topic, stdin=b"a\nb\n")
     settings = ["-X", "auto.offset.reset=earliest"]
     assert (
@@ -173,7 +167,6 @@ def test_group_resumes_from_its_committed_offsets(
 def test_cluster_and_topics_are_listed(
     kcat: Kcat, bootstrap_servers: str, created_topic: str
 ) -> None:
-    """As JSON."""
     kcat.run("-b", bootstrap_servers, "-P", "-t", created_topic, stdin=b"a\n")
     metadata = json.loads(kcat.run("-b", bootstrap_servers, "-L", "-J", "-t", created_topic))
     assert sorted(broker["name"] for broker in metadata["brokers"]) == sorted(
@@ -186,7 +179,6 @@ def test_cluster_and_topics_are_listed(
 def test_unknown_partition_is_refused(
     kcat: Kcat, bootstrap_servers: str, created_topic: str
 ) -> None:
-    """With an error message, and at once."""
     kcat.run("-b", bootstrap_servers, "-P", "-t", created_topic, stdin=b"a\n")
     settings = ["-X", "message.timeout.ms=5000", "-X", "topic.metadata.propagation.max.ms=100"]
     with kcat.start(

@@ -192,7 +192,6 @@ def test_message_is_sent_by_each_protocol(
     mechanism: str | None,
     topic: str,
 ) -> None:
-    """With each mechanism."""
     secured.create_topic(topic)
     send(secured, certificates, protocol, mechanism, PASSWORD, topic)
     # Clients with acks=1 do not wait for the high watermark.
@@ -204,7 +203,6 @@ def test_message_is_sent_by_each_protocol(
 def test_names_may_have_any_characters(
     secured: Cluster, certificates: Certificates, mechanism: str
 ) -> None:
-    """Those that SCRAM escapes, too."""
     admins = pytest.importorskip("confluent_kafka.admin")
     config = confluent_config(secured, certificates, "SASL_PLAINTEXT", mechanism)
     admin = admins.AdminClient(config | {"sasl.username": ODD_USER})
@@ -222,7 +220,6 @@ def test_wrong_password_is_reported(
     mechanism: str,
     topic: str,
 ) -> None:
-    """As a failed login, and nothing is sent."""
     secured.create_topic(topic)
     with pytest.raises(LoginRefusedError):
         send(secured, certificates, protocol, mechanism, "wrong", topic)
@@ -232,7 +229,6 @@ def test_wrong_password_is_reported(
 def test_admin_client_alters_scram_credentials(
     secured: Cluster, certificates: Certificates, topic: str
 ) -> None:
-    """A user that it makes can log in, until it is deleted."""
     admins = pytest.importorskip("confluent_kafka.admin")
     config = confluent_config(secured, certificates, "SASL_SSL", "PLAIN")
     admin = admins.AdminClient(config)
@@ -269,7 +265,6 @@ def test_admin_client_alters_scram_credentials(
 def test_javas_clients_log_in(
     secured: Cluster, certificates: Certificates, tools: Path, topic: str, tmp_path: Path
 ) -> None:
-    """As a user that kafka-configs makes, over TLS; with another password they can't."""
     servers = ("--bootstrap-server", secured.bootstrap_servers_of("PLAINTEXT"))
     made = run_tool(
         broker_libraries(),

@@ -50,7 +50,6 @@ def test_librdkafka_gives_up_the_consumer_protocol(cluster: Cluster) -> None:
 
 
 def test_librdkafka_gives_up_transactions(cluster: Cluster) -> None:
-    """It takes no other error for final, and shows the reason after the error's name."""
     producer = Producer({
         "bootstrap.servers": cluster.bootstrap_servers,
         "transactional.id": TRANSACTION,
@@ -61,7 +60,6 @@ def test_librdkafka_gives_up_transactions(cluster: Cluster) -> None:
 
 
 def test_kafka_python_gives_up_transactions(cluster: Cluster) -> None:
-    """It shows the name of the error alone."""
     producer = KafkaProducer(
         bootstrap_servers=cluster.bootstrap_servers, transactional_id=TRANSACTION
     )
@@ -73,8 +71,6 @@ def test_kafka_python_gives_up_transactions(cluster: Cluster) -> None:
 
 
 def test_aiokafka_gives_up_transactions(cluster: Cluster) -> None:
-    """It shows the name of the error alone."""
-
     async def start() -> None:
         producer = AIOKafkaProducer(
             bootstrap_servers=cluster.bootstrap_servers, transactional_id=TRANSACTION
@@ -90,7 +86,6 @@ def test_aiokafka_gives_up_transactions(cluster: Cluster) -> None:
 
 @pytest.mark.jvm
 def test_java_consumer_gives_up_the_consumer_protocol(cluster: Cluster, tools: Path) -> None:
-    """Its tool ends before it times out; the reason goes to a log that the tests do not have."""
     ran = run_tool(
         tools,
         "ConsoleConsumer",
@@ -102,7 +97,6 @@ def test_java_consumer_gives_up_the_consumer_protocol(cluster: Cluster, tools: P
 
 @pytest.mark.jvm
 def test_java_producer_gives_up_transactions(cluster: Cluster, tools: Path) -> None:
-    """With the reason."""
     ran = run_tool(
         tools,
         "ProducerPerformance",

@@ -26,7 +26,9 @@ from tests.unit.aio.virtual import run
 
 from purgatory_broker.api.registry import APIS
 from purgatory_broker.deferred_actions import ActionQueue
-from purgatory_broker.groups import Group, GroupCoordinator, GroupPurgatories
+from purgatory_broker.groups.coordinator import GroupCoordinator
+from purgatory_broker.groups.group import Group
+from purgatory_broker.groups.rebalancer import GroupPurgatories
 from purgatory_broker.request_context import Client, RequestContext
 from purgatory_broker.settings import ClusterSettings
 from purgatory_broker.wire.error_code import ErrorCode

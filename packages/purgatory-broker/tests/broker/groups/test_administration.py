@@ -9,7 +9,7 @@ from tests.broker.groups.harness import (
     run_scenario,
 )
 
-from purgatory_broker.groups import GroupState
+from purgatory_broker.groups.group import GroupState
 from purgatory_broker.wire.error_code import ErrorCode
 
 
@@ -48,8 +48,6 @@ def test_list_groups_returns_every_group(version: int) -> None:
 def test_list_groups_filters_by_state_and_type(
     states: tuple[str, ...], types: tuple[str, ...], found: set[str]
 ) -> None:
-    """The filters ignore case."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         harness.stable_group(1)
         harness.commit({("t", 0): 1}, group_id="simple")
@@ -60,8 +58,6 @@ def test_list_groups_filters_by_state_and_type(
 
 @pytest.mark.parametrize("version", range(7))
 def test_stable_group_is_described(version: int) -> None:
-    """The description has the members' metadata and assignments."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         (leader,) = harness.stable_group(1)
         harness.join(instance_id="i")
@@ -91,8 +87,6 @@ def test_stable_group_is_described(version: int) -> None:
 
 
 def test_rebalancing_group_is_described_without_metadata() -> None:
-    """Metadata belongs to a protocol, and none is selected during a rebalance."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         (leader,) = harness.stable_group(1)
         harness.join_with_id()
@@ -106,8 +100,6 @@ def test_rebalancing_group_is_described_without_metadata() -> None:
 
 
 def test_group_is_visible_once_it_is_stored() -> None:
-    """Its members may receive their responses earlier."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         harness.log.is_held = True
         assert harness.join_with_id().response.generation_id == 1
@@ -124,8 +116,6 @@ def test_group_is_visible_once_it_is_stored() -> None:
 
 @pytest.mark.parametrize("version", range(7))
 def test_unknown_group_is_described_as_dead(version: int) -> None:
-    """Since version 6 the response also has an error code."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         first, second = harness.describe_groups("a", "b", version=version)
         assert (first.group_id, second.group_id) == ("a", "b")
@@ -138,8 +128,6 @@ def test_unknown_group_is_described_as_dead(version: int) -> None:
 
 @pytest.mark.parametrize("version", range(3))
 def test_groups_are_deleted_with_their_offsets(version: int) -> None:
-    """Groups with members are not deleted; the response has an error for each group."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         harness.stable_group(1)
         for group_id in ("a", "b", "c", "d"):
@@ -162,8 +150,6 @@ def test_groups_are_deleted_with_their_offsets(version: int) -> None:
 
 
 def test_group_whose_members_have_left_is_deleted() -> None:
-    """Member ids that are outstanding become unknown."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         (leader,) = harness.stable_group(1)
         harness.leave((leader, None))
@@ -177,8 +163,6 @@ def test_group_whose_members_have_left_is_deleted() -> None:
 
 
 def test_group_exists_until_its_tombstone_is_replicated() -> None:
-    """If the tombstone cannot be stored, the response has the error."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         harness.commit({("t", 0): 1})
         harness.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -199,8 +183,6 @@ def test_group_exists_until_its_tombstone_is_replicated() -> None:
 
 
 def test_group_joined_during_its_deletion_becomes_a_new_group() -> None:
-    """Its offsets are deleted, its members stay."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         harness.commit({("t", 0): 1})
         harness.log.is_held = True
@@ -219,8 +201,6 @@ def test_group_joined_during_its_deletion_becomes_a_new_group() -> None:
 
 
 def test_delete_of_no_groups_is_answered_immediately() -> None:
-    """The response is empty."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         assert harness.delete_groups().response.results == []
 

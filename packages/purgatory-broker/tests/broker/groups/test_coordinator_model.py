@@ -30,7 +30,7 @@ from tests.broker.groups.harness import (
 from tests.support.profiles import examples
 from tests.unit.aio.virtual import VirtualLoop
 
-from purgatory_broker.groups import GroupState
+from purgatory_broker.groups.group import GroupState
 from purgatory_broker.wire.error_code import ErrorCode
 
 TIME_LIMIT = 600.0
@@ -280,5 +280,4 @@ class CoordinatorMachine(RuleBasedStateMachine):
 
 @pytest.mark.explore
 def test_no_sequence_of_requests_breaks_an_invariant() -> None:
-    """Every request gets one response, and a generation has one leader and one protocol."""
     run_state_machine_as_test(CoordinatorMachine, settings=examples(150, stateful_step_count=40))

@@ -10,15 +10,13 @@ from tests.broker.groups.harness import (
     sleep_ms,
 )
 
-from purgatory_broker.groups import GroupState
+from purgatory_broker.groups.group import GroupState
 from purgatory_broker.wire.error_code import ErrorCode
 
 BOTH = (("range", b"r"), ("roundrobin", b"rr"))
 
 
 def test_dynamic_member_joins_with_the_member_id_it_received() -> None:
-    """The member leads the first generation, of which it is the only member."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         first = harness.join()
         assert (first.error, first.response.generation_id) == (ErrorCode.MEMBER_ID_REQUIRED, -1)
@@ -51,8 +49,6 @@ def test_dynamic_member_joins_with_the_member_id_it_received() -> None:
 
 @pytest.mark.parametrize("version", range(10))
 def test_every_version_joins(version: int) -> None:
-    """Versions up to 3 join without requesting a member id first."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         joined = (
             harness.join(version=version) if version < 4 else harness.join_with_id(version=version)
@@ -69,8 +65,6 @@ def test_every_version_joins(version: int) -> None:
 
 
 def test_version_0_uses_session_timeout_as_rebalance_timeout() -> None:
-    """The version has no field for a rebalance timeout."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         harness.join(version=0, session_ms=7_000)
         assert harness.group.rebalance_timeout_ms == 7_000
@@ -90,8 +84,6 @@ def test_version_0_uses_session_timeout_as_rebalance_timeout() -> None:
     ],
 )
 def test_invalid_join_is_rejected_immediately(options: dict[str, object], error: ErrorCode) -> None:
-    """The response has the member id of the request."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         captured = harness.join(**options)  # type: ignore[arg-type]
         assert (captured.error, captured.response.member_id) == (
@@ -114,8 +106,6 @@ def test_invalid_join_is_rejected_immediately(options: dict[str, object], error:
 def test_join_that_does_not_match_the_group_is_rejected(
     options: dict[str, object], error: ErrorCode
 ) -> None:
-    """The group does not change."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         harness.stable_group(1)
         assert harness.join(**options).error is error  # type: ignore[arg-type]
@@ -125,8 +115,6 @@ def test_join_that_does_not_match_the_group_is_rejected(
 
 
 def test_second_member_starts_a_rebalance() -> None:
-    """Both members get the next generation; only the leader gets the list of members."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         (leader,) = harness.stable_group(1)
         joined = harness.join_with_id()
@@ -145,8 +133,6 @@ def test_second_member_starts_a_rebalance() -> None:
 
 
 def test_initial_delay_collects_members() -> None:
-    """The delay is extended while members join."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         first = harness.join_with_id()
         await sleep_ms(2_000)
@@ -167,8 +153,6 @@ def test_initial_delay_collects_members() -> None:
 
 
 def test_initial_delay_is_not_extended_without_new_members() -> None:
-    """The generation starts exactly when the delay is over."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         first = harness.join_with_id()
         await sleep_ms(2_998)
@@ -180,8 +164,6 @@ def test_initial_delay_is_not_extended_without_new_members() -> None:
 
 
 def test_initial_delay_ends_with_the_rebalance_timeout() -> None:
-    """Members that keep joining do not extend it further."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         captures = []
         for _ in range(9):
@@ -194,8 +176,6 @@ def test_initial_delay_ends_with_the_rebalance_timeout() -> None:
 
 
 def test_members_that_do_not_join_in_time_are_removed() -> None:
-    """Their heartbeats are no longer expected."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, follower = harness.stable_group(2, session_ms=200_000)
         again = harness.join(leader, session_ms=200_000)
@@ -211,8 +191,6 @@ def test_members_that_do_not_join_in_time_are_removed() -> None:
 
 
 def test_leader_that_does_not_join_in_time_is_replaced() -> None:
-    """The new leader gets the list of members."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, follower = harness.stable_group(2, session_ms=200_000)
         again = harness.join(follower, protocols=(("range", b"new"),), session_ms=200_000)
@@ -227,8 +205,6 @@ def test_leader_that_does_not_join_in_time_is_replaced() -> None:
 
 
 def test_rebalance_waits_for_outstanding_member_ids() -> None:
-    """The wait ends when the session timeout of the member id is over."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         (leader,) = harness.stable_group(1)
         given = harness.join(session_ms=20_000)
@@ -242,8 +218,6 @@ def test_rebalance_waits_for_outstanding_member_ids() -> None:
 
 
 def test_outstanding_member_id_expires() -> None:
-    """The member id is unknown after the session timeout."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         given = harness.join(session_ms=10_000)
         assert harness.num_pending == (0, 0, 1)
@@ -270,8 +244,6 @@ def test_new_member_that_waits_too_long_is_removed() -> None:
 
 
 def test_protocol_with_most_votes_is_selected() -> None:
-    """Each member votes for its first protocol of those that all members support."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         first = harness.join_with_id(protocols=(("c", b"c1"), ("a", b"a1"), ("b", b"b1")))
         second = harness.join_with_id(protocols=(("b", b"b2"), ("a", b"a2")))
@@ -284,8 +256,6 @@ def test_protocol_with_most_votes_is_selected() -> None:
 
 
 def test_repeated_join_gets_the_same_response() -> None:
-    """The group does not rebalance if the member's protocols are unchanged."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         joined = harness.join_with_id()
         again = harness.join(joined.response.member_id)
@@ -296,8 +266,6 @@ def test_repeated_join_gets_the_same_response() -> None:
 
 
 def test_follower_that_joins_a_stable_group_again_gets_its_generation() -> None:
-    """The group rebalances only if the follower's protocols have changed."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, follower = harness.stable_group(2)
         again = harness.join(follower)
@@ -315,8 +283,6 @@ def test_follower_that_joins_a_stable_group_again_gets_its_generation() -> None:
 
 
 def test_leader_that_joins_a_stable_group_again_starts_a_rebalance() -> None:
-    """The leader does so to make another assignment."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, follower = harness.stable_group(2)
         again = harness.join(leader)
@@ -329,8 +295,6 @@ def test_leader_that_joins_a_stable_group_again_starts_a_rebalance() -> None:
 
 
 def test_changed_protocols_while_the_group_syncs_start_a_rebalance() -> None:
-    """Members that wait for their assignment get REBALANCE_IN_PROGRESS."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, follower = harness.stable_group(2)
         again = [harness.join(leader), harness.join(follower)]
@@ -347,8 +311,6 @@ def test_changed_protocols_while_the_group_syncs_start_a_rebalance() -> None:
 
 
 def test_second_join_of_a_member_ends_its_pending_one() -> None:
-    """Each request gets one response."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, follower = harness.stable_group(2)
         first = harness.join(leader)
@@ -362,8 +324,6 @@ def test_second_join_of_a_member_ends_its_pending_one() -> None:
 
 
 def test_full_group_rejects_new_members() -> None:
-    """The present members stay."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, follower = harness.stable_group(2)
         captured = harness.join()
@@ -381,8 +341,6 @@ def test_full_group_rejects_new_members() -> None:
 
 
 def test_too_large_group_rejects_the_last_members_to_join_again() -> None:
-    """A lower group.max.size takes effect when the group is loaded."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         ids = harness.stable_group(3)
         object.__setattr__(harness.settings, "group_max_size", 2)
@@ -396,8 +354,6 @@ def test_too_large_group_rejects_the_last_members_to_join_again() -> None:
 
 
 def test_new_group_that_cannot_be_stored_is_removed() -> None:
-    """Pending requests get the error."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         harness.log.is_held = True
         harness.log.error = ErrorCode.NOT_ENOUGH_REPLICAS

@@ -12,7 +12,8 @@ from tests.broker.groups.harness import (
     sleep_ms,
 )
 
-from purgatory_broker.groups import GroupState, partition_of
+from purgatory_broker.groups.group import GroupState
+from purgatory_broker.groups.shards import partition_of
 from purgatory_broker.wire.error_code import ErrorCode
 
 
@@ -38,8 +39,6 @@ def test_partition_of_a_group_is_that_of_kafka(group_id: str, code: int) -> None
 
 
 def test_node_without_the_partition_rejects_every_request() -> None:
-    """Clients look up the coordinator when they get NOT_COORDINATOR."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         (leader,) = harness.stable_group(1)
         harness.coordinator.unload(harness.coordinator.partition_for(GROUP))
@@ -90,8 +89,6 @@ def test_loading_partition_rejects_every_request_but_heartbeats() -> None:
 
 
 def test_stable_group_survives_a_change_of_coordinator() -> None:
-    """Generation, members, leader, assignments and offsets stay the same."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, follower = harness.stable_group(2)
         harness.commit({("t", 0): 5}, member_id=leader, generation=2)
@@ -117,8 +114,6 @@ def test_stable_group_survives_a_change_of_coordinator() -> None:
 
 
 def test_sessions_start_anew_after_a_change_of_coordinator() -> None:
-    """Members that send no heartbeat are removed when their session expires."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, follower = harness.stable_group(2, session_ms=20_000)
         await sleep_ms(15_000)
@@ -133,8 +128,6 @@ def test_sessions_start_anew_after_a_change_of_coordinator() -> None:
 
 
 def test_pending_requests_get_not_coordinator_on_unload() -> None:
-    """JoinGroup, SyncGroup and OffsetCommit are pending."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         ids = harness.stable_group(2)
         joining = harness.join(ids[0])
@@ -155,8 +148,6 @@ def test_pending_requests_get_not_coordinator_on_unload() -> None:
 
 
 def test_generation_without_assignment_is_lost_with_its_coordinator() -> None:
-    """The next coordinator has the stored generation and rejects the lost one."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, follower = harness.stable_group(2)
         harness.join(leader)
@@ -169,8 +160,6 @@ def test_generation_without_assignment_is_lost_with_its_coordinator() -> None:
 
 
 def test_loading_a_loaded_partition_changes_nothing() -> None:
-    """The groups in memory are newer than their records."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         (leader,) = harness.stable_group(1)
         joining = harness.join_with_id()
@@ -184,8 +173,6 @@ def test_loading_a_loaded_partition_changes_nothing() -> None:
 
 
 def test_records_that_cannot_be_decoded_are_skipped(caplog: pytest.LogCaptureFixture) -> None:
-    """They are logged; records of other group protocols are ignored."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         harness.stable_group(1)
         partition = harness.coordinator.partition_for(GROUP)
@@ -206,8 +193,6 @@ def test_records_that_cannot_be_decoded_are_skipped(caplog: pytest.LogCaptureFix
 
 
 def test_close_answers_pending_requests() -> None:
-    """Nothing stays in the purgatories."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         ids = harness.stable_group(2)
         joining = harness.join(ids[0])

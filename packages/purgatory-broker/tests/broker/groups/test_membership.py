@@ -10,8 +10,8 @@ from tests.broker.groups.harness import (
     sleep_ms,
 )
 
-from purgatory_broker.groups import GroupState
-from purgatory_broker.groups.requests import Heartbeat
+from purgatory_broker.groups.group import GroupState
+from purgatory_broker.groups.group_requests import Heartbeat
 from purgatory_broker.wire.error_code import ErrorCode
 
 # -- SyncGroup
@@ -19,8 +19,6 @@ from purgatory_broker.wire.error_code import ErrorCode
 
 @pytest.mark.parametrize("version", range(6))
 def test_members_get_the_leaders_assignment(version: int) -> None:
-    """A member that the leader left out gets an empty assignment."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         ids = harness.stable_group(3)
         joined = [harness.join(each) for each in ids]
@@ -63,8 +61,6 @@ def test_members_get_the_leaders_assignment(version: int) -> None:
 def test_invalid_sync_is_rejected(
     member: int | None, generation: int, options: dict[str, str], error: ErrorCode
 ) -> None:
-    """Each fault has its own error code."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         ids = harness.stable_group(1)
         member_id = "stranger" if member is None else ids[member]
@@ -75,8 +71,6 @@ def test_invalid_sync_is_rejected(
 
 
 def test_sync_during_a_rebalance_is_rejected() -> None:
-    """The generation of the request is about to end."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, follower = harness.stable_group(2)
         harness.join(leader)
@@ -86,8 +80,6 @@ def test_sync_during_a_rebalance_is_rejected() -> None:
 
 
 def test_members_that_do_not_sync_in_time_are_removed() -> None:
-    """The others get REBALANCE_IN_PROGRESS for their SyncGroup or their next heartbeat."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         ids = harness.stable_group(3, session_ms=100_000, rebalance_ms=30_000)
         for each in ids:
@@ -104,8 +96,6 @@ def test_members_that_do_not_sync_in_time_are_removed() -> None:
 
 
 def test_stable_group_removes_followers_that_do_not_sync() -> None:
-    """Heartbeats do not keep them in the group."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, follower = harness.stable_group(2, rebalance_ms=30_000)
         harness.join(leader, rebalance_ms=30_000)
@@ -124,8 +114,6 @@ def test_stable_group_removes_followers_that_do_not_sync() -> None:
 
 
 def test_second_sync_of_a_member_ends_its_pending_one() -> None:
-    """Each request gets one response."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, follower = harness.stable_group(2)
         harness.join(leader)
@@ -140,8 +128,6 @@ def test_second_sync_of_a_member_ends_its_pending_one() -> None:
 
 
 def test_assignment_is_sent_once_it_is_replicated() -> None:
-    """SyncGroup is pending until then."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, follower = harness.stable_group(2)
         harness.join(leader)
@@ -175,8 +161,6 @@ def test_assignment_is_sent_once_it_is_replicated() -> None:
 def test_assignment_that_cannot_be_stored_is_not_sent(
     error: ErrorCode, expected: ErrorCode
 ) -> None:
-    """The members that wait get an error, and the group rebalances."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, follower = harness.stable_group(2)
         harness.join(leader)
@@ -194,8 +178,6 @@ def test_assignment_that_cannot_be_stored_is_not_sent(
 
 
 def test_log_that_raises_ends_pending_requests_with_an_error() -> None:
-    """No request stays pending."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         joined = harness.join_with_id()
         harness.log.failure = RuntimeError("no disk")
@@ -207,8 +189,6 @@ def test_log_that_raises_ends_pending_requests_with_an_error() -> None:
 
 
 def test_assignment_stored_after_the_next_rebalance_started_is_ignored() -> None:
-    """Its generation has ended."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         (leader,) = harness.stable_group(1)
         harness.join(leader)
@@ -226,8 +206,6 @@ def test_assignment_stored_after_the_next_rebalance_started_is_ignored() -> None
 
 
 def test_reply_may_call_the_coordinator() -> None:
-    """Replies are sent when the coordinator's state is consistent."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, follower = harness.stable_group(2)
         joined = [harness.join(leader)]
@@ -256,8 +234,6 @@ def test_reply_may_call_the_coordinator() -> None:
 
 @pytest.mark.parametrize("version", range(5))
 def test_heartbeats_keep_a_member_in_the_group(version: int) -> None:
-    """Without heartbeats, the session expires exactly after its timeout."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         (leader,) = harness.stable_group(1)
         for _ in range(5):
@@ -274,8 +250,6 @@ def test_heartbeats_keep_a_member_in_the_group(version: int) -> None:
 
 
 def test_invalid_heartbeat_is_rejected() -> None:
-    """Each fault has its own error code."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         (leader,) = harness.stable_group(1)
         assert harness.heartbeat(leader, 1, group_id="") is ErrorCode.INVALID_GROUP_ID
@@ -288,8 +262,6 @@ def test_invalid_heartbeat_is_rejected() -> None:
 
 
 def test_heartbeats_are_accepted_between_join_and_sync() -> None:
-    """Consumers send heartbeats as soon as they know their generation."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         joined = harness.join_with_id()
         assert harness.group.state is GroupState.COMPLETING_REBALANCE
@@ -299,8 +271,6 @@ def test_heartbeats_are_accepted_between_join_and_sync() -> None:
 
 
 def test_member_with_a_pending_request_needs_no_heartbeats() -> None:
-    """Heartbeats are required again after the response."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, follower = harness.stable_group(2, session_ms=10_000, rebalance_ms=100_000)
         again = harness.join(leader, rebalance_ms=100_000)
@@ -324,8 +294,6 @@ def test_member_with_a_pending_request_needs_no_heartbeats() -> None:
 
 
 def test_failed_follower_starts_a_rebalance() -> None:
-    """The follower is removed when its session expires."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, follower = harness.stable_group(2)
         await sleep_ms(9_000)
@@ -340,8 +308,6 @@ def test_failed_follower_starts_a_rebalance() -> None:
 
 
 def test_failed_leader_starts_a_rebalance_of_the_waiting_members() -> None:
-    """Members that wait for the assignment join again, and one of them becomes the leader."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, follower = harness.stable_group(2)
         harness.join(leader)
@@ -362,8 +328,6 @@ def test_failed_leader_starts_a_rebalance_of_the_waiting_members() -> None:
 
 @pytest.mark.parametrize("version", range(6))
 def test_member_that_leaves_is_removed_immediately(version: int) -> None:
-    """Up to version 2 the member's error is that of the response."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, follower = harness.stable_group(2)
         response = harness.leave((leader, None), version=version)
@@ -402,8 +366,6 @@ def test_last_member_to_leave_empties_the_group() -> None:
 
 
 def test_group_becomes_empty_even_if_it_cannot_be_stored() -> None:
-    """If another coordinator loads the older generation, its members' sessions expire."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         (leader,) = harness.stable_group(1)
         harness.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -414,8 +376,6 @@ def test_group_becomes_empty_even_if_it_cannot_be_stored() -> None:
 
 
 def test_leave_ends_the_members_pending_requests() -> None:
-    """With UNKNOWN_MEMBER_ID, a client that is alive joins as a new member."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, follower = harness.stable_group(2)
         joining = harness.join(leader)
@@ -434,8 +394,6 @@ def test_leave_ends_the_members_pending_requests() -> None:
 
 
 def test_leave_of_the_last_missing_member_completes_the_rebalance() -> None:
-    """The other members get the next generation immediately."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, follower = harness.stable_group(2)
         joining = harness.join(leader)
@@ -446,8 +404,6 @@ def test_leave_of_the_last_missing_member_completes_the_rebalance() -> None:
 
 
 def test_outstanding_member_id_can_leave() -> None:
-    """The coordinator no longer waits for it."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         given = harness.join()
         assert harness.leave((given.response.member_id, None)).members[0].error_code == 0
@@ -458,8 +414,6 @@ def test_outstanding_member_id_can_leave() -> None:
 
 
 def test_invalid_leave_is_rejected() -> None:
-    """The error is that of the response or of a member."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         assert harness.leave(("m", None), group_id="").error_code == ErrorCode.INVALID_GROUP_ID
         assert harness.leave(("m", None)).members[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
@@ -473,8 +427,6 @@ def test_invalid_leave_is_rejected() -> None:
 
 
 def test_advanced_time_ends_sessions_earlier() -> None:
-    """By as much as it was advanced, in sum; a later heartbeat gets the whole timeout again."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         silent, live = harness.stable_group(2, session_ms=10_000)
         await sleep_ms(4_000)

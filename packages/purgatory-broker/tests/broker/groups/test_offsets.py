@@ -13,8 +13,8 @@ from tests.broker.groups.harness import (
     sleep_ms,
 )
 
-from purgatory_broker.groups import GroupState
-from purgatory_broker.groups.records import OffsetKey, decode_key, decode_offset
+from purgatory_broker.groups.group import GroupState
+from purgatory_broker.groups.group_records import OffsetKey, decode_key, decode_offset
 from purgatory_broker.wire.error_code import ErrorCode
 
 OFFSETS = {("t", 0): 7, ("t", 3): 9, ("u", 1): 0}
@@ -56,8 +56,6 @@ def test_committed_offsets_can_be_fetched(version: int) -> None:
 
 @pytest.mark.parametrize("version", range(1, 10))
 def test_every_version_fetches(version: int) -> None:
-    """Since version 2, all offsets of a group can be fetched without naming partitions."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         harness.commit(OFFSETS)
         response = harness.fetch({"t": [0], "no such": [1]}, version=version)
@@ -79,8 +77,6 @@ def test_every_version_fetches(version: int) -> None:
 
 
 def test_unknown_group_has_no_committed_offsets() -> None:
-    """Fetching them is not an error."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         assert harness.fetch(None).topics == []
         assert harness.fetch({"t": [0]}).topics[0].partitions[0].committed_offset == -1
@@ -89,8 +85,6 @@ def test_unknown_group_has_no_committed_offsets() -> None:
 
 
 def test_null_metadata_is_stored_as_empty() -> None:
-    """The record format has no null for it."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         harness.commit({("t", 0): 1}, metadata=None)
         assert harness.fetch({"t": [0]}).topics[0].partitions[0].metadata == ""
@@ -116,8 +110,6 @@ def test_metadata_has_a_maximum_length() -> None:
 
 
 def test_commit_is_visible_once_it_is_replicated() -> None:
-    """The response is sent then, too."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         harness.log.is_held = True
         captured = harness.commit(OFFSETS)
@@ -140,8 +132,6 @@ def test_commit_is_visible_once_it_is_replicated() -> None:
     ],
 )
 def test_commit_that_cannot_be_stored_has_no_effect(error: ErrorCode, expected: ErrorCode) -> None:
-    """The group is not created either."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         harness.log.error = error
         assert errors(harness.commit(OFFSETS)) == {expected}
@@ -152,8 +142,6 @@ def test_commit_that_cannot_be_stored_has_no_effect(error: ErrorCode, expected: 
 
 
 def test_string_too_long_for_a_record_is_an_error() -> None:
-    """Requests can have longer strings than records."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         assert errors(harness.commit({("t" * 40_000, 0): 1})) == {ErrorCode.UNKNOWN_SERVER_ERROR}
 
@@ -161,8 +149,6 @@ def test_string_too_long_for_a_record_is_an_error() -> None:
 
 
 def test_consumer_without_members_commits() -> None:
-    """The group may be unknown or empty, but must not have members."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         harness.commit({("t", 0): 1})
         assert (harness.group.state, harness.group.protocol_type) == (GroupState.EMPTY, None)
@@ -179,8 +165,6 @@ def test_consumer_without_members_commits() -> None:
 
 
 def test_member_commits_in_its_generation() -> None:
-    """A commit counts as a heartbeat."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, follower = harness.stable_group(2)
         for offset in range(4):
@@ -218,8 +202,6 @@ def test_member_commits_in_its_generation() -> None:
 def test_commit_with_a_generation_of_an_unknown_group_is_rejected(
     version: int, error: ErrorCode
 ) -> None:
-    """The coordinator has changed, or the group was deleted."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         assert errors(harness.commit(OFFSETS, member_id="m", generation=1, version=version)) == {
             error
@@ -229,8 +211,6 @@ def test_commit_with_a_generation_of_an_unknown_group_is_rejected(
 
 
 def test_retention_time_is_stored_as_expiration_time() -> None:
-    """Only request versions up to 4 have a retention time."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         now_ms = int(asyncio.get_running_loop().time() * 1000)
         harness.commit({("t", 0): 5}, retention_ms=1_000, version=4)
@@ -248,8 +228,6 @@ def test_retention_time_is_stored_as_expiration_time() -> None:
 
 
 def test_offsets_of_a_deleted_topic_are_removed() -> None:
-    """They are removed from all groups and from the log."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         for group_id in ("a", "b", "c", "d"):
             harness.commit(OFFSETS, group_id=group_id)
@@ -264,8 +242,6 @@ def test_offsets_of_a_deleted_topic_are_removed() -> None:
 
 
 def test_offsets_of_a_deleted_topic_stay_if_tombstones_cannot_be_stored() -> None:
-    """Fetched offsets are always those in the log."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         harness.commit(OFFSETS)
         harness.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -276,8 +252,6 @@ def test_offsets_of_a_deleted_topic_stay_if_tombstones_cannot_be_stored() -> Non
 
 
 def test_offsets_of_subscribed_topics_are_not_deleted() -> None:
-    """The members' metadata has their subscriptions."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         harness.commit(OFFSETS)
         reads_u = (("range", b"\0\0\0\0\0\1\0\1u\xff\xff\xff\xff"),)
@@ -293,8 +267,6 @@ def test_offsets_of_subscribed_topics_are_not_deleted() -> None:
 
 
 def test_invalid_offset_delete_is_rejected() -> None:
-    """The error is that of the response."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         assert harness.delete_offsets("t", 0, group_id="").error is ErrorCode.INVALID_GROUP_ID
         assert harness.delete_offsets("t", 0).error is ErrorCode.GROUP_ID_NOT_FOUND
@@ -306,8 +278,6 @@ def test_invalid_offset_delete_is_rejected() -> None:
 
 @pytest.mark.parametrize("metadata", [b"", b"r", b"\0\0\0\0\0\1\0\5u"])
 def test_unknown_subscription_counts_as_every_topic(metadata: bytes) -> None:
-    """No offsets are deleted."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         harness.commit(OFFSETS)
         harness.stable_group(1, protocols=(("range", metadata),))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purgatory_broker.groups.records import (
+from purgatory_broker.groups.group_records import (
     GroupKey,
     GroupValue,
     MemberValue,
@@ -51,25 +51,21 @@ GROUPS = st.builds(
 
 @given(KEYS)
 def test_encoded_keys_decode_to_the_same_keys(key: OffsetKey | GroupKey) -> None:
-    """Strings and numbers are arbitrary."""
     assert decode_key(encode_key(key)) == key
 
 
 @given(OFFSETS)
 def test_encoded_offsets_decode_to_the_same_offsets(value: OffsetValue) -> None:
-    """Strings and numbers are arbitrary."""
     assert decode_offset(encode_value(value)) == value
 
 
 @given(GROUPS)
 def test_encoded_groups_decode_to_the_same_groups(value: GroupValue) -> None:
-    """Strings and numbers are arbitrary."""
     assert decode_group(encode_value(value)) == value
 
 
 @given(st.binary(max_size=60), st.sampled_from([decode_key, decode_offset, decode_group]))
 def test_arbitrary_bytes_decode_or_raise_a_format_error(raw: bytes, decode: object) -> None:
-    """No other error is raised."""
     try:
         decode(raw)  # type: ignore[operator]
     except RecordFormatError:
@@ -78,14 +74,12 @@ def test_arbitrary_bytes_decode_or_raise_a_format_error(raw: bytes, decode: obje
 
 @given(GROUPS, st.data())
 def test_truncated_records_are_rejected(value: GroupValue, data: st.DataObject) -> None:
-    """The record is cut at an arbitrary byte."""
     raw = encode_value(value)
     with pytest.raises(RecordFormatError):
         decode_group(raw[: data.draw(st.integers(0, len(raw) - 1))])
 
 
 def test_offset_is_encoded_as_in_kafka() -> None:
-    """Schemas OffsetCommitKey 1 and OffsetCommitValue 3, or 1 with an expiration time."""
     assert encode_key(OffsetKey("g", "topic", 3)) == b"\0\1\0\1g\0\5topic\0\0\0\3"
     value = OffsetValue(offset=258, leader_epoch=7, metadata="m", commit_timestamp_ms=1)
     assert encode_value(value) == b"\0\3" + struct.pack(">qi", 258, 7) + b"\0\1m" + struct.pack(
@@ -101,7 +95,6 @@ def test_offset_is_encoded_as_in_kafka() -> None:
 
 
 def test_group_is_encoded_as_in_kafka() -> None:
-    """Schemas GroupMetadataKey 2 and GroupMetadataValue 3."""
     assert encode_key(GroupKey("g")) == b"\0\2\0\1g"
     member = MemberValue("m", None, "c", "/h", 6, 5, b"sub", b"as")
     value = GroupValue("consumer", 4, "range", "m", 9, (member,))
@@ -143,19 +136,16 @@ def test_keys_of_other_kinds_decode_to_none() -> None:
     ("version", "decode"), [(4, decode_offset), (-1, decode_offset), (4, decode_group)]
 )
 def test_unknown_value_versions_are_rejected(version: int, decode: object) -> None:
-    """The message names the version."""
     with pytest.raises(RecordFormatError, match=f"between 0 and 3, got {version}"):
         decode(struct.pack(">h", version) + b"\0" * 40)  # type: ignore[operator]
 
 
 def test_string_that_is_too_long_is_rejected() -> None:
-    """The message has its length."""
     with pytest.raises(RecordFormatError, match="32767 bytes, got 40000"):
         encode_key(GroupKey("g" * 40_000))
 
 
 def test_invalid_string_is_rejected() -> None:
-    """Strings must be UTF-8 and not null."""
     with pytest.raises(RecordFormatError, match="null"):
         decode_key(b"\0\2\xff\xff")
     with pytest.raises(RecordFormatError, match="UTF-8"):

@@ -12,8 +12,6 @@ from purgatory_broker.wire.error_code import ErrorCode
 
 
 def test_append_outside_of_a_request_is_replicated_immediately() -> None:
-    """The append wakes the followers' parked fetches, as an append of a request does."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.create_offsets_topic()
         await harness.settle()

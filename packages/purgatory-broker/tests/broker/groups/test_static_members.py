@@ -10,7 +10,7 @@ from tests.broker.groups.harness import (
     sleep_ms,
 )
 
-from purgatory_broker.groups import GroupState
+from purgatory_broker.groups.group import GroupState
 from purgatory_broker.wire.error_code import ErrorCode
 
 OTHER = (("sticky", b"s"),)
@@ -29,8 +29,6 @@ def static_group(harness: CoordinatorHarness, **options: object) -> list[str]:
 
 
 def test_static_member_joins_in_one_step() -> None:
-    """Its member id begins with its instance id."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         response = harness.join(instance_id="a").response
         assert (response.error_code, response.generation_id) == (0, 1)
@@ -41,8 +39,6 @@ def test_static_member_joins_in_one_step() -> None:
 
 
 def test_restarted_follower_keeps_its_assignment_without_a_rebalance() -> None:
-    """It gets another member id, and its former process is fenced."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, former = static_group(harness)
         back = harness.join(instance_id="b")
@@ -82,8 +78,6 @@ def test_restarted_follower_keeps_its_assignment_without_a_rebalance() -> None:
 
 @pytest.mark.parametrize("version", [5, 8, 9])
 def test_restarted_leader_makes_no_assignment(version: int) -> None:
-    """Since version 9 the response says so; older ones name the former member id as the leader."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         former, follower = static_group(harness)
         response = harness.join(instance_id="a", version=version).response
@@ -103,8 +97,6 @@ def test_restarted_leader_makes_no_assignment(version: int) -> None:
 
 
 def test_restarted_member_that_changes_the_group_protocol_starts_a_rebalance() -> None:
-    """Other changes of its protocols do not."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         both = (("range", b"r"), ("sticky", b"s"))
         leader, _ = static_group(harness, protocols=both)
@@ -124,8 +116,6 @@ def test_restarted_member_that_changes_the_group_protocol_starts_a_rebalance() -
 
 
 def test_member_restarted_while_the_group_syncs_starts_a_rebalance() -> None:
-    """The leader may assign work to its former member id."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, follower = static_group(harness)
         harness.join(leader, instance_id="a")
@@ -142,8 +132,6 @@ def test_member_restarted_while_the_group_syncs_starts_a_rebalance() -> None:
 
 
 def test_member_restarted_during_a_rebalance_joins_it() -> None:
-    """The pending request of its former process gets FENCED_INSTANCE_ID."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, follower = static_group(harness)
         former = harness.join(leader, instance_id="a")
@@ -157,8 +145,6 @@ def test_member_restarted_during_a_rebalance_joins_it() -> None:
 
 
 def test_static_members_stay_after_missing_a_rebalance() -> None:
-    """They stay until their session expires."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, follower = static_group(harness, session_ms=100_000)
         again = harness.join(leader, instance_id="a", session_ms=100_000)
@@ -180,8 +166,6 @@ def test_static_members_stay_after_missing_a_rebalance() -> None:
 
 
 def test_rebalance_that_all_static_members_miss_stays_open() -> None:
-    """It ends when a member joins or all sessions have expired."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         static_group(harness, session_ms=150_000)
         changed = harness.join(instance_id="c", session_ms=150_000)
@@ -201,8 +185,6 @@ def test_rebalance_that_all_static_members_miss_stays_open() -> None:
 
 
 def test_replacement_is_answered_once_it_is_replicated() -> None:
-    """A second replacement before that fences the first one."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         static_group(harness)
         harness.log.is_held = True
@@ -219,8 +201,6 @@ def test_replacement_is_answered_once_it_is_replicated() -> None:
 
 
 def test_replacement_that_cannot_be_stored_is_undone() -> None:
-    """The former process stays the member."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, follower = static_group(harness)
         harness.log.error = ErrorCode.REQUEST_TIMED_OUT
@@ -240,8 +220,6 @@ def test_replacement_that_cannot_be_stored_is_undone() -> None:
 
 @pytest.mark.parametrize("error", [ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT])
 def test_rebalance_during_a_replacement_answers_it(error: ErrorCode) -> None:
-    """The result of storing the replacement does not matter."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, _ = static_group(harness)
         harness.log.is_held = True
@@ -257,8 +235,6 @@ def test_rebalance_during_a_replacement_answers_it(error: ErrorCode) -> None:
 
 @pytest.mark.parametrize("error", [ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT])
 def test_replacement_stored_during_a_rebalance_waits_for_it(error: ErrorCode) -> None:
-    """The generation of the replacement has ended."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, _ = static_group(harness)
         harness.log.is_held = True
@@ -274,8 +250,6 @@ def test_replacement_stored_during_a_rebalance_waits_for_it(error: ErrorCode) ->
 
 
 def test_session_does_not_expire_during_a_replacement() -> None:
-    """The session starts anew when the replacement is answered."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, _ = static_group(harness)
         harness.log.is_held = True
@@ -295,8 +269,6 @@ def test_session_does_not_expire_during_a_replacement() -> None:
 
 
 def test_static_members_can_be_removed_by_instance_id() -> None:
-    """Admin clients do not need to know the member ids."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, follower = static_group(harness)
         response = harness.leave(("", "b"), ("", "nobody"))
@@ -311,8 +283,6 @@ def test_static_members_can_be_removed_by_instance_id() -> None:
 
 
 def test_unknown_instance_id_is_an_unknown_member() -> None:
-    """JoinGroup and SyncGroup get UNKNOWN_MEMBER_ID."""
-
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, _ = static_group(harness)
         captures: list[CapturedResponse] = [

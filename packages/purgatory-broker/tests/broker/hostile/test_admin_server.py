@@ -25,8 +25,8 @@ from purgatory_broker.cluster.admin_server import (
     ControlServer,
 )
 from purgatory_broker.cluster.async_cluster import AsyncCluster
-from purgatory_broker.cluster.commands import COMMANDS
-from purgatory_broker.cluster.errors import ClusterError
+from purgatory_broker.cluster.cluster_errors import ClusterError
+from purgatory_broker.cluster.commands.cluster_commands import COMMANDS
 
 
 async def _send_line(control: ControlServer, line: bytes) -> dict[str, Any] | None:
@@ -74,8 +74,6 @@ INVALID_LINES = {
 
 @pytest.mark.parametrize("line", INVALID_LINES.values(), ids=INVALID_LINES)
 def test_invalid_lines_get_an_error(run_scenario: RunScenario, line: bytes) -> None:
-    """The server still runs valid commands."""
-
     async def scenario(cluster: AsyncCluster) -> None:
         async with ControlServer(cluster) as control:
             answer = await _send_line(control, line)
@@ -196,8 +194,6 @@ def test_refused_commands_leave_the_connection_open(run_scenario: RunScenario) -
 
 
 def test_endless_line_closes_its_connection(run_scenario: RunScenario) -> None:
-    """Other connections stay open."""
-
     async def scenario(cluster: AsyncCluster) -> None:
         async with ControlServer(cluster) as control:
             answer = await _send_line(control, b"a" * (3 * MAX_LINE_BYTES))
@@ -244,8 +240,6 @@ def test_connection_that_is_idle_the_longest_makes_room(run_scenario: RunScenari
 
 
 def test_connection_beyond_those_that_run_commands_is_told_so(run_scenario: RunScenario) -> None:
-    """A connection that ends makes room for another."""
-
     async def scenario(cluster: AsyncCluster) -> None:
         async with ControlServer(cluster) as control:
             held = [await _open(control, WAIT) for _ in range(MAX_CONNECTIONS)]
@@ -349,7 +343,6 @@ def test_failure_of_a_command_is_told(
 
 
 def test_commands_with_any_arguments_get_a_response(run_scenario: RunScenario) -> None:
-    """Every command is called with values of every kind."""
     names = ["", "hostile", "Produce", "NOT_CONTROLLER", "delay"]
     values: list[Any] = [None, True, -1, 0, 1, 2_000, 2**40, *names, [], {}, {"retention.ms": "1"}]
 

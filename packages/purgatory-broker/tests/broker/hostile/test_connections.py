@@ -66,8 +66,6 @@ async def write_megabytes(cluster: AsyncCluster, megabytes: int) -> None:
 
 @pytest.mark.parametrize("end", ["half", "whole"])
 def test_waiting_requests_end_with_their_connection(run_scenario: RunScenario, end: str) -> None:
-    """The client closes the connection or its half of it. No operation is left in a purgatory."""
-
     async def scenario(cluster: AsyncCluster) -> None:
         node = leader(cluster)
         cluster.pause_replication(1 - node)
@@ -94,8 +92,6 @@ def test_waiting_requests_end_with_their_connection(run_scenario: RunScenario, e
 
 
 def test_requests_after_an_invalid_one_are_not_handled(run_scenario: RunScenario) -> None:
-    """The connection is closed, although their bytes have been received."""
-
     async def scenario(cluster: AsyncCluster) -> None:
         node = cluster.nodes[leader(cluster)]
         connection = RawConnection(node)
@@ -110,8 +106,6 @@ def test_requests_after_an_invalid_one_are_not_handled(run_scenario: RunScenario
 def test_closed_connection_of_a_client_that_does_not_read_is_aborted(
     run_scenario: RunScenario,
 ) -> None:
-    """Closing waits for unread responses, with a timeout."""
-
     async def scenario(cluster: AsyncCluster) -> None:
         connection = RawConnection(cluster.nodes[0], is_slow=True)
         connection.send(API_VERSIONS_REQUEST + with_size(b"no request"))
@@ -127,8 +121,6 @@ def test_closed_connection_of_a_client_that_does_not_read_is_aborted(
 
 
 def test_slow_request_closes_its_connection(run_scenario: RunScenario) -> None:
-    """A request that is complete within the timeout has a response."""
-
     async def scenario(cluster: AsyncCluster) -> None:
         slow, slower = RawConnection(cluster.nodes[0]), RawConnection(cluster.nodes[0])
         for byte in API_VERSIONS_REQUEST:
@@ -148,8 +140,6 @@ def test_slow_request_closes_its_connection(run_scenario: RunScenario) -> None:
 def test_connection_that_stalls_inside_a_request_is_closed(
     run_scenario: RunScenario, begun: bytes
 ) -> None:
-    """It may stall anywhere."""
-
     async def scenario(cluster: AsyncCluster) -> None:
         client = await Client.to(cluster)
         client.writer.write(begun)
@@ -162,8 +152,6 @@ def test_connection_that_stalls_inside_a_request_is_closed(
 
 
 def test_idle_connections_are_closed_and_waiting_ones_are_not(run_scenario: RunScenario) -> None:
-    """`connections_max_idle_ms` also counts for connections without any request."""
-
     async def scenario(cluster: AsyncCluster) -> None:
         node = leader(cluster)
         silent, active, waiting = [await Client.to(cluster, node) for _ in range(3)]
@@ -183,8 +171,6 @@ def test_idle_connections_are_closed_and_waiting_ones_are_not(run_scenario: RunS
 
 
 def test_frame_beyond_the_size_limit_is_refused(run_scenario: RunScenario) -> None:
-    """The size field is enough. A frame of the maximum size is accepted."""
-
     async def scenario(cluster: AsyncCluster) -> None:
         for size, is_closed in ((10_001, True), (-1, True), (10_000, False)):
             connection = RawConnection(cluster.nodes[0])
@@ -196,8 +182,6 @@ def test_frame_beyond_the_size_limit_is_refused(run_scenario: RunScenario) -> No
 
 
 def test_connections_beyond_the_limit_are_closed_at_once(run_scenario: RunScenario) -> None:
-    """A connection that ends makes room for another."""
-
     async def scenario(cluster: AsyncCluster) -> None:
         clients = [await Client.to(cluster) for _ in range(4)]
         assert await clients[3].reader.read() == b""
@@ -213,8 +197,7 @@ def test_connections_beyond_the_limit_are_closed_at_once(run_scenario: RunScenar
 def test_connections_leave_files_to_open(
     run_scenario: RunScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a free file the process could not even accept a connection to close it."""
-    monkeypatch.setattr("purgatory_broker.server.connection_limit._max_connections", lambda: 2)
+    monkeypatch.setattr("purgatory_broker.server.server._max_connections", lambda: 2)
 
     async def scenario(cluster: AsyncCluster) -> None:
         first, second, third = (
@@ -230,8 +213,6 @@ def test_connections_leave_files_to_open(
 
 
 def test_many_requests_of_a_connection_leave_others_their_turn(run_scenario: RunScenario) -> None:
-    """All are answered, in their order."""
-
     async def scenario(cluster: AsyncCluster) -> None:
         busy, other = RawConnection(cluster.nodes[0]), RawConnection(cluster.nodes[0])
         count = READ_AHEAD_BYTES // len(API_VERSIONS_REQUEST)
@@ -253,8 +234,6 @@ def test_many_requests_of_a_connection_leave_others_their_turn(run_scenario: Run
 
 
 def test_read_ahead_is_limited(run_scenario: RunScenario) -> None:
-    """Bytes after a waiting request stay with the client, and are handled later."""
-
     async def scenario(cluster: AsyncCluster) -> None:
         connection = RawConnection(cluster.nodes[leader(cluster)])
         connection.send(waiting_fetch())
@@ -278,8 +257,6 @@ def test_read_ahead_is_limited(run_scenario: RunScenario) -> None:
 def test_stalled_sender_delays_large_requests_only_until_its_timeout(
     run_scenario: RunScenario, pause: float
 ) -> None:
-    """It has all the memory of the pool, which small requests do not need."""
-
     async def scenario(cluster: AsyncCluster) -> None:
         node = cluster.nodes[leader(cluster)]
         stalled, large, small = RawConnection(node), RawConnection(node), RawConnection(node)
@@ -303,8 +280,6 @@ def test_stalled_sender_delays_large_requests_only_until_its_timeout(
 
 
 def test_connection_waits_for_memory_once(run_scenario: RunScenario) -> None:
-    """More bytes of the request do not queue it again. Its end removes it from the queue."""
-
     async def scenario(cluster: AsyncCluster) -> None:
         server = cluster.nodes[0].server
         stalled, waiting = RawConnection(cluster.nodes[0]), RawConnection(cluster.nodes[0])
@@ -335,8 +310,6 @@ async def _response_time(client: RawConnection, seconds: float) -> float:
 
 
 def test_unread_responses_are_limited(run_scenario: RunScenario) -> None:
-    """Above the limit only Fetch requests wait, until clients that do not read are disconnected."""
-
     async def scenario(cluster: AsyncCluster) -> None:
         await write_megabytes(cluster, 4)
         node = cluster.nodes[leader(cluster)]
@@ -370,8 +343,6 @@ def test_unread_responses_are_limited(run_scenario: RunScenario) -> None:
 
 
 def test_slow_reader_is_served_when_it_has_read(run_scenario: RunScenario) -> None:
-    """If no other connection waits, it has as much time as an idle one."""
-
     async def scenario(cluster: AsyncCluster) -> None:
         await write_megabytes(cluster, 2)
         slow = RawConnection(cluster.nodes[leader(cluster)], is_slow=True)
@@ -389,8 +360,6 @@ def test_slow_reader_is_served_when_it_has_read(run_scenario: RunScenario) -> No
 
 
 def test_waiting_fetches_return_no_records_without_memory(run_scenario: RunScenario) -> None:
-    """All of them complete at the same moment, and no client reads."""
-
     async def scenario(cluster: AsyncCluster) -> None:
         node = cluster.nodes[leader(cluster)]
         waiting = [RawConnection(node, is_slow=True) for _ in range(200)]
@@ -409,8 +378,6 @@ def test_waiting_fetches_return_no_records_without_memory(run_scenario: RunScena
 
 
 def test_clients_on_sockets_that_do_not_read_are_disconnected(run_scenario: RunScenario) -> None:
-    """The system's buffers do not count for the limit."""
-
     async def scenario(cluster: AsyncCluster) -> None:
         await write_megabytes(cluster, 16)
         node = cluster.nodes[leader(cluster)]
@@ -454,8 +421,6 @@ async def check_clients_are_served_within(cluster: AsyncCluster, seconds: float)
 def test_requests_of_disconnected_clients_leave_nothing(
     run_scenario: RunScenario, api: Api
 ) -> None:
-    """No operation is left in a purgatory after the requests' timeouts."""
-
     async def scenario(cluster: AsyncCluster) -> None:
         for version in range(api.min_version, api.max_version + 1):
             for _ in range(5):

@@ -31,7 +31,6 @@ MAX_CORPUS_BYTES = 1_000_000
 
 
 def test_corpus_has_every_api_and_version() -> None:
-    """It has a valid request of each, and stays small."""
     kept = {raw for _, raw in frames()}
     missing = [
         (api.name, version)
@@ -43,8 +42,6 @@ def test_corpus_has_every_api_and_version() -> None:
 
 
 def test_corpus_does_no_harm(run_scenario: RunScenario) -> None:
-    """No error is logged, every invariant holds, and no operation is left afterwards."""
-
     async def replay(cluster: AsyncCluster) -> None:
         for number, (name, raw) in enumerate(frames()):
             if TOPIC not in cluster.controller.topics:
@@ -72,7 +69,6 @@ def test_corpus_does_no_harm(run_scenario: RunScenario) -> None:
 
 
 def test_corpus_does_no_harm_to_a_process(capfd: pytest.CaptureFixture[str]) -> None:
-    """The process serves clients, logs no errors, and stays below the memory limit."""
     with ClusterProcess(nodes=2) as process:
         process.create_topic(TOPIC, partitions=2)
         host, port = process.bootstrap_servers.split(",")[0].split(":")

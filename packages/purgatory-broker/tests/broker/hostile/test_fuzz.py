@@ -25,8 +25,8 @@ from purgatory_broker.api.registry import APIS
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.settings import ClusterSettings
 from purgatory_broker.wire.apis import Api
-from purgatory_broker.wire.errors import WireError
 from purgatory_broker.wire.messages import read_header, read_request
+from purgatory_broker.wire.wire_error import WireError
 
 _SERVED = list(every_api_and_version())
 
@@ -41,7 +41,6 @@ noise = st.binary(max_size=200)
     )
 )
 def test_bytes_are_a_request_or_a_wire_error(raw: bytes) -> None:
-    """No other error is raised for any bytes."""
     try:
         found = read_header(raw, APIS)
         if found.is_supported:
@@ -60,7 +59,6 @@ def _key(served_version: tuple[Api, int]) -> tuple[int, int]:
 def test_mutated_requests_are_a_request_or_a_wire_error(
     chosen: tuple[Api, int], seed: int, of: object
 ) -> None:
-    """No other error is raised for any mutation."""
     raw = of(random.Random(seed), *chosen)  # type: ignore[operator]
     try:
         found = read_header(raw, APIS)
@@ -83,8 +81,6 @@ def test_mutated_requests_are_a_request_or_a_wire_error(
 def test_connections_survive_mutated_requests_or_are_closed(
     mutations: list[tuple[tuple[Api, int], int, bool, int]], pauses: list[float], pieces: int
 ) -> None:
-    """Many requests are sent in pieces, with pauses in which timeouts expire."""
-
     async def main() -> None:
         async with AsyncCluster(ClusterSettings(nodes=2)) as cluster:
             cluster.create_topic(TOPIC, partitions=2)
@@ -114,7 +110,6 @@ def test_connections_survive_mutated_requests_or_are_closed(
 
 
 def test_sample_requests_are_valid() -> None:
-    """Mutations start from valid requests of every API and version."""
     for api, version in _SERVED:
         raw = frame(api, version)
         found = read_header(raw, APIS)

@@ -15,7 +15,6 @@ from tests.broker.hostile.sample_requests import every_api_and_version, frame, h
 from purgatory_broker.api.registry import APIS
 from purgatory_broker.wire import limits
 from purgatory_broker.wire.apis import MAX_PLAIN_REQUEST_BYTES
-from purgatory_broker.wire.errors import WireError
 from purgatory_broker.wire.limits import MAX_ELEMENTS, MAX_TEXT_BYTES, truncate_message
 from purgatory_broker.wire.messages import (
     Header,
@@ -28,6 +27,7 @@ from purgatory_broker.wire.produce_response import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from purgatory_broker.wire.wire_error import WireError
 
 #: The limit on the memory of decoding, including two copies of the frame.
 MAX_DECODE_BYTES = 64 * 2**20
@@ -53,7 +53,6 @@ def limited_memory() -> Iterator[None]:
 
 @pytest.mark.usefixtures("scan_small_frames")
 def test_scan_ends_where_the_request_ends() -> None:
-    """A request without its last byte is refused, for every API and version."""
     for api, version in every_api_and_version():
         raw = frame(api, version)
         found = read_header(raw, APIS)
@@ -119,7 +118,6 @@ def test_oversized_request_is_refused_before_it_is_decoded(
 
 @pytest.mark.usefixtures("limited_memory")
 def test_largest_request_is_decoded() -> None:
-    """It has the maximum number of elements."""
     raw = request(apis.DESCRIBE_GROUPS, 0, groups=["a"] * MAX_ELEMENTS)
     assert len(read_request(raw, read_header(raw, APIS)).groups) == MAX_ELEMENTS
 
@@ -136,7 +134,6 @@ def test_longest_string_is_decoded() -> None:
 
 
 def test_nulls_are_refused_where_the_protocol_has_none() -> None:
-    """The message has the field's name."""
     join = (
         struct.pack(">h1siih", 1, b"g", 6_000, 0, 0)
         + struct.pack(">h8si", 8, b"consumer", 1)
@@ -152,7 +149,6 @@ def test_nulls_are_refused_where_the_protocol_has_none() -> None:
 
 
 def test_oversized_response_is_not_encoded() -> None:
-    """The connection is closed. Fetch responses have other limits."""
     api = replace(apis.DELETE_GROUPS, max_response_bytes=10_000)
     large = "a" * 30_000
     result = api.response.DeletableGroupResult
@@ -162,7 +158,6 @@ def test_oversized_response_is_not_encoded() -> None:
 
 
 def test_oversized_produce_response_is_not_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It repeats the names of topics and the messages of errors."""
     monkeypatch.setattr("purgatory_broker.wire.produce_response.MAX_PLAIN_RESPONSE_BYTES", 10_000)
     partitions = [PartitionProduceResponse(index, 3, -1) for index in range(10)]
     topic = TopicProduceResponse("a" * 9_000, None, partitions)
@@ -173,6 +168,5 @@ def test_oversized_produce_response_is_not_encoded(monkeypatch: pytest.MonkeyPat
 
 
 def test_long_error_messages_are_truncated() -> None:
-    """Short ones are unchanged."""
     assert (truncate_message(None), truncate_message("short")) == (None, "short")
     assert len(truncate_message("²" * 100_000) or "") < 2_000

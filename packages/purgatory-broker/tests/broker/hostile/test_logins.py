@@ -57,8 +57,6 @@ def is_logged_in(connection: RawConnection) -> bool:
 
 
 def test_corpus_does_nothing_before_the_login(run_scenario: RunScenario) -> None:
-    """On new connections, and in the midst of each kind of login."""
-
     async def scenario(cluster: AsyncCluster) -> None:
         before = sorted(cluster.controller.topics)
         begun = [[], [handshake("PLAIN")], [handshake(SCRAM)], [handshake("PLAIN", 0)]]
@@ -84,8 +82,6 @@ def test_corpus_does_nothing_before_the_login(run_scenario: RunScenario) -> None
 
 
 def test_mutated_tokens_do_not_log_in(run_scenario: RunScenario) -> None:
-    """The response is an error, or none, and the connection is closed."""
-
     async def scenario(cluster: AsyncCluster) -> None:
         chance = random.Random(5)
         for number in range(TOKENS):
@@ -120,8 +116,6 @@ def test_mutated_tokens_do_not_log_in(run_scenario: RunScenario) -> None:
 
 
 def test_requests_sent_with_a_failed_login_are_not_handled(run_scenario: RunScenario) -> None:
-    """Although their bytes have been received."""
-
     async def scenario(cluster: AsyncCluster) -> None:
         connection = connect(cluster)
         create = with_size(frame(apis.CREATE_TOPICS, 5))
@@ -136,8 +130,6 @@ def test_requests_sent_with_a_failed_login_are_not_handled(run_scenario: RunScen
 
 
 def test_requests_sent_with_a_login_are_handled(run_scenario: RunScenario) -> None:
-    """With requests for tokens, and with bare tokens."""
-
     async def scenario(cluster: AsyncCluster) -> None:
         for login in (
             handshake("PLAIN") + authenticate(RIGHT),
@@ -153,8 +145,6 @@ def test_requests_sent_with_a_login_are_handled(run_scenario: RunScenario) -> No
 
 
 def test_idle_connection_before_the_login_is_closed(run_scenario: RunScenario) -> None:
-    """As any other idle connection."""
-
     async def scenario(cluster: AsyncCluster) -> None:
         new, begun = connect(cluster), connect(cluster)
         begun.send(handshake("PLAIN"))

@@ -344,7 +344,6 @@ def test_large_request_is_handled_soon(
 def test_large_requests_stay_below_the_memory_limit(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """All of them are sent to one process."""
     with ClusterProcess(nodes=1) as process:
         process.create_topic(TOPIC, partitions=2)
         host, port = process.bootstrap_servers.split(":")
@@ -359,8 +358,6 @@ def test_large_requests_stay_below_the_memory_limit(
 
 
 def test_partitions_beyond_kafkas_limit_are_refused(run_scenario: RunScenario) -> None:
-    """The topics of one request may have 10,000 partitions together."""
-
     async def scenario(cluster: AsyncCluster) -> None:
         topics = [
             _topic("one", num_partitions=6_000),
@@ -387,7 +384,6 @@ def test_partitions_beyond_kafkas_limit_are_refused(run_scenario: RunScenario) -
 def test_clients_can_not_create_unlimited_partitions(
     run_scenario: RunScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """CreateTopics, CreatePartitions and Metadata are limited; code is not."""
     monkeypatch.setattr(partition_limits, "MAX_PARTITIONS", 20)
 
     async def scenario(cluster: AsyncCluster) -> None:
@@ -414,7 +410,6 @@ def test_clients_can_not_create_unlimited_partitions(
 def test_metadata_request_creates_a_limited_number_of_topics(
     run_scenario: RunScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Repeated requests create the others."""
     monkeypatch.setattr("purgatory_broker.api.metadata.MAX_TOPICS_PER_METADATA", 5)
 
     async def scenario(cluster: AsyncCluster) -> None:
@@ -502,8 +497,6 @@ def test_last_entry_of_a_repeated_partition_is_appended(run_scenario: RunScenari
 def test_fetch_with_extreme_numbers_is_answered(
     run_scenario: RunScenario, max_bytes: int, offset: int
 ) -> None:
-    """Consumers and followers get records, no records or an error."""
-
     async def scenario(cluster: AsyncCluster) -> None:
         data = [{"name": TOPIC, "partition_data": [{"index": 0, "records": records(b"one")}]}]
         assert ask(cluster, apis.PRODUCE, 8, acks=1, timeout_ms=50, topic_data=data) is not None

@@ -38,7 +38,6 @@ def count_partitions(sessions: FetchSessions) -> int:
 
 
 def test_oldest_sessions_are_evicted() -> None:
-    """The new session has room, and the count of partitions is right."""
     sessions = FetchSessions(slots=100, max_partitions=1_000)
     first = new_session(sessions, 400)
     second = new_session(sessions, 400)
@@ -64,7 +63,6 @@ def test_client_without_a_slot_gets_no_session() -> None:
 
 
 def test_unused_session_loses_its_slot() -> None:
-    """The one that was used the longest time ago goes first."""
     sessions = FetchSessions(slots=2)
     used, unused = [new_session(sessions, 5) for _ in range(2)]
     use(sessions, used, 1)
@@ -75,7 +73,6 @@ def test_unused_session_loses_its_slot() -> None:
 
 
 def test_larger_session_replaces_an_old_one() -> None:
-    """The smallest goes first, and a young one does not go at all."""
     sessions = FetchSessions(slots=3)
     small, smaller = new_session(sessions, 8), new_session(sessions, 7)
     young = new_session(sessions, 1, MIN_EVICTION_MS)
@@ -95,7 +92,6 @@ def test_larger_session_replaces_an_old_one() -> None:
 
 
 def test_session_beyond_the_limit_is_evicted() -> None:
-    """The others are evicted first. Its client opens a new session."""
     sessions = FetchSessions(slots=100, max_partitions=1_000)
     new_session(sessions, 100)
     growing = new_session(sessions, 100)
@@ -123,14 +119,12 @@ def test_session_beyond_the_limit_is_evicted() -> None:
 
 
 def test_fetch_of_too_many_partitions_gets_no_session() -> None:
-    """It is handled as a fetch without a session."""
     sessions = FetchSessions(slots=100, max_partitions=1_000)
     assert sessions.open(0, 0, targets(1_001), [], uses_topic_ids=False, now_ms=0) is None
     assert len(sessions) == 0
 
 
 def test_removed_partitions_are_not_counted() -> None:
-    """They are removed by name, with their session, or when the session is evicted."""
     sessions = FetchSessions(slots=3, max_partitions=1_000)
     session = new_session(sessions, 10)
     sessions.open(

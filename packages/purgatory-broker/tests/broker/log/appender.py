@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tests.broker.log.batches import NOW, batch
 
-from purgatory_broker.log import LogSettings, PartitionLog
+from purgatory_broker.log.log import PartitionLog
+from purgatory_broker.log.log_settings import LogSettings
 
 
 def main(folder: Path) -> None:

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Sequence
 from crc32c import crc32c
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
-from purgatory_broker.log import BatchHeader, LogSettings, PartitionLog
+from purgatory_broker.log.batch import BatchHeader
+from purgatory_broker.log.log import PartitionLog
+from purgatory_broker.log.log_settings import LogSettings
 
 #: The time of the tests' appends, in whole milliseconds since 1970.
 NOW = 1_700_000_000_000

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from purgatory_broker.log import LogSettings, PartitionLog
+from purgatory_broker.log.log import PartitionLog
+from purgatory_broker.log.log_settings import LogSettings
 
 MakeLog = Callable[..., PartitionLog]
 

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
 from tests.broker.log.batches import NOW, batch, values, with_fields
 
-from purgatory_broker.log import (
-    RecordError,
+from purgatory_broker.log.batch import (
     read_header,
     split_batches,
     verify_checksum,
+    with_max_timestamp,
     with_offset_and_epoch,
 )
-from purgatory_broker.log.batch import with_max_timestamp
+from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.wire.error_code import ErrorCode
 
 
@@ -50,7 +50,6 @@ def test_header_has_the_fields_that_kafka_python_reads() -> None:
 
 
 def test_flags_are_read_from_the_attributes() -> None:
-    """The attributes hold the codec, the timestamp type, and two flags."""
     header = read_header(with_fields(batch(), attributes=0x3B))
     assert (
         header.codec,
@@ -66,7 +65,6 @@ def test_batch_without_sequences_has_last_sequence_unset() -> None:
 
 
 def test_offset_and_epoch_do_not_change_the_checksum() -> None:
-    """The checksum covers neither the base offset nor the leader epoch."""
     data = batch(b"a", b"b")
     moved = with_offset_and_epoch(read_header(data), data, 2**40, 17)
     header = read_header(moved)
@@ -77,14 +75,12 @@ def test_offset_and_epoch_do_not_change_the_checksum() -> None:
 
 
 def test_changed_max_timestamp_changes_the_checksum() -> None:
-    """The checksum of the rewritten batch is valid."""
     data = bytes(with_max_timestamp(batch(b"a", b"b"), 8, NOW + 99))
     verify_checksum(read_header(data), data)
     assert [record.timestamp for record in DefaultRecordBatch(data)] == [NOW + 99, NOW + 99]
 
 
 def test_split_returns_every_batch() -> None:
-    """The batches are in order, each with its bytes."""
     parts = [batch(b"x" * size) for size in (0, 1, 500)]
     found = list(split_batches(b"".join(parts)))
     assert [bytes(data) for _, data in found] == parts
@@ -94,7 +90,6 @@ def test_split_returns_every_batch() -> None:
 
 @pytest.mark.parametrize("cut", [1, 8, 12, 16, 17, 60, 61, 70])
 def test_torn_last_batch_is_refused_or_skipped(cut: int) -> None:
-    """A torn last batch is an error unless `torn_tail` is set."""
     data = batch(b"whole") + batch(b"torn" * 10)[:cut]
     assert [header.size for header, _ in split_batches(data, torn_tail=True)] == [
         len(batch(b"whole"))
@@ -116,14 +111,12 @@ def test_impossible_length_is_refused(length: int, torn_tail: bool) -> None:
 
 @pytest.mark.parametrize(("magic", "code"), [(0, 87), (1, 87), (3, 2), (-1, 2)])
 def test_other_magic_is_refused(magic: int, code: int) -> None:
-    """Old formats are INVALID_RECORD, unknown ones CORRUPT_MESSAGE."""
     with pytest.raises(RecordError, match=f"{magic}") as caught:
         read_header(with_fields(batch(), magic=magic))
     assert caught.value.code == code
 
 
 def test_wrong_checksum_is_refused() -> None:
-    """The message has both checksums."""
     data = bytearray(batch(b"value"))
     data[-3] ^= 1
     with pytest.raises(RecordError, match="CRC32C") as caught:
@@ -133,11 +126,10 @@ def test_wrong_checksum_is_refused() -> None:
 
 
 def test_error_survives_pickling() -> None:
-    """Test runners send errors between processes."""
     error = pickle.loads(
         pickle.dumps(RecordError(ErrorCode.INVALID_RECORD, "why", ((3, "no key"),)))
     )
-    assert (error.code, str(error), error.faults) == (
+    assert (error.code, str(error), error.record_errors) == (
         ErrorCode.INVALID_RECORD,
         "why",
         ((3, "no key"),),
@@ -146,7 +138,6 @@ def test_error_survives_pickling() -> None:
 
 @given(st.binary(max_size=200), st.integers(0, 200), st.integers(1, 255))
 def test_noise_is_batches_or_a_record_error(noise: bytes, at: int, flip: int) -> None:
-    """No other error is raised, and no byte is in two batches."""
     data = bytearray(batch(b"a" * 20) + noise)
     data[at % len(data)] ^= flip
     for torn_tail in (True, False):

@@ -17,13 +17,10 @@ from tests.broker.parity.raw import RawClient
 from tests.broker.raw_requests import fetch, produce
 
 from purgatory_broker import Cluster
-from purgatory_broker.log import (
-    LogSettings,
-    PartitionLog,
-    RecordError,
-    StorageError,
-    closed_segment,
-)
+from purgatory_broker.log import closed_segment
+from purgatory_broker.log.log import PartitionLog
+from purgatory_broker.log.log_errors import RecordError, StorageError
+from purgatory_broker.log.log_settings import LogSettings
 
 #: Batches of two records each, three in a segment.
 BATCHES = 6
@@ -132,7 +129,6 @@ def test_damaged_length_prevents_opening(
 def test_closed_log_is_read_in_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
 ) -> None:
-    """Of any size."""
     monkeypatch.setattr(closed_segment, "_CHUNK_BYTES", max(chunk_bytes, 12))
     write_log(tmp_path)
     log = open_log(tmp_path)
@@ -141,7 +137,6 @@ def test_closed_log_is_read_in_chunks(
 
 
 def test_batch_at_another_offset_is_not_read_for_ever(tmp_path: Path) -> None:
-    """A reader inside the broker gets an error."""
     write_log(tmp_path)
     damage(tmp_path, 1, DAMAGE["base offset"], 0x02)
     log = open_log(tmp_path)
@@ -150,7 +145,6 @@ def test_batch_at_another_offset_is_not_read_for_ever(tmp_path: Path) -> None:
 
 
 def test_log_that_was_opened_since_is_recovered(tmp_path: Path) -> None:
-    """It was not closed in an orderly way again: as after a crash, it ends before the damage."""
     write_log(tmp_path)
     open_log(tmp_path)
     damage(tmp_path, 1, DAMAGE["value"])
@@ -161,7 +155,6 @@ def test_log_that_was_opened_since_is_recovered(tmp_path: Path) -> None:
     "content", ["", "0\n12", "1\n12\n{size}\n", "0\nx\n{size}\n", "0\n12\n1\n"]
 )
 def test_incomplete_note_is_ignored(tmp_path: Path, content: str) -> None:
-    """So is one of a log of another size."""
     size = len(write_log(tmp_path))
     (tmp_path / "clean-shutdown").write_text(content.format(size=size))
     damage(tmp_path, 1, DAMAGE["value"])
@@ -169,7 +162,6 @@ def test_incomplete_note_is_ignored(tmp_path: Path, content: str) -> None:
 
 
 def test_wrong_end_offset_prevents_opening(tmp_path: Path) -> None:
-    """The files are not those that were closed."""
     size = len(write_log(tmp_path))
     (tmp_path / "clean-shutdown").write_text(f"0\n13\n{size}\n")
     with pytest.raises(StorageError, match="it ends at 12, but ended at 13 when it was closed"):
@@ -177,7 +169,6 @@ def test_wrong_end_offset_prevents_opening(tmp_path: Path) -> None:
 
 
 def test_empty_log_can_be_closed_and_opened(tmp_path: Path) -> None:
-    """Also one that starts at a later offset."""
     open_log(tmp_path).close(clean=True)
     log = open_log(tmp_path)
     assert append(log) == 0
@@ -189,7 +180,6 @@ def test_empty_log_can_be_closed_and_opened(tmp_path: Path) -> None:
 def test_stopped_cluster_serves_the_records_after_a_damaged_one(
     tmp_path: Path, connect: Callable[[str], RawClient]
 ) -> None:
-    """The client finds the damage by the checksum."""
     with Cluster(data_dir=tmp_path) as cluster:
         cluster.create_topic("t")
         client = connect(cluster.bootstrap_servers)

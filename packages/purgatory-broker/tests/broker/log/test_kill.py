@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from tests.broker.log.batches import NOW, append, batch
 
-from purgatory_broker.log import LogSettings, PartitionLog
+from purgatory_broker.log.log import PartitionLog
+from purgatory_broker.log.log_settings import LogSettings
 
 ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("appends", [1, 100, 1_500, 3_001])
 def test_every_reported_append_survives_a_kill(tmp_path: Path, appends: int) -> None:
-    """The log is valid and has no gap, and the producer's state is restored."""
     command = [sys.executable, "-m", "tests.broker.log.appender", str(tmp_path / "log")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as process:
         assert process.stdout is not None

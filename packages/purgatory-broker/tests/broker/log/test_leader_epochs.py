@@ -37,12 +37,10 @@ def epochs() -> LeaderEpochs:
 def test_epoch_ends_where_the_next_one_starts(
     epochs: LeaderEpochs, asked: int, answer: tuple[int, int]
 ) -> None:
-    """An unknown epoch ends with the largest one before it, or where the oldest epoch starts."""
     assert epochs.end_offset_for(asked, 40) == answer
 
 
 def test_empty_log_has_no_epochs() -> None:
-    """Every look-up returns the undefined value."""
     epochs = LeaderEpochs("t-0")
     assert (
         epochs.latest,
@@ -58,13 +56,11 @@ def test_empty_log_has_no_epochs() -> None:
 
 
 def test_offset_belongs_to_the_last_epoch_that_started_before(epochs: LeaderEpochs) -> None:
-    """An epoch includes its start offset."""
     assert [epochs.epoch_at(offset) for offset in (9, 10, 19, 20, 30, 99)] == [-1, 2, 2, 3, 6, 6]
     assert [epochs.start_offset_of(epoch) for epoch in (1, 2, 4, 6)] == [None, 10, None, 30]
 
 
 def test_assigning_the_latest_epoch_again_keeps_its_start(epochs: LeaderEpochs) -> None:
-    """Every append assigns the epoch of its batch."""
     epochs.assign(6, 35)
     epochs.assign(-1, 36)
     assert epochs.entries == [(2, 10), (3, 20), (6, 30)]
@@ -73,7 +69,6 @@ def test_assigning_the_latest_epoch_again_keeps_its_start(epochs: LeaderEpochs) 
 def test_epoch_without_records_is_replaced_without_a_warning(
     epochs: LeaderEpochs, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A leader may be elected and append nothing."""
     epochs.assign(7, 40)
     epochs.assign(9, 40)
     assert epochs.entries[-2:] == [(6, 30), (9, 40)]
@@ -91,7 +86,6 @@ def test_contradicting_entries_are_removed(
 
 
 def test_truncation_from_the_end_removes_epochs_that_start_there(epochs: LeaderEpochs) -> None:
-    """An epoch that starts before the new end is kept."""
     epochs.truncate_from_end(31)
     assert epochs.latest == 6
     epochs.truncate_from_end(30)
@@ -101,7 +95,6 @@ def test_truncation_from_the_end_removes_epochs_that_start_there(epochs: LeaderE
 
 
 def test_truncation_from_the_start_moves_the_epoch_that_contains_it(epochs: LeaderEpochs) -> None:
-    """Older epochs are removed."""
     epochs.truncate_from_start(5)
     assert epochs.entries[0] == (2, 10)
     epochs.truncate_from_start(20)
@@ -120,7 +113,6 @@ def test_truncation_from_the_start_moves_the_epoch_that_contains_it(epochs: Lead
 def test_epochs_and_offsets_always_increase(
     entries: list[tuple[int, int]], asked: int, end: int
 ) -> None:
-    """Any assignments give the same end offsets as a list of the epochs of all offsets."""
     epochs = LeaderEpochs("t-0")
     for epoch, start in entries:
         epochs.assign(epoch, start)

@@ -19,14 +19,11 @@ from tests.broker.log.batches import (
 )
 from tests.broker.log.conftest import MakeLog
 
-from purgatory_broker.log import (
-    LogSettings,
-    PartitionLog,
-    RecordError,
-    build_batch,
-    read_header,
-    split_batches,
-)
+from purgatory_broker.log.batch import read_header, split_batches
+from purgatory_broker.log.log import PartitionLog
+from purgatory_broker.log.log_errors import RecordError
+from purgatory_broker.log.log_settings import LogSettings
+from purgatory_broker.log.record import build_batch
 from purgatory_broker.log.segment import Segment
 from purgatory_broker.wire.error_code import ErrorCode
 
@@ -44,7 +41,6 @@ def refused(code: ErrorCode) -> pytest.RaisesExc[RecordError]:
 
 
 def test_empty_log_has_no_records(make_log: MakeLog) -> None:
-    """Every read and every look-up returns nothing."""
     log = make_log()
     assert (log.log_start_offset, log.end_offset, log.latest_epoch, log.size_bytes) == (0, 0, -1, 0)
     assert log.read(0, 100, EVERYTHING, at_least_one=True) == b""
@@ -66,7 +62,6 @@ def test_empty_log_has_no_records(make_log: MakeLog) -> None:
 
 
 def test_records_keep_their_offsets(make_log: MakeLog) -> None:
-    """The offsets have no gaps, also between segments."""
     log = make_log(segment_bytes=SMALL)
     bases = [append(log, *[b"%d" % number] * (number % 3 + 1)) for number in range(20)]
     values = [b"%d" % number for number in range(20) for _ in range(number % 3 + 1)]
@@ -77,7 +72,6 @@ def test_records_keep_their_offsets(make_log: MakeLog) -> None:
 
 
 def test_read_stops_at_the_end_of_a_segment(make_log: MakeLog) -> None:
-    """Reading on from the last offset returns the whole log."""
     log = make_log(segment_bytes=SMALL)
     for number in range(9):
         append(log, b"%d" % number)
@@ -99,7 +93,6 @@ def test_read_stops_at_the_end_of_a_segment(make_log: MakeLog) -> None:
 
 
 def test_read_outside_the_log_is_refused(make_log: MakeLog) -> None:
-    """A read at the end, or beyond the high watermark, is allowed."""
     log = make_log()
     for _ in range(3):
         append(log)
@@ -113,7 +106,6 @@ def test_read_outside_the_log_is_refused(make_log: MakeLog) -> None:
 
 
 def test_batch_larger_than_a_segment_has_its_own_segment(make_log: MakeLog) -> None:
-    """The batches before and after it are in other segments."""
     log = make_log(segment_bytes=SMALL)
     append(log)
     append(log, b"x" * 1_000)
@@ -123,7 +115,6 @@ def test_batch_larger_than_a_segment_has_its_own_segment(make_log: MakeLog) -> N
 
 
 def test_internal_batches_are_read_back(make_log: MakeLog) -> None:
-    """The broker loads its internal topics this way."""
     log = make_log()
     log.append_as_leader(build_batch([(b"a", b"1"), (b"b", None)], NOW), 3, NOW, internal=True)
     log.append_as_leader(build_batch([(b"a", b"2")], NOW + 1), 3, NOW, internal=True)
@@ -135,7 +126,6 @@ def test_internal_batches_are_read_back(make_log: MakeLog) -> None:
 
 
 def test_closed_log_refuses_every_operation(make_log: MakeLog) -> None:
-    """Closing a closed log is a no-op."""
     log = make_log()
     append(log)
     log.close()
@@ -149,7 +139,6 @@ def test_closed_log_refuses_every_operation(make_log: MakeLog) -> None:
 
 
 def test_deleted_log_leaves_no_files(tmp_path: Path) -> None:
-    """The folder is deleted too."""
     log = PartitionLog.open("t-0", tmp_path / "t-0", SETTINGS)
     append(log)
     log.delete()
@@ -161,7 +150,6 @@ def test_deleted_log_leaves_no_files(tmp_path: Path) -> None:
 
 
 def test_follower_has_the_leaders_bytes(make_log: MakeLog) -> None:
-    """Only the segments differ, whose size is the follower's own setting."""
     leader, follower = (
         make_log(message_timestamp_type="LogAppendTime"),
         make_log(segment_bytes=SMALL),
@@ -180,7 +168,6 @@ def test_follower_has_the_leaders_bytes(make_log: MakeLog) -> None:
 
 
 def test_follower_skips_a_torn_batch(make_log: MakeLog) -> None:
-    """The next fetch returns the whole batch."""
     leader, follower = make_log(), make_log()
     append(leader, b"a")
     append(leader, b"b")
@@ -195,7 +182,6 @@ def test_follower_skips_a_torn_batch(make_log: MakeLog) -> None:
 
 
 def test_follower_refuses_gaps_and_overlaps(make_log: MakeLog) -> None:
-    """No batch of such a fetch is appended."""
     leader, follower = make_log(), make_log()
     for _ in range(4):
         append(leader)
@@ -212,7 +198,6 @@ def test_follower_refuses_gaps_and_overlaps(make_log: MakeLog) -> None:
 
 
 def test_follower_refuses_a_corrupt_batch(make_log: MakeLog) -> None:
-    """The batches before it in the same fetch are not appended either."""
     leader, follower = make_log(), make_log()
     append(leader, b"a")
     append(leader, b"b")
@@ -224,7 +209,6 @@ def test_follower_refuses_a_corrupt_batch(make_log: MakeLog) -> None:
 
 
 def test_follower_skips_batches_of_a_later_epoch(make_log: MakeLog) -> None:
-    """An election took place before the response arrived."""
     leader, follower = make_log(), make_log()
     for epoch in (1, 2, 3):
         append(leader, epoch=epoch)
@@ -234,7 +218,6 @@ def test_follower_skips_batches_of_a_later_epoch(make_log: MakeLog) -> None:
 
 
 def test_empty_follower_may_start_inside_a_batch(make_log: MakeLog) -> None:
-    """DeleteRecords moved the leader's log start offset into a batch."""
     leader, follower = make_log(), make_log()
     append(leader, *[b"v"] * 10)
     append(leader, b"w")
@@ -256,7 +239,6 @@ def test_empty_follower_may_start_inside_a_batch(make_log: MakeLog) -> None:
 
 
 def test_new_epoch_starts_at_the_end_of_the_log(make_log: MakeLog) -> None:
-    """It exists before its first append, and ends the epoch before."""
     log = make_log()
     log.begin_epoch(2)
     assert (log.latest_epoch, log.end_offset_for_epoch(2), log.epoch_start_offset(2)) == (
@@ -283,7 +265,6 @@ def test_new_epoch_starts_at_the_end_of_the_log(make_log: MakeLog) -> None:
 
 
 def test_diverging_follower_finds_where_to_truncate(make_log: MakeLog) -> None:
-    """Both logs were appended to after they had diverged."""
     old, new = make_log(), make_log()
     append(old, b"both", epoch=1)
     replicate(old, new)
@@ -303,7 +284,6 @@ def test_diverging_follower_finds_where_to_truncate(make_log: MakeLog) -> None:
 
 @pytest.mark.parametrize("offset", range(12))
 def test_truncated_log_ends_at_a_batch(make_log: MakeLog, offset: int) -> None:
-    """A batch that contains the offset is removed as a whole."""
     log = make_log(segment_bytes=SMALL)
     for number in range(5):
         append(log, b"%d" % number, b"%d" % number, epoch=number)
@@ -318,7 +298,6 @@ def test_truncated_log_ends_at_a_batch(make_log: MakeLog, offset: int) -> None:
 
 
 def test_truncation_before_the_start_leaves_an_empty_log(make_log: MakeLog) -> None:
-    """This happens after an unclean election."""
     log = make_log(segment_bytes=SMALL)
     for _ in range(6):
         append(log)
@@ -330,7 +309,6 @@ def test_truncation_before_the_start_leaves_an_empty_log(make_log: MakeLog) -> N
 
 
 def test_truncation_of_all_records_keeps_the_log_start_offset(make_log: MakeLog) -> None:
-    """The log start offset may be inside the batch that is removed."""
     log = make_log()
     append(log, *[b"v"] * 10)
     log.advance_log_start_offset(4)
@@ -341,7 +319,6 @@ def test_truncation_of_all_records_keeps_the_log_start_offset(make_log: MakeLog)
 
 @pytest.mark.parametrize("offset", [0, 2, 3, 5, 6, 7, 100])
 def test_fully_truncated_log_starts_at_any_offset(make_log: MakeLog, offset: int) -> None:
-    """The offset may be before, inside or after the log."""
     log = make_log(segment_bytes=SMALL)
     for _ in range(6):
         append(log)
@@ -361,7 +338,6 @@ def test_fully_truncated_log_starts_at_any_offset(make_log: MakeLog, offset: int
 
 
 def test_deleted_records_are_not_read(make_log: MakeLog) -> None:
-    """A segment is deleted when all its records are; a batch is read as a whole."""
     log = make_log(segment_bytes=SMALL)
     for number in range(6):
         append(log, b"%d" % number, b"%d" % number)
@@ -385,7 +361,6 @@ def test_deleted_records_are_not_read(make_log: MakeLog) -> None:
 
 
 def test_epochs_before_the_log_start_offset_are_removed(make_log: MakeLog) -> None:
-    """The epoch that contains the log start offset starts there."""
     log = make_log()
     for epoch in (1, 2, 3):
         append(log, b"a", b"b", epoch=epoch)
@@ -401,7 +376,6 @@ def test_epochs_before_the_log_start_offset_are_removed(make_log: MakeLog) -> No
 
 
 def test_first_record_at_or_after_a_time_is_found(make_log: MakeLog) -> None:
-    """Timestamps may be in any order, also between segments."""
     log = make_log(segment_bytes=SMALL)
     times = [10, 30, 20, 40, 40, 5, 60]
     for time in times:
@@ -414,7 +388,6 @@ def test_first_record_at_or_after_a_time_is_found(make_log: MakeLog) -> None:
 
 
 def test_record_of_a_time_is_found_inside_a_batch(make_log: MakeLog) -> None:
-    """The result is the record's offset, not that of its batch, also if it is compressed."""
     log = make_log()
     for codec in (0, 1):
         log.append_as_leader(
@@ -428,7 +401,6 @@ def test_record_of_a_time_is_found_inside_a_batch(make_log: MakeLog) -> None:
 
 
 def test_record_beyond_the_limit_is_not_found(make_log: MakeLog) -> None:
-    """Consumers do not see it yet."""
     log = make_log()
     append(log, now_ms=NOW)
     append(log, now_ms=NOW + 10)
@@ -437,7 +409,6 @@ def test_record_beyond_the_limit_is_not_found(make_log: MakeLog) -> None:
 
 
 def test_deleted_timestamps_do_not_hide_later_ones(make_log: MakeLog) -> None:
-    """The index of latest timestamps still includes the deleted record."""
     log = make_log()
     for time in (0, 90, 10, 50, 20):
         append(log, now_ms=NOW + time)
@@ -447,7 +418,6 @@ def test_deleted_timestamps_do_not_hide_later_ones(make_log: MakeLog) -> None:
 
 
 def test_truncated_timestamps_are_not_found(make_log: MakeLog) -> None:
-    """They are not the latest timestamp either."""
     log = make_log()
     append(log, now_ms=NOW)
     append(log, now_ms=NOW + 10)
@@ -457,7 +427,6 @@ def test_truncated_timestamps_are_not_found(make_log: MakeLog) -> None:
 
 
 def test_records_without_timestamps_have_no_latest_one(make_log: MakeLog) -> None:
-    """They never expire either."""
     log = make_log(retention_ms=1)
     log.append_as_leader(batch(b"v", timestamps=[-1]), 1, NOW)
     assert log.max_timestamp_offset() is None
@@ -473,7 +442,6 @@ def segments(log: PartitionLog) -> list[Segment]:
 
 
 def test_old_segments_are_deleted(make_log: MakeLog) -> None:
-    """The active segment is deleted too if its latest record is older than retention.ms."""
     log = make_log(segment_bytes=SMALL, retention_ms=100)
     for time in (0, 10, 20, 30, 40, 50):
         append(log, now_ms=NOW + time)
@@ -491,7 +459,6 @@ def test_old_segments_are_deleted(make_log: MakeLog) -> None:
 
 
 def test_young_segment_keeps_later_segments(make_log: MakeLog) -> None:
-    """A log must not have gaps."""
     log = make_log(segment_bytes=90, retention_ms=100)
     for time in (500, 0, 0):
         append(log, now_ms=NOW + time)
@@ -500,7 +467,6 @@ def test_young_segment_keeps_later_segments(make_log: MakeLog) -> None:
 
 
 def test_first_segments_of_a_large_log_are_deleted(make_log: MakeLog) -> None:
-    """At least retention.bytes are kept."""
     log = make_log(segment_bytes=SMALL, retention_ms=None, retention_bytes=0)
     for _ in range(9):
         append(log)
@@ -520,7 +486,6 @@ def test_first_segments_of_a_large_log_are_deleted(make_log: MakeLog) -> None:
 
 
 def test_unreplicated_segments_are_not_deleted(make_log: MakeLog) -> None:
-    """Neither age nor size deletes a segment beyond the high watermark."""
     log = make_log(segment_bytes=SMALL, retention_ms=0, retention_bytes=0)
     for _ in range(6):
         append(log)
@@ -535,7 +500,6 @@ def test_unreplicated_segments_are_not_deleted(make_log: MakeLog) -> None:
 def test_log_is_flushed_after_flush_messages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Records of all appends count. With None the log is never flushed by itself."""
     forced: list[int] = []
     sync = os.fsync
     log = PartitionLog.open("t-0", tmp_path, LogSettings(flush_messages=4))
@@ -557,7 +521,6 @@ def test_log_is_flushed_after_flush_messages(
 def test_append_that_can_not_be_flushed_is_undone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The producer gets an error, and sends the batch again."""
     log = PartitionLog.open("t-0", tmp_path, LogSettings(flush_messages=1))
     append(log, b"a")
 
@@ -578,7 +541,6 @@ def test_append_that_can_not_be_flushed_is_undone(
 def test_failure_to_create_a_segment_fails_the_append(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The log is unchanged, and the next append succeeds."""
     log = PartitionLog.open("t-0", tmp_path, LogSettings(segment_bytes=90))
     append(log, b"a")
 
@@ -599,7 +561,6 @@ def test_failure_to_create_a_segment_fails_the_append(
 def test_segment_that_can_not_be_deleted_is_deleted_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its records are deleted at once, and the files have no gap."""
     log = PartitionLog.open("t-0", tmp_path, LogSettings(segment_bytes=90))
     for _ in range(4):
         append(log)
@@ -620,7 +581,6 @@ def test_segment_that_can_not_be_deleted_is_deleted_later(
 
 
 def test_refused_batch_does_not_change_the_producer_state(make_log: MakeLog) -> None:
-    """The next batch has the same sequence."""
     log = make_log()
     log.append_as_leader(batch(b"a", producer=(1, 0, 0)), 1, NOW)
     with refused(ErrorCode.CORRUPT_MESSAGE):

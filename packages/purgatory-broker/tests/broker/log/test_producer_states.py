@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.broker.log.batches import NOW, SETTINGS, batch, replicate, with_fields
 
-from purgatory_broker.log import LogSettings, PartitionLog, RecordError
-from purgatory_broker.log.log import AppendInfo
+from purgatory_broker.log.log import AppendInfo, PartitionLog
+from purgatory_broker.log.log_errors import RecordError
+from purgatory_broker.log.log_settings import LogSettings
 from purgatory_broker.log.producer_states import EXPIRATION_MS
 from purgatory_broker.wire.error_code import ErrorCode
 
@@ -44,7 +45,6 @@ def refusal(log: PartitionLog, sequence: int, **arguments: int) -> ErrorCode:
 
 
 def test_duplicate_is_not_appended(log: PartitionLog) -> None:
-    """The last five batches are recognized; the response is that of the first append."""
     first = [send(log, sequence, count=2, at=NOW + sequence) for sequence in range(0, 12, 2)]
     end = log.end_offset
     for sequence in range(2, 12, 2):
@@ -58,14 +58,12 @@ def test_duplicate_is_not_appended(log: PartitionLog) -> None:
 
 
 def test_part_of_a_batch_is_no_duplicate(log: PartitionLog) -> None:
-    """A duplicate has the same range of sequences."""
     send(log, 0, count=3)
     assert refusal(log, 0, count=2) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert refusal(log, 1, count=2) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_gap_is_refused(log: PartitionLog) -> None:
-    """The missing batch is accepted, and then the refused one."""
     send(log, 0)
     assert refusal(log, 2) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     send(log, 1)
@@ -73,14 +71,12 @@ def test_gap_is_refused(log: PartitionLog) -> None:
 
 
 def test_unknown_producer_may_start_with_any_sequence(log: PartitionLog) -> None:
-    """Its earlier batches may have been deleted."""
     assert send(log, 41).base_offset == 0
     assert refusal(log, 43) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert send(log, 42).base_offset == 1
 
 
 def test_new_epoch_starts_at_zero_and_ends_the_old_one(log: PartitionLog) -> None:
-    """A batch of the old epoch is refused, even a duplicate."""
     send(log, 0)
     assert refusal(log, 1, epoch=1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     send(log, 0, epoch=1)
@@ -92,7 +88,6 @@ def test_new_epoch_starts_at_zero_and_ends_the_old_one(log: PartitionLog) -> Non
 
 
 def test_sequences_wrap_around(log: PartitionLog) -> None:
-    """They may wrap around inside a batch."""
     send(log, LAST - 1, count=4)
     assert send(log, LAST - 1, count=4).duplicate
     assert refusal(log, 3) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -102,7 +97,6 @@ def test_sequences_wrap_around(log: PartitionLog) -> None:
 
 
 def test_producers_have_separate_sequences(log: PartitionLog) -> None:
-    """The same sequences of several producers are all accepted."""
     for sequence in range(3):
         for producer_id in range(4):
             send(log, sequence, producer_id=producer_id)
@@ -111,7 +105,6 @@ def test_producers_have_separate_sequences(log: PartitionLog) -> None:
 
 
 def test_follower_recognizes_duplicates(log: PartitionLog) -> None:
-    """A batch that is sent again after a failover is not appended twice."""
     follower = PartitionLog.in_memory("t-0", SETTINGS)
     first = [send(log, sequence) for sequence in range(7)]
     replicate(log, follower)
@@ -122,7 +115,6 @@ def test_follower_recognizes_duplicates(log: PartitionLog) -> None:
 
 
 def test_truncated_batches_may_be_sent_again(log: PartitionLog) -> None:
-    """The state is that of the last five batches left, over all segments and epochs."""
     for sequence in range(9):
         send(log, sequence)
     send(log, 5, producer_id=8)
@@ -138,7 +130,6 @@ def test_truncated_batches_may_be_sent_again(log: PartitionLog) -> None:
 
 
 def test_truncation_keeps_the_state_of_other_producers(log: PartitionLog) -> None:
-    """The state includes batches that have been deleted."""
     for sequence in range(3):
         send(log, sequence)
     send(log, 0, producer_id=8)

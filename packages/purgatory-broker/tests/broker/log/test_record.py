@@ -11,14 +11,7 @@ from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
 from tests.broker.log.batches import NOW, batch, with_fields
 
-from purgatory_broker.log import (
-    Record,
-    RecordError,
-    build_batch,
-    read_header,
-    read_records,
-    verify_checksum,
-)
+from purgatory_broker.log.batch import read_header, verify_checksum
 from purgatory_broker.log.compression import (
     CODEC_NAMES,
     GZIP,
@@ -27,7 +20,14 @@ from purgatory_broker.log.compression import (
     ZSTD,
     decompress,
 )
-from purgatory_broker.log.record import decompress_records, first_at_or_after
+from purgatory_broker.log.log_errors import RecordError
+from purgatory_broker.log.record import (
+    Record,
+    build_batch,
+    decompress_records,
+    first_at_or_after,
+    read_records,
+)
 from purgatory_broker.wire.error_code import ErrorCode
 
 COMPRESSED = {GZIP: None, SNAPPY: "snappy", LZ4: "lz4.frame", ZSTD: "zstandard"}
@@ -76,7 +76,6 @@ def test_records_of_every_codec_are_read(codec: int) -> None:
 def test_any_records_are_read_as_kafka_python_does(
     rows: list[tuple], key: bytes | None, codec: int
 ) -> None:
-    """Keys, values and timestamps match, with any headers."""
     data = batch(
         *[row[0] for row in rows],
         key=key,
@@ -92,7 +91,6 @@ def test_any_records_are_read_as_kafka_python_does(
 
 @given(st.integers(0, 400), st.integers(1, 255), st.sampled_from([0, GZIP, SNAPPY, LZ4, ZSTD]))
 def test_corrupt_records_are_records_or_a_record_error(at: int, flip: int, codec: int) -> None:
-    """No other error is raised."""
     data = bytearray(batch(*[b"value" * 9] * 10, headers=[("h", b"1")], codec=codec))
     at = 61 + at % (len(data) - 61)
     data[at] ^= flip
@@ -102,7 +100,6 @@ def test_corrupt_records_are_records_or_a_record_error(at: int, flip: int, codec
 
 @pytest.mark.parametrize("count", [0, 1, 3, 2**31 - 1])
 def test_wrong_record_count_is_refused(count: int) -> None:
-    """It is wrong if it is lower or higher."""
     data = with_fields(batch(b"a", b"b"), record_count=count)
     with pytest.raises(RecordError) as caught:
         list(read_records(read_header(data), data))
@@ -124,7 +121,6 @@ def test_data_of_another_codec_is_refused(codec: int, code: int) -> None:
 
 @pytest.mark.parametrize("codec", COMPRESSED, ids=lambda codec: CODEC_NAMES[codec])
 def test_batch_beyond_the_limit_is_not_decompressed(codec: int) -> None:
-    """A limit of exactly its size is enough."""
     require_codec(codec)
     data = batch(b"0" * 50_000, codec=codec)[61:]
     whole = decompress(codec, data)
@@ -134,7 +130,6 @@ def test_batch_beyond_the_limit_is_not_decompressed(codec: int) -> None:
 
 
 def test_snappy_without_framing_is_read() -> None:
-    """Some clients write this format."""
     snappy = pytest.importorskip("snappy")
     assert decompress(SNAPPY, snappy.compress(b"value" * 100)) == b"value" * 100
 
@@ -146,7 +141,6 @@ def test_incomplete_gzip_is_refused() -> None:
 
 
 def test_batch_of_a_missing_codec_is_not_decompressed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A look-up by time returns the base offset; reading the records fails."""
     pytest.importorskip("zstandard")
 
     def missing(name: str) -> None:
@@ -165,7 +159,6 @@ def test_batch_of_a_missing_codec_is_not_decompressed(monkeypatch: pytest.Monkey
 
 
 def test_first_record_at_or_after_a_time() -> None:
-    """The first in the order of offsets, not of timestamps, from an offset on."""
     data = batch(b"a", b"b", b"c", timestamps=[NOW, NOW + 20, NOW + 10])
     header = read_header(data)
     assert first_at_or_after(header, data, 0) == (NOW, 0)
@@ -175,13 +168,11 @@ def test_first_record_at_or_after_a_time() -> None:
 
 
 def test_log_append_time_is_that_of_all_records() -> None:
-    """The producer's timestamps in the records are ignored."""
     data = with_fields(batch(b"a", b"b", timestamps=[5, 6]), attributes=8, max_timestamp=NOW)
     assert {each.timestamp for each in read_records(read_header(data), data)} == {NOW}
 
 
 def test_built_batch_is_valid() -> None:
-    """It may have tombstones."""
     data = build_batch([(b"k", b"v"), (b"k", None)], NOW)
     header = read_header(data)
     verify_checksum(header, data)

@@ -11,13 +11,11 @@ from pathlib import Path
 import pytest
 from tests.broker.log.batches import NOW, append, batch, contents, with_fields
 
-from purgatory_broker.log import (
-    LogSettings,
-    OpenFiles,
-    PartitionLog,
-    RecordError,
-    recovery,
-)
+from purgatory_broker.log import recovery
+from purgatory_broker.log.log import PartitionLog
+from purgatory_broker.log.log_errors import RecordError
+from purgatory_broker.log.log_settings import LogSettings
+from purgatory_broker.log.store import OpenFiles
 from purgatory_broker.wire.error_code import ErrorCode
 
 SMALL = LogSettings(segment_bytes=250, retention_ms=None)
@@ -59,7 +57,6 @@ def files(folder: Path) -> list[Path]:
 
 @pytest.mark.parametrize("clean", [False, True])
 def test_reopened_log_is_unchanged(tmp_path: Path, clean: bool) -> None:
-    """Offsets, epochs, producers and timestamps are restored."""
     log = open_log(tmp_path)
     for number in range(9):
         append(log, b"%d" % number, epoch=number // 2, now_ms=NOW + number)
@@ -94,13 +91,11 @@ def test_reopened_log_is_unchanged(tmp_path: Path, clean: bool) -> None:
 
 
 def test_files_have_kafkas_names(tmp_path: Path) -> None:
-    """The name is the base offset in twenty digits."""
     write_log(tmp_path)
     assert [path.name for path in files(tmp_path)] == [f"{base:020d}.log" for base in (0, 3, 6)]
 
 
 def test_log_that_was_not_closed_is_complete(tmp_path: Path) -> None:
-    """Every append is in the file when it returns."""
     log = open_log(tmp_path)
     append(log, b"a")
     append(log, b"b")
@@ -122,7 +117,6 @@ TORN = {
 def test_torn_tail_is_truncated(
     tmp_path: Path, torn: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A warning has the number of bytes. A batch with a wrong offset is torn too."""
     records = write_log(tmp_path)
     size = files(tmp_path)[-1].stat().st_size
     with files(tmp_path)[-1].open("ab") as file:
@@ -140,7 +134,6 @@ def test_torn_tail_is_truncated(
 
 @pytest.mark.parametrize("cut", [1, 20, 61, 71, 72, 73, 144, 145, 216, 217])
 def test_truncated_file_keeps_its_complete_batches(tmp_path: Path, cut: int) -> None:
-    """The file may be truncated anywhere."""
     records = write_log(tmp_path, 3)
     (path,) = files(tmp_path)
     size = path.stat().st_size
@@ -171,7 +164,6 @@ def test_log_ends_before_its_first_corrupt_batch(
 
 
 def test_failed_append_before_later_segments_is_truncated(tmp_path: Path) -> None:
-    """A full disk leaves a part of an append in a segment. No offset is missing."""
     records = write_log(tmp_path)
     with files(tmp_path)[0].open("ab") as file:
         file.write(batch(b"torn")[:-1])
@@ -179,7 +171,6 @@ def test_failed_append_before_later_segments_is_truncated(tmp_path: Path) -> Non
 
 
 def test_missing_segment_ends_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The segments after the gap are deleted."""
     records = write_log(tmp_path)
     files(tmp_path)[1].unlink()
     assert contents(open_log(tmp_path)) == records[:3]
@@ -188,7 +179,6 @@ def test_missing_segment_ends_the_log(tmp_path: Path, caplog: pytest.LogCaptureF
 
 
 def test_log_start_offset_survives(tmp_path: Path) -> None:
-    """It may be inside a batch. An interrupted deletion of segments is completed."""
     records = write_log(tmp_path)
     (tmp_path / "log-start-offset").write_text("0\n4\n")
     log = open_log(tmp_path)
@@ -197,7 +187,6 @@ def test_log_start_offset_survives(tmp_path: Path) -> None:
 
 
 def test_segments_before_the_log_start_offset_are_not_read(tmp_path: Path) -> None:
-    """They may be corrupt."""
     records = write_log(tmp_path)
     files(tmp_path)[0].write_bytes(b"?" * 100)
     (tmp_path / "log-start-offset").write_text("0\n3\n")
@@ -208,7 +197,6 @@ def test_segments_before_the_log_start_offset_are_not_read(tmp_path: Path) -> No
 def test_log_that_ends_before_its_start_offset_starts_there(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The process died during a full truncation."""
     write_log(tmp_path)
     (tmp_path / "log-start-offset").write_text("0\n50\n")
     log = open_log(tmp_path)
@@ -226,7 +214,6 @@ def test_log_that_ends_before_its_start_offset_starts_there(
 
 @pytest.mark.parametrize("offset", [2, 5, 40])
 def test_full_truncation_survives(tmp_path: Path, offset: int) -> None:
-    """The new offset may precede the old log start offset."""
     write_log(tmp_path)
     log = open_log(tmp_path)
     log.advance_log_start_offset(4)
@@ -238,7 +225,6 @@ def test_full_truncation_survives(tmp_path: Path, offset: int) -> None:
 
 
 def test_retention_survives(tmp_path: Path) -> None:
-    """The first segment's name has the log start offset, even if all records are deleted."""
     write_log(tmp_path)
     log = open_log(tmp_path, LogSettings(segment_bytes=250, retention_bytes=200))
     assert log.delete_old_segments(NOW, 8) == 1
@@ -252,14 +238,12 @@ def test_retention_survives(tmp_path: Path) -> None:
 
 
 def test_log_without_checkpoint_starts_with_the_first_segment(tmp_path: Path) -> None:
-    """An empty checkpoint file does not prevent opening the log."""
     records = write_log(tmp_path)
     (tmp_path / "log-start-offset").write_bytes(b"")
     assert contents(open_log(tmp_path)) == records
 
 
 def test_other_files_are_ignored(tmp_path: Path) -> None:
-    """Only incomplete checkpoint files are deleted."""
     records = write_log(tmp_path)
     for name in ("00000000000000000000.index", "notes.log", "x.tmp"):
         (tmp_path / name).write_bytes(b"?")
@@ -271,7 +255,6 @@ def test_other_files_are_ignored(tmp_path: Path) -> None:
 def test_batches_of_any_size_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """They may be smaller or larger than a chunk, or span two chunks."""
     settings = LogSettings(segment_bytes=100_000)
     log = open_log(tmp_path, settings)
     for size in (10, 100, 1_000, 10, 20_000, 10, 990, 1):
@@ -296,7 +279,6 @@ def test_batches_of_any_size_are_read(
 
 
 def test_many_logs_share_few_open_files(tmp_path: Path) -> None:
-    """Appends, reads and new segments stay within the limit."""
     shared = OpenFiles(3)
     logs = [
         PartitionLog.open(f"t-{number}", tmp_path / str(number), SMALL, files=shared)
@@ -316,7 +298,6 @@ def test_many_logs_share_few_open_files(tmp_path: Path) -> None:
 def test_batch_of_later_offsets_is_truncated(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its checksum is valid, but its offset is not the next one."""
     write_log(tmp_path, 3)
     with files(tmp_path)[0].open("ab") as file:
         file.write(with_fields(batch(b"later"), base_offset=7))

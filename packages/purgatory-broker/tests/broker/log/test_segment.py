@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.broker.log.batches import NOW, batch
 
-from purgatory_broker.log import read_header, split_batches, with_offset_and_epoch
+from purgatory_broker.log.batch import read_header, split_batches, with_offset_and_epoch
 from purgatory_broker.log.segment import BatchEntry, Segment
 from purgatory_broker.log.store import MemoryStore
 
@@ -41,7 +41,6 @@ def base_offsets(data: bytes) -> list[int]:
 def test_read_starts_with_the_batch_that_contains_the_offset(
     segment: Segment, offset: int, first: int
 ) -> None:
-    """It returns the whole batch."""
     everything = [100, 103, 104, 109]
     assert (
         base_offsets(segment.read(offset, 10**6, 110, False))
@@ -66,7 +65,6 @@ def test_read_starts_with_the_batch_that_contains_the_offset(
 def test_read_ends_at_or_before_the_limit(
     segment: Segment, limit: int, found: list[int] | None
 ) -> None:
-    """It returns no batch that ends after the limit."""
     wanted = [100, 103, 104, 109] if found is None else found
     data = segment.read(100, 10**6, limit, True)
     assert base_offsets(data) == wanted
@@ -74,7 +72,6 @@ def test_read_ends_at_or_before_the_limit(
 
 
 def test_read_returns_whole_batches_within_max_bytes(segment: Segment) -> None:
-    """A larger batch is returned only with `at_least_one`."""
     sizes = [header.size for header, _ in split_batches(segment.read(100, 10**6, 110, False))]
     for count in range(1, 5):
         assert len(base_offsets(segment.read(100, sum(sizes[:count]), 110, False))) == count
@@ -91,13 +88,11 @@ def test_read_returns_whole_batches_within_max_bytes(segment: Segment) -> None:
     [(100, 100), (102, 100), (103, 103), (107, 104), (109, 109), (110, 110), (999, 110)],
 )
 def test_batch_start_of_every_offset(segment: Segment, offset: int, base: int) -> None:
-    """An offset at or after the end has the next offset."""
     assert segment.batch_start(offset) == base
 
 
 @pytest.mark.parametrize(("base", "left"), [(100, 0), (103, 1), (104, 2), (109, 3), (110, 4)])
 def test_truncated_segment_can_be_appended_to(segment: Segment, base: int, left: int) -> None:
-    """Index, timestamps and bytes are truncated."""
     segment.truncate_to(base)
     segment.check()
     assert (len(segment), segment.next_offset) == (left, base)
@@ -112,7 +107,6 @@ def test_truncated_segment_can_be_appended_to(segment: Segment, base: int, left:
 
 
 def test_first_index_at_or_after_a_time(segment: Segment) -> None:
-    """The first in the order of offsets, not of timestamps, from an offset on."""
     assert [
         segment.first_index_at_or_after(NOW + time, 100) for time in (-5, 0, 1, 50, 51, 60, 61)
     ] == [
@@ -128,7 +122,6 @@ def test_first_index_at_or_after_a_time(segment: Segment) -> None:
 
 
 def test_headers_and_batches_by_index(segment: Segment) -> None:
-    """Headers are also read in reverse."""
     assert [header.base_offset for header in segment.reversed_headers()] == [109, 104, 103, 100]
     assert read_header(segment.batch(2)) == segment.header(2)
     assert len(segment.batch(3)) == segment.header(3).size

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from purgatory_broker.log import OpenFiles, RecordError
 from purgatory_broker.log.checkpoint import OffsetCheckpoint
-from purgatory_broker.log.store import FileStore, MemoryStore, Store
+from purgatory_broker.log.log_errors import RecordError
+from purgatory_broker.log.store import FileStore, MemoryStore, OpenFiles, Store
 from purgatory_broker.wire.error_code import ErrorCode
 
 resource = pytest.importorskip("resource")
@@ -45,7 +45,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, files: OpenFiles) -> S
 
 
 def test_appended_bytes_are_read(store: Store) -> None:
-    """Any part can be read."""
     store.append(b"abc")
     store.append(bytearray(b"defg"))
     assert store.size == 7
@@ -58,7 +57,6 @@ def test_appended_bytes_are_read(store: Store) -> None:
 
 
 def test_appended_bytes_are_in_the_file_at_once(tmp_path: Path, files: OpenFiles) -> None:
-    """The process has no buffer."""
     store = FileStore(tmp_path / "0.log", files)
     store.append(b"abc")
     assert (tmp_path / "0.log").read_bytes() == b"abc"
@@ -70,7 +68,6 @@ def test_appended_bytes_are_in_the_file_at_once(tmp_path: Path, files: OpenFiles
 
 
 def test_append_to_a_full_disk_is_undone(tmp_path: Path, files: OpenFiles) -> None:
-    """A partial write is truncated. A smaller append succeeds afterwards."""
     store = FileStore(tmp_path / "0.log", files)
     store.append(b"abc")
     with full_at(10):
@@ -86,7 +83,6 @@ def test_append_to_a_full_disk_is_undone(tmp_path: Path, files: OpenFiles) -> No
 def test_failed_truncation_is_repeated_by_the_next_append(
     tmp_path: Path, files: OpenFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Reads do not see the torn tail in the meantime."""
     store = FileStore(tmp_path / "0.log", files)
     store.append(b"abc")
     cut = os.ftruncate
@@ -111,7 +107,6 @@ def test_failed_truncation_is_repeated_by_the_next_append(
 def test_partial_writes_are_continued(
     tmp_path: Path, files: OpenFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The system may write one byte at a time."""
     write = os.pwrite
     monkeypatch.setattr(
         os,
@@ -125,7 +120,6 @@ def test_partial_writes_are_continued(
 
 
 def test_read_of_a_truncated_file_fails(tmp_path: Path, files: OpenFiles) -> None:
-    """Another process has truncated the file."""
     store = FileStore(tmp_path / "0.log", files)
     store.append(b"abcdef")
     os.truncate(tmp_path / "0.log", 4)
@@ -135,7 +129,6 @@ def test_read_of_a_truncated_file_fails(tmp_path: Path, files: OpenFiles) -> Non
 
 
 def test_open_files_are_limited(tmp_path: Path, files: OpenFiles) -> None:
-    """The least recently used file is closed, and opened again when it is used."""
     stores = [FileStore(tmp_path / f"{number}.log", files) for number in range(5)]
     for turn in range(3):
         for number, store in enumerate(stores):
@@ -151,7 +144,6 @@ def test_open_files_are_limited(tmp_path: Path, files: OpenFiles) -> None:
 
 
 def test_file_that_can_not_be_opened_is_a_storage_error(tmp_path: Path, files: OpenFiles) -> None:
-    """The message has the path."""
     with pytest.raises(RecordError, match="missing") as caught:
         FileStore(tmp_path / "missing" / "0.log", files)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
@@ -160,7 +152,6 @@ def test_file_that_can_not_be_opened_is_a_storage_error(tmp_path: Path, files: O
 def test_failed_fsync_is_a_storage_error(
     tmp_path: Path, files: OpenFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next flush repeats it. After that there is nothing to flush."""
     calls: list[int] = []
 
     def failing(descriptor: int) -> None:
@@ -183,7 +174,6 @@ def test_failed_fsync_is_a_storage_error(
 
 
 def test_checkpoint_holds_the_last_offset(tmp_path: Path) -> None:
-    """It is None before the first one. No partial file is left."""
     checkpoint = OffsetCheckpoint(tmp_path / "offset")
     assert checkpoint.read() is None
     for offset in (7, 2**62, 3):
@@ -193,7 +183,6 @@ def test_checkpoint_holds_the_last_offset(tmp_path: Path) -> None:
 
 
 def test_failed_write_keeps_the_checkpoint(tmp_path: Path) -> None:
-    """The file holds the previous offset."""
     checkpoint = OffsetCheckpoint(tmp_path / "offset")
     checkpoint.write(7)
     with full_at(3), pytest.raises(RecordError, match="writing 123456789") as caught:
@@ -208,7 +197,6 @@ def test_failed_write_keeps_the_checkpoint(tmp_path: Path) -> None:
 def test_invalid_checkpoint_is_ignored(
     tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A warning has the path."""
     (tmp_path / "offset").write_bytes(content)
     assert OffsetCheckpoint(tmp_path / "offset").read() is None
     assert str(tmp_path / "offset") in caplog.text

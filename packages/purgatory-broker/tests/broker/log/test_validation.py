@@ -11,14 +11,11 @@ import pytest
 from kafka.record.default_records import DefaultRecordBatch
 from tests.broker.log.batches import NOW, SETTINGS, batch, with_checksum, with_fields
 
-from purgatory_broker.log import (
-    LogSettings,
-    PartitionLog,
-    RecordError,
-    read_header,
-    verify_checksum,
-)
+from purgatory_broker.log.batch import read_header, verify_checksum
 from purgatory_broker.log.compression import GZIP
+from purgatory_broker.log.log import PartitionLog
+from purgatory_broker.log.log_errors import RecordError
+from purgatory_broker.log.log_settings import LogSettings
 from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory import InvalidArgumentError
 
@@ -99,7 +96,6 @@ BAD = {
 
 @pytest.mark.parametrize(("data", "code"), BAD.values(), ids=BAD)
 def test_invalid_batch_is_refused_with_kafkas_code(data: bytes, code: ErrorCode) -> None:
-    """The log is unchanged."""
     assert refusal(data).code is code
 
 
@@ -112,7 +108,6 @@ def test_torn_batch_after_a_complete_one_is_ignored() -> None:
 
 
 def test_batch_may_have_max_message_bytes() -> None:
-    """One byte more is refused."""
     data = batch(b"x" * 100)
     assert append_and_read(data, LogSettings(max_message_bytes=len(data))).records_count == 1
     error = refusal(data, LogSettings(max_message_bytes=len(data) - 1))
@@ -121,17 +116,15 @@ def test_batch_may_have_max_message_bytes() -> None:
 
 
 def test_timestamps_too_far_ahead_are_refused() -> None:
-    """The error names every record at fault."""
     times = [NOW, NOW + HOUR, *[NOW + HOUR + 1] * 4]
     error = refusal(batch(*[b"v"] * 6, timestamps=times))
     assert error.code is ErrorCode.INVALID_TIMESTAMP
-    assert [index for index, _ in error.faults] == [2, 3, 4, 5]
-    assert str(NOW + HOUR + 1) in error.faults[0][1]
+    assert [index for index, _ in error.record_errors] == [2, 3, 4, 5]
+    assert str(NOW + HOUR + 1) in error.record_errors[0][1]
     assert append_and_read(batch(*[b"v"] * 2, timestamps=times[:2])).max_timestamp == NOW + HOUR
 
 
 def test_timestamps_too_far_back_are_refused_if_configured() -> None:
-    """A record without timestamp is accepted."""
     data = batch(b"v", timestamps=[NOW - 11])
     assert (
         refusal(data, LogSettings(message_timestamp_before_max_ms=10)).code
@@ -148,7 +141,6 @@ def test_timestamps_too_far_back_are_refused_if_configured() -> None:
 
 @pytest.mark.parametrize("codec", [0, GZIP])
 def test_log_append_time_replaces_the_producers_timestamps(codec: int) -> None:
-    """The header and its checksum change, the records do not."""
     data = batch(b"a" * 99, b"b" * 99, timestamps=[5, NOW + 2 * HOUR], codec=codec)
     found = append_and_read(data, LogSettings(message_timestamp_type="LogAppendTime"))
     assert (found.timestamp_type, found.max_timestamp, found.compression_type) == (1, NOW, codec)
@@ -158,7 +150,6 @@ def test_log_append_time_replaces_the_producers_timestamps(codec: int) -> None:
 
 @pytest.mark.parametrize("codec", [0, GZIP])
 def test_max_timestamp_is_that_of_the_records(codec: int) -> None:
-    """The producer's header may have another one."""
     data = batch(b"a" * 99, b"b" * 99, timestamps=[NOW + 5, NOW], codec=codec)
     found = append_and_read(with_fields(data, max_timestamp=NOW + 10**12))
     assert found.max_timestamp == NOW + 5
@@ -166,30 +157,27 @@ def test_max_timestamp_is_that_of_the_records(codec: int) -> None:
 
 
 def test_producers_must_not_set_log_append_time() -> None:
-    """With CreateTime the flag is removed instead."""
     data = with_fields(batch(b"a"), **FLAGGED)
     append_time = LogSettings(message_timestamp_type="LogAppendTime")
     refused = refusal(with_fields(batch(*[b"v"] * 4), **FLAGGED), append_time)
     assert refused.code is ErrorCode.INVALID_TIMESTAMP
-    assert [index for index, _ in refused.faults] == [0, 1, 2, 3]
+    assert [index for index, _ in refused.record_errors] == [0, 1, 2, 3]
     assert refusal(with_fields(data, max_timestamp=-1)).code is ErrorCode.INVALID_TIMESTAMP
     found = append_and_read(data)
     assert (found.timestamp_type, found.max_timestamp) == (0, NOW)
     late = refusal(with_fields(data, max_timestamp=NOW + HOUR + 1))
-    assert (late.code, late.faults[0][0]) == (ErrorCode.INVALID_TIMESTAMP, 0)
+    assert (late.code, late.record_errors[0][0]) == (ErrorCode.INVALID_TIMESTAMP, 0)
 
 
 def test_compacted_topic_refuses_records_without_key() -> None:
-    """The error names each record. An empty key is a key."""
     settings = LogSettings(compacted=True)
     error = refusal(batch(*[b"v"] * 5, key=None), settings)
     assert error.code is ErrorCode.INVALID_RECORD
-    assert [index for index, _ in error.faults] == [0, 1, 2, 3, 4]
+    assert [index for index, _ in error.record_errors] == [0, 1, 2, 3, 4]
     assert append_and_read(batch(b"a", key=b""), settings).records_count == 1
 
 
 def test_internal_batch_may_be_a_control_batch() -> None:
-    """A corrupt internal batch is refused."""
     log = PartitionLog.in_memory("t-0", SETTINGS)
     marker = with_fields(batch(b"\0" * 6, key=b"\0\0\0\1", producer=(9, 0, -1)), attributes=0x20)
     assert log.append_as_leader(marker, 7, NOW, internal=True).base_offset == 0
@@ -199,7 +187,6 @@ def test_internal_batch_may_be_a_control_batch() -> None:
 
 
 def test_stored_batch_differs_only_in_offset_and_epoch() -> None:
-    """The leader sets both."""
     log = PartitionLog.in_memory("t-0", SETTINGS)
     data = batch(b"a", b"b", headers=[("h", b"1")])
     log.append_as_leader(data, 7, NOW)
@@ -225,6 +212,5 @@ def test_stored_batch_differs_only_in_offset_and_epoch() -> None:
     ],
 )
 def test_invalid_settings_are_refused(name: str, value: object) -> None:
-    """The message has the value."""
     with pytest.raises(InvalidArgumentError, match=f"{name} .*{value!r}"):
         replace(SETTINGS, **{name: value})  # type: ignore[arg-type]

@@ -15,6 +15,8 @@ from tests.broker.kafka_server import (
 from tests.broker.parity.case_harness import Cluster
 from tests.broker.parity.real import kafka_of_three_nodes
 
+from purgatory_broker import Cluster as LightCluster
+
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
@@ -26,8 +28,6 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
 @pytest.fixture(scope="module")
 def ours() -> Iterator[Cluster]:
     """Run this broker with three nodes and the same settings."""
-    from request_purgatory import broker
-
     settings: dict[str, Any] = {
         name.replace(".", "_"): value for name, value in SHARED_SETTINGS.items()
     }
@@ -35,5 +35,5 @@ def ours() -> Iterator[Cluster]:
         "listeners": "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
         "sasl_users": {PLAIN_USER: PLAIN_PASSWORD},
     }
-    with broker.Cluster(nodes=3, log_retention_ms=None, **settings) as cluster:
+    with LightCluster(nodes=3, log_retention_ms=None, **settings) as cluster:
         yield cluster

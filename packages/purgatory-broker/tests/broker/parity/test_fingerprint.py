@@ -78,7 +78,6 @@ def _hash(module: str = "case", old: str = "", new: str = "") -> str:
     ],
 )
 def test_change_of_used_code_changes_the_hash(module: str, old: str, new: str) -> None:
-    """In the case, a helper, a constant, or another module."""
     assert _hash(module, old, new) != _hash()
 
 
@@ -101,12 +100,10 @@ def test_change_of_used_code_changes_the_hash(module: str, old: str, new: str) -
     ],
 )
 def test_irrelevant_change_keeps_the_hash(module: str, old: str, new: str) -> None:
-    """Comments, docstrings, formatting, annotations, and other definitions."""
     assert _hash(module, old, new) == _hash()
 
 
 def test_moving_a_helper_keeps_the_hash() -> None:
-    """The definition is found in its new module."""
     shared = _SHARED.replace("_TIMES = {1: 2}", "from tests.broker.times import _TIMES")
 
     def moved(times: str) -> str:
@@ -118,7 +115,6 @@ def test_moving_a_helper_keeps_the_hash() -> None:
 
 
 def test_reexported_name_is_followed() -> None:
-    """To its definition, or to a package that is not followed."""
     passed_on = "from tests.broker.values import value as LIMIT\nfrom typing import Any as Shared\n"
     case = _CASE.replace("LIMIT = 5", "from tests.broker.between import LIMIT, Shared")
 
@@ -133,13 +129,11 @@ def test_reexported_name_is_followed() -> None:
 
 @pytest.mark.parametrize("statement", ["from . import kept", "import tests.broker.kept"])
 def test_import_that_cannot_be_followed_is_an_error(statement: str) -> None:
-    """Instead of being ignored."""
     with pytest.raises(AssertionError, match="can't be followed"):
         _hash("case", "LIMIT = 5", f"LIMIT = 5\n{statement}")
 
 
 def test_missing_definition_is_an_error() -> None:
-    """Instead of a hash of nothing."""
     with pytest.raises(LookupError, match="defines no nothing"):
         Fingerprints(SOURCES.__getitem__).of(("tests.broker.case", "nothing"))
 
@@ -193,8 +187,6 @@ def test_shared_code_changes_every_hash(module: str, old: str, new: str) -> None
 
 
 def test_code_of_members_changes_the_hashes_of_their_cases() -> None:
-    """And of no other case."""
-
     def read(name: str) -> str:
         source = read_source(name)
         return (
@@ -209,7 +201,6 @@ def test_code_of_members_changes_the_hashes_of_their_cases() -> None:
 
 
 def test_case_without_a_hash_counts_as_changed() -> None:
-    """A new case has none."""
     kept = _kept(CASES)
     del kept.hashes["create_partitions"]
     assert kept.changed(CASES.values(), AS_IT_IS) == {"create_partitions"}

@@ -26,7 +26,6 @@ def _ours(case: Case) -> object:
 
 
 def test_all_cases_were_observed_with_this_version_of_kafka() -> None:
-    """The record and the differences have no other cases."""
     assert _KEPT.version == VERSION
     assert sorted(_KEPT.seen) == sorted(_KEPT.hashes) == sorted(case.name for case in _CASES)
     assert set(DIFFERENCES) <= set(_KEPT.seen)
@@ -39,7 +38,6 @@ def test_no_case_has_changed_since_its_observation() -> None:
 
 @pytest.mark.parametrize("case", [_ours(case) for case in _CASES])
 def test_broker_does_as_kafka(case: Case, ours: Cluster) -> None:
-    """Its observations equal the record."""
     seen, _ = case.observe(ours)
     assert observed.comparable(seen) == _KEPT.seen[case.name]
 
@@ -48,6 +46,5 @@ def test_broker_does_as_kafka(case: Case, ours: Cluster) -> None:
 @pytest.mark.xdist_group("kafka")
 @pytest.mark.parametrize("case", _CASES, ids=[case.name for case in _CASES])
 def test_kafka_does_as_recorded(case: Case, kafka: KafkaCluster) -> None:
-    """The record is up to date."""
     seen, _ = case.observe(kafka)
     assert observed.comparable(seen) == _KEPT.seen[case.name]

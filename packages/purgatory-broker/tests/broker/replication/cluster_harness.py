@@ -14,15 +14,17 @@ from tests.unit.aio.virtual import run
 
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.cluster.node import Node
-from purgatory_broker.log import PartitionLog, read_records, split_batches
+from purgatory_broker.log.batch import split_batches
+from purgatory_broker.log.log import PartitionLog
+from purgatory_broker.log.record import read_records
 from purgatory_broker.metadata.topics import TopicPartition
-from purgatory_broker.replication.delayed_delete_records import DeletedPartition
 from purgatory_broker.replication.delayed_fetch import (
     FetchedPartition,
     FetchParams,
     FetchTarget,
 )
 from purgatory_broker.replication.delayed_produce import ProducedPartition
+from purgatory_broker.replication.record_deletions import DeletedPartition
 from purgatory_broker.replication.replica import Replica
 from purgatory_broker.request_context import ANONYMOUS, Client, RequestContext
 from purgatory_broker.settings import ClusterSettings

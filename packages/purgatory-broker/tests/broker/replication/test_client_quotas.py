@@ -74,8 +74,6 @@ def fetch(harness: ClusterHarness, client_id: str, user: str = ANONYMOUS) -> int
 
 
 def test_clients_are_throttled_by_their_quotas() -> None:
-    """At once, and no more after the quota's removal."""
-
     async def scenario(harness: ClusterHarness) -> None:
         assert produce(harness, "a") == 0
         assert await alter(harness, {"client-id": "a"}, 1_000.0) is ErrorCode.NONE
@@ -91,8 +89,6 @@ def test_clients_are_throttled_by_their_quotas() -> None:
 
 
 def test_quota_replaces_the_setting() -> None:
-    """The setting is the limit of client ids without a quota."""
-
     async def scenario(harness: ClusterHarness) -> None:
         assert produce(harness, "a") > 0
         assert await alter(harness, {"client-id": "b"}, 1e9) is ErrorCode.NONE
@@ -102,8 +98,6 @@ def test_quota_replaces_the_setting() -> None:
 
 
 def test_clients_of_a_user_share_its_quota() -> None:
-    """Those that are not authenticated are one user; quotas of other users have no effect on it."""
-
     async def scenario(harness: ClusterHarness) -> None:
         assert await alter(harness, {"user": "alice"}, 1.0) is ErrorCode.NONE
         assert produce(harness, "a") == 0
@@ -136,7 +130,6 @@ PRECEDENCE: list[tuple[dict[str, str | None], tuple[str, str]]] = [
 
 @pytest.mark.parametrize("position", range(len(PRECEDENCE)))
 def test_most_specific_quota_applies(position: int) -> None:
-    """It comes before all that follow in the list."""
     quotas = {
         quota_entity(names): {KEY: float(index)}
         for index, (names, _) in enumerate(PRECEDENCE)
@@ -148,7 +141,6 @@ def test_most_specific_quota_applies(position: int) -> None:
 
 
 def test_quotas_are_stored(tmp_path: Path) -> None:
-    """And a reset removes them."""
     expected = [({"client-id": None, "user": "alice"}, {KEY: 5.0})]
 
     async def before(harness: ClusterHarness) -> None:

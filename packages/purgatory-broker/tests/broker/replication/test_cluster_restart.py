@@ -25,8 +25,6 @@ from request_purgatory.errors import InvalidArgumentError
 
 
 def test_topics_records_and_settings_survive_a_restart(tmp_path: Path) -> None:
-    """The cluster id, high watermarks and producer ids survive too; the leader epoch grows."""
-
     async def before(harness: ClusterHarness) -> tuple[str, Any, Any]:
         controller = harness.cluster.controller
         for value in (b"a", b"b", b"c"):
@@ -63,8 +61,6 @@ def test_topics_records_and_settings_survive_a_restart(tmp_path: Path) -> None:
 
 
 def test_producer_states_survive_a_restart(tmp_path: Path) -> None:
-    """A batch that is sent again after the restart is stored once."""
-
     async def before(harness: ClusterHarness) -> None:
         await harness.produce(0, b"a", producer=(5, 0, 0)).get()
 
@@ -81,8 +77,6 @@ def test_producer_states_survive_a_restart(tmp_path: Path) -> None:
 
 
 def test_committed_offsets_survive_a_restart(tmp_path: Path) -> None:
-    """The new leader of the group's partition of `__consumer_offsets` loads them."""
-
     def commit(harness: ClusterHarness) -> Any:
         node = coordinator(harness)
         partitions = [
@@ -135,8 +129,6 @@ def test_committed_offsets_survive_a_restart(tmp_path: Path) -> None:
 
 
 def test_replica_that_was_not_in_sync_is_not_elected_after_a_restart(tmp_path: Path) -> None:
-    """Not even with unclean elections, if a replica that was in sync starts too."""
-
     async def before(harness: ClusterHarness) -> None:
         harness.cluster.move_leader("orders", 0, 2)
         await asyncio.sleep(1)
@@ -154,8 +146,6 @@ def test_replica_that_was_not_in_sync_is_not_elected_after_a_restart(tmp_path: P
 
 
 def test_deleted_topic_stays_deleted_after_a_restart(tmp_path: Path) -> None:
-    """Its files are deleted, also on a node that was not running at its deletion."""
-
     async def before(harness: ClusterHarness) -> None:
         await harness.produce(0, b"a").get()
         harness.cluster.kill(2)
@@ -176,8 +166,6 @@ def test_deleted_topic_stays_deleted_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_partially_written_metadata_is_ignored(tmp_path: Path) -> None:
-    """A partial file that a crash left is not read, and incomplete high watermarks are ignored."""
-
     async def before(harness: ClusterHarness) -> None:
         harness.cluster.create_topic("other")
 
@@ -194,7 +182,6 @@ def test_partially_written_metadata_is_ignored(tmp_path: Path) -> None:
 
 
 def test_data_of_more_nodes_is_refused(tmp_path: Path) -> None:
-    """The error has both numbers."""
     run_scenario(lambda harness: harness.settle(), data_dir=tmp_path)
     message = f"nodes must be at least 3, of which {tmp_path} has data, got 2"
     with pytest.raises(InvalidArgumentError, match=message):
@@ -202,8 +189,6 @@ def test_data_of_more_nodes_is_refused(tmp_path: Path) -> None:
 
 
 def test_leaderless_partition_gets_its_last_in_sync_replica_after_a_restart(tmp_path: Path) -> None:
-    """All nodes start together, but only one was in sync."""
-
     async def before(harness: ClusterHarness) -> None:
         for node in (0, 1):
             harness.cluster.kill(node)
@@ -220,8 +205,6 @@ def test_leaderless_partition_gets_its_last_in_sync_replica_after_a_restart(tmp_
 
 
 def test_logs_of_a_node_share_open_files(tmp_path: Path) -> None:
-    """300 logs of a node keep at most 256 files open."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.create_topic("many", partitions=300, replication_factor=1)
         await harness.settle()
@@ -230,6 +213,6 @@ def test_logs_of_a_node_share_open_files(tmp_path: Path) -> None:
             assert (
                 error(await harness.produce(state["leader"], b"a", key=key).get()) is ErrorCode.NONE
             )
-        assert 200 < len(harness.node(0).log_directory._files) <= 256
+        assert 200 < len(harness.node(0).log_manager._files) <= 256
 
     run_scenario(scenario, nodes=1, data_dir=tmp_path)

@@ -19,8 +19,6 @@ async def produce_four(harness: ClusterHarness) -> None:
 
 
 def test_request_waits_until_all_replicas_have_deleted() -> None:
-    """Followers learn the log's start by their fetches; the reply has the low watermark."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await produce_four(harness)
         reply = harness.delete(0, 3)
@@ -37,8 +35,6 @@ def test_request_waits_until_all_replicas_have_deleted() -> None:
 
 
 def test_offset_minus_1_is_the_high_watermark() -> None:
-    """A higher offset is out of range."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await produce_four(harness)
         harness.cluster.pause_replication(1)
@@ -55,8 +51,6 @@ def test_offset_minus_1_is_the_high_watermark() -> None:
 
 
 def test_request_times_out_while_a_follower_is_paused() -> None:
-    """The error is REQUEST_TIMED_OUT; the follower deletes the records when it is resumed."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await produce_four(harness)
         harness.cluster.pause_replication(2)
@@ -89,8 +83,6 @@ def test_request_does_not_wait_for_a_dead_follower() -> None:
 
 
 def test_death_of_a_follower_completes_the_request() -> None:
-    """Its removal from the in-sync replicas notifies the request."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await produce_four(harness)
         harness.cluster.pause_replication(2)
@@ -106,8 +98,6 @@ def test_death_of_a_follower_completes_the_request() -> None:
 
 @pytest.mark.parametrize("deleted", [False, True])
 def test_new_leader_or_deleted_topic_ends_the_wait(deleted: bool) -> None:
-    """The error is NOT_LEADER_OR_FOLLOWER or UNKNOWN_TOPIC_OR_PARTITION."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await produce_four(harness)
         harness.cluster.pause_replication(2)
@@ -128,8 +118,6 @@ def test_new_leader_or_deleted_topic_ends_the_wait(deleted: bool) -> None:
 
 
 def test_only_the_leader_accepts_the_request() -> None:
-    """A follower replies NOT_LEADER_OR_FOLLOWER."""
-
     async def scenario(harness: ClusterHarness) -> None:
         assert error(await harness.delete(1, 0).get()) is ErrorCode.NOT_LEADER_OR_FOLLOWER
         other = TopicPartition("none", 0)
@@ -142,8 +130,6 @@ def test_only_the_leader_accepts_the_request() -> None:
 
 
 def test_retention_deletes_old_segments_on_every_replica() -> None:
-    """Each replica deletes its own, none beyond the high watermark."""
-
     async def scenario(harness: ClusterHarness) -> None:
         value = b"x" * 600_000
         for _ in range(6):

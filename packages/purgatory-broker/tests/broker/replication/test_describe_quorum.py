@@ -24,8 +24,6 @@ async def describe(
 
 
 def test_quorum_is_described() -> None:
-    """All live nodes have all of the metadata."""
-
     async def scenario(harness: ClusterHarness) -> None:
         for version in range(3):
             response = await describe(harness, 1, version=version)
@@ -47,8 +45,6 @@ def test_quorum_is_described() -> None:
 
 
 def test_another_controller_begins_an_epoch() -> None:
-    """The node of a dead controller is a voter without an offset."""
-
     async def scenario(harness: ClusterHarness) -> None:
         before = (await describe(harness, 1)).topics[0].partitions[0]
         harness.cluster.kill(0)

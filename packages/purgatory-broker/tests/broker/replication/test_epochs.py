@@ -15,7 +15,7 @@ from tests.broker.replication.cluster_harness import (
     run_scenario,
 )
 
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.topics import NO_LEADER
 from purgatory_broker.replication.delayed_fetch import FetchedPartition
 from purgatory_broker.replication.fetcher import Fetcher
@@ -36,8 +36,6 @@ async def depose(harness: ClusterHarness, *alone: bytes) -> None:
 
 
 def test_partitioned_leader_truncates_its_unreplicated_records() -> None:
-    """After it is healed, its log equals the new leader's byte for byte."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await harness.produce(0, b"a").get()
         harness.cluster.partition_node(0)
@@ -72,8 +70,6 @@ def test_partitioned_leader_truncates_its_unreplicated_records() -> None:
 
 
 def test_leader_healed_within_its_session_keeps_its_epoch() -> None:
-    """Followers fetch again at once, not after their request timeout."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.partition_node(0)
         reply = harness.produce(0, b"a")
@@ -90,8 +86,6 @@ def test_leader_healed_within_its_session_keeps_its_epoch() -> None:
 
 
 def test_healed_follower_fetches_at_once() -> None:
-    """Although its request in flight was lost."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.partition_node(2)
         await asyncio.sleep(1)
@@ -162,8 +156,6 @@ def test_logs_that_diverged_twice_are_truncated_to_the_common_prefix() -> None:
 
 
 def test_empty_epoch_is_truncated() -> None:
-    """A former leader that appended nothing drops its epoch, and stops diverging."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await harness.produce(0, b"a").get()
         harness.cluster.move_leader("orders", 0, 1)
@@ -178,8 +170,6 @@ def test_empty_epoch_is_truncated() -> None:
 
 
 def test_truncation_inside_a_batch_removes_the_batch() -> None:
-    """The leader's batches have other bounds; removed records are fetched again."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await harness.produce(0, b"a").get()
         await depose(harness, b"x", b"y", b"z")
@@ -193,8 +183,6 @@ def test_truncation_inside_a_batch_removes_the_batch() -> None:
 
 
 def test_truncation_offset_is_the_end_of_the_common_epoch() -> None:
-    """Not the lower high watermark, and never above this log's end of that epoch."""
-
     async def scenario(harness: ClusterHarness) -> None:
         replica, fetcher = harness.replica(1), harness.node(1).fetchers.by_leader[0]
         harness.cluster.pause_replication(1)
@@ -228,8 +216,6 @@ def test_truncation_offset_is_the_end_of_the_common_epoch() -> None:
 
 @pytest.mark.parametrize("alone", [1, 2, 3])
 def test_log_that_diverges_before_the_leaders_start_is_emptied(alone: int) -> None:
-    """DeleteRecords has moved the leader's start beyond the point of divergence."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await harness.produce(0, b"a").get()
         await asyncio.sleep(1)
@@ -247,8 +233,6 @@ def test_log_that_diverges_before_the_leaders_start_is_emptied(alone: int) -> No
 
 
 def test_fetch_response_of_an_earlier_epoch_is_ignored() -> None:
-    """It was in flight when another leader was elected."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.set_latency(2, 200)
         await asyncio.sleep(1)
@@ -277,8 +261,6 @@ def test_fetch_response_of_an_earlier_epoch_is_ignored() -> None:
 
 
 def test_fetch_response_for_a_changed_log_is_ignored() -> None:
-    """The log's end, last epoch, leader epoch or topic id differs from the request's."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await harness.produce(0, b"a").get()
         await asyncio.sleep(1)
@@ -297,8 +279,6 @@ def test_fetch_response_for_a_changed_log_is_ignored() -> None:
 
 
 def test_follower_behind_the_leaders_start_restarts_its_log() -> None:
-    """Every record that it lacks was deleted; it continues at the leader's start."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await harness.produce(0, b"a").get()
         harness.cluster.kill(2)
@@ -317,8 +297,6 @@ def test_follower_behind_the_leaders_start_restarts_its_log() -> None:
 
 
 def test_follower_ahead_without_epochs_is_truncated_to_the_leaders_end() -> None:
-    """It asks the leader for its log's bounds."""
-
     async def scenario(harness: ClusterHarness) -> None:
         replica = harness.replica(1)
         fetcher = harness.node(1).fetchers.by_leader[0]
@@ -334,8 +312,6 @@ def test_follower_ahead_without_epochs_is_truncated_to_the_leaders_end() -> None
 
 
 def test_log_bounds_are_requested_over_the_network() -> None:
-    """They take two round trips, and nothing changes while the node is partitioned."""
-
     async def scenario(harness: ClusterHarness) -> None:
         replica = harness.replica(1)
         harness.cluster.set_latency(1, 100)
@@ -379,8 +355,6 @@ def test_offset_back_in_range_is_fetched_after_a_backoff() -> None:
 
 
 def test_failing_partition_does_not_delay_the_others() -> None:
-    """Only that partition is in its backoff."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.create_topic("other", partitions=3, replication_factor=3)
         await harness.settle()
@@ -405,8 +379,6 @@ def test_failing_partition_does_not_delay_the_others() -> None:
 
 
 def test_partition_waits_for_its_last_in_sync_replica() -> None:
-    """The other replicas are alive, but lack acknowledged records: none is elected."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.pause_replication(1)
         harness.cluster.pause_replication(2)
@@ -427,8 +399,6 @@ def test_partition_waits_for_its_last_in_sync_replica() -> None:
 
 
 def test_unclean_election_loses_unreplicated_records() -> None:
-    """The former leader truncates them when it returns."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await harness.produce(0, b"a").get()
         harness.cluster.pause_replication(1)
@@ -452,8 +422,6 @@ def test_unclean_election_loses_unreplicated_records() -> None:
 
 
 def test_enabling_unclean_elections_elects_a_leader_at_once() -> None:
-    """By the topic's setting."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.pause_replication(1)
         harness.cluster.pause_replication(2)
@@ -473,8 +441,6 @@ def test_enabling_unclean_elections_elects_a_leader_at_once() -> None:
 
 
 def test_leader_moves_to_in_sync_replicas_only() -> None:
-    """Also to a paused one, whose pause concerns its work as a follower only."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.pause_replication(2)
         harness.cluster.pause_replication(1)

@@ -15,12 +15,8 @@ from tests.broker.replication.cluster_harness import (
     run_scenario,
 )
 
-from purgatory_broker.log import PartitionLog
+from purgatory_broker.log.log import PartitionLog
 from purgatory_broker.metadata.topics import TopicPartition
-from purgatory_broker.replication.delayed_delete_records import (
-    DelayedDeleteRecords,
-    DeletedPartition,
-)
 from purgatory_broker.replication.delayed_fetch import (
     DelayedFetch,
     FetchParams,
@@ -31,14 +27,16 @@ from purgatory_broker.replication.delayed_produce import (
     ProducedPartition,
 )
 from purgatory_broker.replication.fetches import Fetches
+from purgatory_broker.replication.record_deletions import (
+    DelayedDeleteRecords,
+    DeletedPartition,
+)
 from purgatory_broker.replication.replica import Replica
 from purgatory_broker.replication.replica_metrics import FetchExpirations
 from purgatory_broker.wire.error_code import ErrorCode
 
 
 def test_followers_read_to_the_logs_end_and_consumers_to_the_high_watermark() -> None:
-    """Only followers see a record that some in-sync replica does not have."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.produce(0, b"a")
         await asyncio.sleep(1)
@@ -54,8 +52,6 @@ def test_followers_read_to_the_logs_end_and_consumers_to_the_high_watermark() ->
 
 
 def test_append_completes_followers_and_high_watermark_completes_consumers() -> None:
-    """Each fetch ends in the event that completes it."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.pause_replication(1)
         harness.cluster.pause_replication(2)
@@ -74,8 +70,6 @@ def test_append_completes_followers_and_high_watermark_completes_consumers() -> 
 
 
 def test_fetch_waits_for_min_bytes_over_all_its_partitions() -> None:
-    """It waits until the bytes of both partitions add up to min_bytes."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.create_topic("other", partitions=1, replication_factor=1)
         await harness.settle()
@@ -100,8 +94,6 @@ def test_fetch_waits_for_min_bytes_over_all_its_partitions() -> None:
 
 @pytest.mark.parametrize("max_wait_ms", [0, 1, 750, 3_000])
 def test_fetch_times_out_with_the_available_records(max_wait_ms: int) -> None:
-    """It is answered after max_wait_ms, never earlier."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await harness.produce(0, b"a").get()
         reply = harness.fetch(0, 0, min_bytes=10_000, max_wait_ms=max_wait_ms)
@@ -112,8 +104,6 @@ def test_fetch_times_out_with_the_available_records(max_wait_ms: int) -> None:
 
 
 def test_fetch_with_min_bytes_0_does_not_wait() -> None:
-    """0 bytes are available at once."""
-
     async def scenario(harness: ClusterHarness) -> None:
         assert harness.fetch(0, 0, min_bytes=0, max_wait_ms=5_000).done
 
@@ -137,8 +127,6 @@ def test_max_bytes_limits_all_but_the_first_batch() -> None:
 
 @pytest.mark.parametrize("offset", [-1, 3, 100])
 def test_offset_out_of_range_is_answered_at_once(offset: int) -> None:
-    """An offset between the high watermark and the log's end is in range, and waits."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.pause_replication(1)
         harness.produce(0, b"a", b"b", acks=1)
@@ -152,8 +140,6 @@ def test_offset_out_of_range_is_answered_at_once(offset: int) -> None:
 
 
 def test_leader_change_ends_the_wait() -> None:
-    """The error is NOT_LEADER_OR_FOLLOWER, or FENCED_LEADER_EPOCH if the fetch has an epoch."""
-
     async def scenario(harness: ClusterHarness) -> None:
         old = harness.fetch(0, 0, max_wait_ms=60_000)
         fenced = harness.fetch(0, 0, max_wait_ms=60_000, epoch=0)
@@ -169,8 +155,6 @@ def test_leader_change_ends_the_wait() -> None:
 
 
 def test_deleted_topic_ends_the_wait() -> None:
-    """The error is UNKNOWN_TOPIC_OR_PARTITION."""
-
     async def scenario(harness: ClusterHarness) -> None:
         reply = harness.fetch(0, 0, max_wait_ms=60_000)
         harness.cluster.controller.topic_changes.delete("orders")
@@ -183,8 +167,6 @@ def test_deleted_topic_ends_the_wait() -> None:
 
 
 def test_deletion_of_the_awaited_records_ends_the_wait() -> None:
-    """The fetch's offset is now before the log's start."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await harness.produce(0, b"a", b"b").get()
         reply = harness.fetch(0, 0, min_bytes=10_000, max_wait_ms=60_000)
@@ -210,8 +192,6 @@ def test_consumers_may_read_from_followers() -> None:
 
 
 def test_diverging_epoch_is_answered_at_once() -> None:
-    """The reply has the common epoch and its end; the follower's offset does not advance."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await harness.produce(0, b"a").get()
         await asyncio.sleep(1)
@@ -229,8 +209,6 @@ def test_diverging_epoch_is_answered_at_once() -> None:
 
 
 def test_fetch_of_a_node_without_a_replica_is_refused() -> None:
-    """The error is UNKNOWN_LEADER_EPOCH."""
-
     async def scenario(harness: ClusterHarness) -> None:
         reply = harness.fetch(0, 0, replica_id=9, max_wait_ms=60_000)
         assert error(await reply.get()) is ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -290,8 +268,6 @@ def test_metrics_count_waiting_and_expired_requests() -> None:
 
 
 def test_offset_before_the_logs_start_does_not_update_the_follower() -> None:
-    """The follower does not have the records before that offset."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await harness.produce(0, b"a").get()
         await asyncio.sleep(1)
@@ -306,8 +282,6 @@ def test_offset_before_the_logs_start_does_not_update_the_follower() -> None:
 
 
 def test_operations_end_if_their_replica_is_replaced() -> None:
-    """Fetch, Produce and DeleteRecords detect a new replica with the same key."""
-
     async def scenario(harness: ClusterHarness) -> None:
         here = harness.replica(0)
         old = Replica(0, KEY, uuid.uuid4(), here.log, 0)
@@ -346,7 +320,6 @@ def test_operations_end_if_their_replica_is_replaced() -> None:
 
 
 def test_equal_fetches_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The record that completes them, and nothing else, is shared."""
     reads: list[int] = []
     read = PartitionLog.read
 
@@ -370,8 +343,6 @@ def test_equal_fetches_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("changed", ["records", "start", "topic"])
 def test_fetch_after_a_change_is_read_again(changed: str) -> None:
-    """An append, a deletion of records, or a new topic of the same name."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.produce(0, b"a")
         before = (await harness.fetch(0, 0).get())[0]
@@ -395,8 +366,6 @@ def test_fetch_after_a_change_is_read_again(changed: str) -> None:
 
 
 def test_deletion_of_awaited_records_ends_the_wait_on_followers() -> None:
-    """A follower learns of the deletion with its next fetch."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.produce(0, b"a", b"b")
         await asyncio.sleep(1)
@@ -410,7 +379,6 @@ def test_deletion_of_awaited_records_ends_the_wait_on_followers() -> None:
 
 
 def test_idle_followers_stay_in_sync_without_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their fetches go on, are counted as such, and look at no partition."""
     checks: list[FetchTarget] = []
     check = Fetches._check_target
 

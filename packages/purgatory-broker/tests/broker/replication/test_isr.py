@@ -12,14 +12,12 @@ from tests.broker.replication.cluster_harness import (
     run_scenario,
 )
 
-from purgatory_broker.metadata.controller import AlterPartitionRequest
+from purgatory_broker.metadata.partition_leaders import AlterPartitionRequest
 from purgatory_broker.replication.replica import FollowerState
 from purgatory_broker.wire.error_code import ErrorCode
 
 
 def test_lagging_follower_is_removed_and_unblocks_producers() -> None:
-    """After replica.lag.time.max.ms, and at most half as much later."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.pause_replication(2)
         reply = harness.produce(0, b"a")
@@ -33,8 +31,6 @@ def test_lagging_follower_is_removed_and_unblocks_producers() -> None:
 
 
 def test_caught_up_follower_stays_in_sync_without_fetching() -> None:
-    """A follower with every record does not lag, however long it does not fetch."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await harness.produce(0, b"a").get()
         harness.cluster.pause_replication(2)
@@ -45,8 +41,6 @@ def test_caught_up_follower_stays_in_sync_without_fetching() -> None:
 
 
 def test_follower_of_a_steady_producer_stays_in_sync() -> None:
-    """At each fetch it has every record that the leader had at its previous fetch."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.set_latency(2, 200)
         for _ in range(LAG_MS * 3 // 50):
@@ -75,8 +69,6 @@ def test_caught_up_time_is_that_of_the_previous_fetch() -> None:
 
 
 def test_follower_joins_once_it_has_caught_up() -> None:
-    """Its first fetches do not suffice; it must reach the high watermark."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.pause_replication(2)
         for _ in range(20):
@@ -155,8 +147,6 @@ def test_alter_partition_of_an_earlier_state_is_refused() -> None:
 
 
 def test_refused_alter_partition_is_requested_again() -> None:
-    """The follower died during the request, and joins after its restart."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.pause_replication(2)
         harness.produce(0, b"a")
@@ -178,8 +168,6 @@ def test_refused_alter_partition_is_requested_again() -> None:
 
 
 def test_refusal_of_an_earlier_request_keeps_the_pending_one() -> None:
-    """A notification ended the first request before its refusal arrives."""
-
     async def scenario(harness: ClusterHarness) -> None:
         replica, node = harness.replica(0), harness.node(0)
         harness.cluster.kill(2)
@@ -202,8 +190,6 @@ def test_refusal_of_an_earlier_request_keeps_the_pending_one() -> None:
 
 
 def test_lost_alter_partition_is_requested_again() -> None:
-    """The leader was partitioned for less than its session while the request was in flight."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.pause_replication(2)
         harness.produce(0, b"a")
@@ -223,8 +209,6 @@ def test_lost_alter_partition_is_requested_again() -> None:
 
 
 def test_changed_setting_keeps_the_pending_request() -> None:
-    """Its notification has the same partition epoch."""
-
     async def scenario(harness: ClusterHarness) -> None:
         replica = harness.replica(0)
         replica.pending_isr = [0, 1, 2]
@@ -239,8 +223,6 @@ def test_changed_setting_keeps_the_pending_request() -> None:
 
 
 def test_high_watermark_waits_for_a_live_caught_up_follower() -> None:
-    """So that a follower can join under a steady load; a dead one is not waited for."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.kill(2)
         await harness.settle()
@@ -267,8 +249,6 @@ def test_high_watermark_waits_for_a_live_caught_up_follower() -> None:
 
 
 def test_follower_joins_only_with_the_start_of_the_leaders_epoch() -> None:
-    """Reaching the high watermark does not suffice if the epoch begins above it."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await harness.produce(0, b"a").get()
         harness.cluster.pause_replication(2)

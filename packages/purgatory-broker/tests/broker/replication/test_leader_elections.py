@@ -25,8 +25,6 @@ async def _move_leader_away(harness: ClusterHarness) -> int:
 
 
 def test_election_is_answered_when_the_node_knows_the_leader() -> None:
-    """After the latency of its link to the controller; the leader itself may know it before."""
-
     async def scenario(harness: ClusterHarness) -> None:
         preferred = await _move_leader_away(harness)
         asked = next(node for node in range(3) if node != preferred)
@@ -46,8 +44,6 @@ def test_election_is_answered_when_the_node_knows_the_leader() -> None:
 
 
 def test_election_times_out() -> None:
-    """The election stays valid: the node learns of it later."""
-
     async def scenario(harness: ClusterHarness) -> None:
         preferred = await _move_leader_away(harness)
         asked = next(node for node in range(3) if node != preferred)
@@ -61,8 +57,6 @@ def test_election_times_out() -> None:
 
 
 def test_partitioned_node_elects_nothing() -> None:
-    """It does not reach the controller."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.partition_node(2)
         reply, _ = handle_request(harness, 2, apis.ELECT_LEADERS, 2, timeout_ms=100, **_FIELDS)

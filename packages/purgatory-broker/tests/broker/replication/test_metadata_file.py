@@ -20,11 +20,11 @@ from tests.broker.replication.cluster_harness import (
 )
 
 from purgatory_broker import Cluster, ClusterError, ClusterProcess, ClusterSettings
-from purgatory_broker.cli.main import main
 from purgatory_broker.cluster.async_cluster import AsyncCluster
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.topics import NO_LEADER
 from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker_command import main
 from request_purgatory.command_line.exit_codes import ExitCode
 from request_purgatory.errors import InvalidArgumentError
 
@@ -32,8 +32,6 @@ from request_purgatory.errors import InvalidArgumentError
 def test_change_that_can_not_be_stored_is_refused(
     tmp_path: Path, full_metadata_disk: FullMetadataDisk, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With KAFKA_STORAGE_ERROR. Nothing has changed, the cluster goes on, and so do its nodes."""
-
     async def scenario(harness: ClusterHarness) -> None:
         controller = harness.cluster.controller
         changes: list[Callable[[], object]] = [
@@ -140,8 +138,6 @@ def test_leader_that_can_not_be_stored_is_not_elected(
 def test_in_sync_replicas_that_can_not_be_stored_do_not_change(
     tmp_path: Path, full_metadata_disk: FullMetadataDisk
 ) -> None:
-    """The leader goes on waiting for a follower that may be elected after a restart."""
-
     async def scenario(harness: ClusterHarness) -> None:
         with full_metadata_disk():
             harness.cluster.pause_replication(2)
@@ -203,7 +199,6 @@ def assert_is_refused(data_dir: Path) -> None:
 def test_damaged_metadata_is_refused(
     tmp_path: Path, damage: Callable[[dict[str, Any]], object]
 ) -> None:
-    """The message names the directory; the file stays as it is."""
     path = stored_cluster(tmp_path)
     data = json.loads(path.read_text())
     damage(data)
@@ -213,7 +208,6 @@ def test_damaged_metadata_is_refused(
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"5", b"\xff\xfe", b"{}"])
 def test_unreadable_metadata_is_refused(tmp_path: Path, content: bytes) -> None:
-    """In the same way."""
     stored_cluster(tmp_path).write_bytes(content)
     assert_is_refused(tmp_path)
 
@@ -221,19 +215,17 @@ def test_unreadable_metadata_is_refused(tmp_path: Path, content: bytes) -> None:
 def test_commands_report_damaged_metadata(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without a traceback, from the command line and from a process of its own."""
     path = stored_cluster(tmp_path)
     path.write_bytes(path.read_bytes()[:-20])
     for start in (Cluster, ClusterProcess):
         with pytest.raises((InvalidArgumentError, ClusterError), match="is not damaged"):
             start(nodes=3, data_dir=tmp_path).start()
-    serve = ["broker", "serve", "--nodes", "3", "--port", "0", "--control-port", "0"]
+    serve = ["serve", "--nodes", "3", "--port", "0", "--control-port", "0"]
     assert main([*serve, "--data-dir", str(tmp_path)]) == ExitCode.BAD_INPUT
     assert "is not damaged" in capsys.readouterr().err
 
 
 def test_process_reports_data_of_more_nodes(tmp_path: Path) -> None:
-    """Without a traceback."""
     stored_cluster(tmp_path)
     with pytest.raises(ClusterError, match="nodes must be at least 3"):
         ClusterProcess(nodes=2, data_dir=tmp_path).start()

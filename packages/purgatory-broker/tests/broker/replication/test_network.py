@@ -16,8 +16,6 @@ from request_purgatory.errors import InvalidArgumentError
 
 
 def test_latency_is_that_of_the_slower_end() -> None:
-    """Without latency, messages arrive in the loop's next round."""
-
     async def main() -> None:
         network, came = Network(), dict[str, float]()
         loop = asyncio.get_running_loop()
@@ -55,8 +53,6 @@ def test_latency_is_that_of_the_slower_end() -> None:
     )
 )
 def test_messages_arrive_once_and_in_order(sent: list[tuple[int, int, bool]]) -> None:
-    """However the latency changes in the meantime."""
-
     async def main() -> None:
         network = Network()
         came: dict[bool, list[int]] = {False: [], True: []}
@@ -73,8 +69,6 @@ def test_messages_arrive_once_and_in_order(sent: list[tuple[int, int, bool]]) ->
 
 
 def test_messages_in_flight_of_a_partitioned_node_are_lost() -> None:
-    """Even if it is healed before they are due; later messages arrive."""
-
     async def main() -> None:
         network, came = Network(), list[tuple[str, int]]()
         loop = asyncio.get_running_loop()
@@ -111,8 +105,6 @@ def test_messages_in_flight_of_a_partitioned_node_are_lost() -> None:
 
 
 def test_failing_delivery_does_not_delay_the_next() -> None:
-    """The loop's exception handler gets the error."""
-
     async def main() -> None:
         network, came, failures = Network(), list[int](), list[object]()
         asyncio.get_running_loop().set_exception_handler(
@@ -130,8 +122,6 @@ def test_failing_delivery_does_not_delay_the_next() -> None:
 
 @pytest.mark.parametrize("latency_ms", [1, 700, 1_500, 5_000])
 def test_replication_works_at_any_latency(latency_ms: int) -> None:
-    """Followers stay in sync, or rejoin, if their replies arrive in time."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.set_latency(2, latency_ms)
         await asyncio.sleep(latency_ms / 500)
@@ -148,8 +138,6 @@ def test_replication_works_at_any_latency(latency_ms: int) -> None:
 
 
 def test_late_notification_leaves_two_leaders_for_a_while() -> None:
-    """The former leader appends, but nobody fetches; it truncates those records later."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await harness.produce(0, b"a").get()
         await asyncio.sleep(1)
@@ -175,8 +163,6 @@ def test_late_notification_leaves_two_leaders_for_a_while() -> None:
 
 
 def test_notifications_have_the_state_at_their_sending() -> None:
-    """They arrive one after the other, each at its own time."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.set_latency(0, 500)
         harness.cluster.move_leader("orders", 0, 1)
@@ -191,8 +177,6 @@ def test_notifications_have_the_state_at_their_sending() -> None:
 
 
 def test_invalid_node_numbers_are_refused() -> None:
-    """InvalidArgumentError has the number."""
-
     async def scenario(harness: ClusterHarness) -> None:
         for change in (
             harness.cluster.pause_replication,

@@ -11,7 +11,8 @@ import pytest
 from tests.broker.log.batches import contents
 from tests.broker.replication.cluster_harness import KEY, ClusterHarness, error, run_scenario
 
-from purgatory_broker.log import StorageError, store
+from purgatory_broker.log import store
+from purgatory_broker.log.log_errors import StorageError
 from purgatory_broker.metadata.topics import NO_LEADER
 from purgatory_broker.wire.error_code import ErrorCode
 
@@ -24,8 +25,6 @@ def data_dir(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
 
 @pytest.mark.parametrize("orderly", [False, True])
 def test_restarted_node_keeps_its_log_and_catches_up(data_dir: Path | None, orderly: bool) -> None:
-    """Another node leads in the meantime."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await harness.produce(0, b"a").get()
         (harness.cluster.stop if orderly else harness.cluster.kill)(0)
@@ -46,8 +45,6 @@ def test_restarted_node_keeps_its_log_and_catches_up(data_dir: Path | None, orde
 
 
 def test_leader_is_elected_once_an_in_sync_replica_is_back(data_dir: Path | None) -> None:
-    """No acknowledged record is missing after all nodes were killed."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await harness.produce(0, b"a").get()
         for node in (2, 0, 1):
@@ -71,8 +68,6 @@ def test_leader_is_elected_once_an_in_sync_replica_is_back(data_dir: Path | None
 
 
 def test_killed_node_starts_with_its_checkpointed_high_watermark(data_dir: Path | None) -> None:
-    """It may be old: a leader learns the present one from its followers."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await harness.produce(0, b"a").get()
         await asyncio.sleep(6)
@@ -94,7 +89,6 @@ def test_killed_node_starts_with_its_checkpointed_high_watermark(data_dir: Path 
 
 
 def test_stop_flushes_and_kill_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Written records survive in both cases."""
     flushed: list[str] = []
     flush = store.FileStore.flush
 
@@ -120,7 +114,6 @@ def test_stop_flushes_and_kill_does_not(tmp_path: Path, monkeypatch: pytest.Monk
 def test_flush_messages_of_1_flushes_every_append_on_every_replica(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before it is acknowledged."""
     flushed: list[str] = []
     flush = store.FileStore.flush
 
@@ -137,8 +130,6 @@ def test_flush_messages_of_1_flushes_every_append_on_every_replica(
 
 
 def test_torn_write_of_a_killed_node_is_truncated(tmp_path: Path) -> None:
-    """The missing record is fetched from the leader."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await harness.produce(0, b"a").get()
         await harness.produce(0, b"b").get()
@@ -154,8 +145,6 @@ def test_torn_write_of_a_killed_node_is_truncated(tmp_path: Path) -> None:
 
 
 def test_wiped_log_is_replicated_again(tmp_path: Path) -> None:
-    """A follower starts with an empty log."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await harness.produce(0, b"a").get()
         harness.cluster.kill(2)
@@ -169,8 +158,6 @@ def test_wiped_log_is_replicated_again(tmp_path: Path) -> None:
 
 
 def test_node_started_while_partitioned_has_no_metadata(data_dir: Path | None) -> None:
-    """It gets the metadata when it is healed."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await harness.produce(0, b"a").get()
         harness.cluster.partition_node(2)
@@ -195,8 +182,6 @@ def test_node_started_while_partitioned_has_no_metadata(data_dir: Path | None) -
 
 
 def test_healing_does_not_restart_a_killed_node() -> None:
-    """A node that is both partitioned and killed needs both undone."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.partition_node(2)
         harness.cluster.kill(2)
@@ -210,8 +195,6 @@ def test_healing_does_not_restart_a_killed_node() -> None:
 
 
 def test_restarted_node_stays_paused() -> None:
-    """Until its replication is resumed."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.pause_replication(2)
         harness.cluster.kill(2)
@@ -227,8 +210,6 @@ def test_restarted_node_stays_paused() -> None:
 
 @pytest.mark.parametrize("session_ms", [500, 3_000])
 def test_partitioned_node_is_fenced_after_its_session(session_ms: int) -> None:
-    """Until then it is in sync, and acks=all waits for it."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.partition_node(2)
         reply = harness.produce(0, b"a")
@@ -266,7 +247,6 @@ class FullDisk:
 def test_leader_with_a_full_disk_refuses_appends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With KAFKA_STORAGE_ERROR; reads continue, and appends too once there is space."""
     full = FullDisk(monkeypatch)
 
     async def scenario(harness: ClusterHarness) -> None:
@@ -289,7 +269,6 @@ def test_leader_with_a_full_disk_refuses_appends(
 def test_follower_with_a_full_disk_lags_and_rejoins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It leaves the in-sync replicas as any lagging follower, and retries every second."""
     full = FullDisk(monkeypatch)
 
     async def scenario(harness: ClusterHarness) -> None:
@@ -307,7 +286,6 @@ def test_follower_with_a_full_disk_lags_and_rejoins(
 
 
 def test_unreadable_log_fails_fetches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With KAFKA_STORAGE_ERROR; followers retry."""
     bad: set[Path] = set()
     read = store.FileStore.read
 
@@ -335,7 +313,6 @@ def test_unreadable_log_fails_fetches(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_unopenable_log_does_not_affect_other_partitions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The node has no replica of the partition until its next change."""
     opened = store.FileStore.__init__
 
     def failing(file: store.FileStore, path: Path, *rest: Any) -> None:

@@ -12,7 +12,8 @@ from tests.broker.raw_requests import fetch, produce
 from tests.broker.replication.cluster_harness import fetched_values
 
 from purgatory_broker import ClusterProcess
-from purgatory_broker.log import LogSettings, PartitionLog
+from purgatory_broker.log.log import PartitionLog
+from purgatory_broker.log.log_settings import LogSettings
 from purgatory_broker.wire.error_code import ErrorCode
 
 TIME_LIMIT_S = 30.0
@@ -57,7 +58,6 @@ def leader_of(cluster: ClusterProcess, topic: str) -> int:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_every_acknowledged_record_survives_sigkill(tmp_path: Path, seed: int) -> None:
-    """The new leaders have them, with valid checksums; a torn batch is truncated."""
     topics = ["a", "bb"]
     acknowledged: dict[str, dict[int, bytes]] = {topic: {} for topic in topics}
     settings = {"data_dir": tmp_path, "flush_messages": 1, "min_insync_replicas": 2}

@@ -28,8 +28,6 @@ OTHER = TopicPartition("orders", 1)
 
 @pytest.mark.parametrize("acks", [0, 1])
 def test_acks_0_and_1_are_answered_after_the_leaders_append(acks: int) -> None:
-    """Even if no follower fetches."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.pause_replication(1)
         harness.cluster.pause_replication(2)
@@ -47,8 +45,6 @@ def test_acks_0_and_1_are_answered_after_the_leaders_append(acks: int) -> None:
 
 
 def test_acks_all_is_answered_once_every_in_sync_replica_has_the_records() -> None:
-    """It does not wait for the followers to learn the high watermark."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.pause_replication(2)
         reply = harness.produce(0, b"a")
@@ -67,8 +63,6 @@ def test_acks_all_is_answered_once_every_in_sync_replica_has_the_records() -> No
 
 
 def test_acks_all_takes_one_round_trip() -> None:
-    """The follower's fetch waits at the leader: its reply and the next fetch cross the network."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.set_latency(2, 40)
         await asyncio.sleep(1)
@@ -80,8 +74,6 @@ def test_acks_all_takes_one_round_trip() -> None:
 
 
 def test_replies_are_in_the_order_of_offsets() -> None:
-    """One fetch completes 2,500 requests, the first one first."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.pause_replication(1)
         offsets: list[int] = []
@@ -103,8 +95,6 @@ def test_replies_are_in_the_order_of_offsets() -> None:
 
 
 def test_request_waits_for_all_its_partitions() -> None:
-    """Refused partitions do not delay it, and replicated ones do not complete it."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.create_topic("other", partitions=1, replication_factor=1)
         await harness.settle()
@@ -134,8 +124,6 @@ def test_request_waits_for_all_its_partitions() -> None:
 
 
 def test_request_times_out() -> None:
-    """With REQUEST_TIMED_OUT, never early; the record is replicated later."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.pause_replication(1)
         reply = harness.produce(0, b"a", timeout_ms=1_500)
@@ -189,8 +177,6 @@ def test_request_times_out_if_replicas_become_too_few_after_the_append() -> None
 
 
 def test_too_few_replicas_at_the_high_watermark_is_an_error() -> None:
-    """NOT_ENOUGH_REPLICAS_AFTER_APPEND if they become too few before the request is tried."""
-
     async def scenario(harness: ClusterHarness) -> None:
         replies: list[list[ProducedPartition]] = []
         harness.cluster.pause_replication(1)
@@ -223,8 +209,6 @@ def test_replica_with_a_pending_request_counts_for_waiting_requests() -> None:
 
 
 def test_moved_leader_answers_waiting_requests() -> None:
-    """With NOT_LEADER_OR_FOLLOWER at once, not after the timeout."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.pause_replication(2)
         reply = harness.produce(0, b"a")
@@ -241,8 +225,6 @@ def test_moved_leader_answers_waiting_requests() -> None:
 
 
 def test_deleted_topic_answers_waiting_requests() -> None:
-    """With UNKNOWN_TOPIC_OR_PARTITION, even if the topic is recreated at once."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.pause_replication(2)
         replies = [harness.produce(0, b"a") for _ in range(3)]
@@ -257,8 +239,6 @@ def test_deleted_topic_answers_waiting_requests() -> None:
 
 
 def test_killed_node_sends_no_replies() -> None:
-    """Its connections close, and its requests are dropped."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.pause_replication(2)
         reply = harness.produce(0, b"a")
@@ -270,8 +250,6 @@ def test_killed_node_sends_no_replies() -> None:
 
 
 def test_duplicate_batch_waits_for_the_original() -> None:
-    """It is answered with the original's offset, once that is replicated."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.pause_replication(1)
         first = harness.produce(0, b"a", producer=(7, 0, 0), timeout_ms=100)
@@ -292,8 +270,6 @@ def test_duplicate_batch_waits_for_the_original() -> None:
 
 
 def test_single_replica_advances_its_high_watermark_at_once() -> None:
-    """With the append."""
-
     async def scenario(harness: ClusterHarness) -> None:
         reply = harness.produce(0, b"a")
         assert reply.done
@@ -305,8 +281,7 @@ def test_single_replica_advances_its_high_watermark_at_once() -> None:
 def test_response_names_a_limited_number_of_invalid_records(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of all partitions together: the responses to large requests stay below the memory limit."""
-    monkeypatch.setattr(appends, "MAX_FAULTS", 5)
+    monkeypatch.setattr(appends, "MAX_RECORD_ERRORS", 5)
 
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.controller.topic_changes.add_partitions("orders", 2, [[0, 1, 2]])
@@ -315,6 +290,7 @@ def test_response_names_a_limited_number_of_invalid_records(
         keys = [KEY, OTHER]
         produced = await harness.produce_to(0, [(key, late) for key in keys]).get()
         assert [each.error for each in produced] == [ErrorCode.INVALID_TIMESTAMP] * 2
-        assert [[index for index, _ in each.faults] for each in produced] == [[0, 1, 2, 3], [0]]
+        named = [[index for index, _ in result.record_errors] for result in produced]
+        assert named == [[0, 1, 2, 3], [0]]
 
     run_scenario(scenario)

@@ -10,7 +10,7 @@ from tests.broker.log.batches import batch
 from tests.broker.replication.cluster_harness import ClusterHarness, handle_request, run_scenario
 
 from purgatory_broker.server.quotas import ByteRateQuota, SampledRate
-from purgatory_broker.server.throttled_channel import ThrottledChannel
+from purgatory_broker.server.server import ThrottledChannel
 
 
 def test_rate_counts_missing_windows_as_empty() -> None:
@@ -26,7 +26,6 @@ def test_rate_counts_missing_windows_as_empty() -> None:
 
 
 def test_expired_windows_are_dropped() -> None:
-    """A window expires by its last event, not by its start."""
     rate = SampledRate(2, 1_000)
     rate.add(10, 0)
     rate.add(20, 900)
@@ -45,7 +44,6 @@ def test_number_of_windows_is_limited() -> None:
 
 
 def test_throttle_brings_the_rate_down_to_the_limit() -> None:
-    """The throttle time is (observed - limit) / limit of the span."""
     quota = ByteRateQuota(11, 1_000)
 
     def throttle_ms(client_id: str, size_bytes: int, now_ms: int, limit: float = 1_000.0) -> int:
@@ -61,7 +59,6 @@ def test_throttle_brings_the_rate_down_to_the_limit() -> None:
 
 
 def test_least_active_clients_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number of tracked clients stays within the limit."""
     monkeypatch.setattr(ByteRateQuota, "MAX_CLIENTS", 3)
     quota = ByteRateQuota(2, 1_000)
     for number in range(10):
@@ -71,8 +68,6 @@ def test_least_active_clients_are_dropped(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_producer_over_its_quota_is_throttled() -> None:
-    """Its records are appended; its connection is muted in the Throttle purgatory."""
-
     async def scenario(harness: ClusterHarness) -> None:
         data = batch(b"x" * 5_000)
 
@@ -112,8 +107,6 @@ def test_producer_over_its_quota_is_throttled() -> None:
 
 
 def test_consumer_over_its_quota_gets_no_records() -> None:
-    """Until the throttle time is over; followers are not throttled."""
-
     async def scenario(harness: ClusterHarness) -> None:
         for _ in range(3):
             await harness.produce(0, b"x" * 8_000).get()

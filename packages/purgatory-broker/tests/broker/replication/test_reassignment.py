@@ -84,8 +84,6 @@ def hosts(harness: ClusterHarness, key: TopicPartition = MOVED) -> set[int]:
 
 
 def test_partition_is_moved_with_its_records() -> None:
-    """The added replica catches up and joins; then the removed one is deleted."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await create(harness, 0, 1)
         assert error(await harness.produce(0, b"a", b"b", key=MOVED).get()) is ErrorCode.NONE
@@ -117,8 +115,6 @@ def test_partition_is_moved_with_its_records() -> None:
 
 
 def test_leader_stays_in_a_new_epoch_if_it_is_not_removed() -> None:
-    """Fetches of the removed replica no longer count."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await create(harness, 0, 1)
         epoch = partition(harness).leader_epoch
@@ -139,8 +135,6 @@ def test_leader_stays_in_a_new_epoch_if_it_is_not_removed() -> None:
 def test_reassignment_to_replicas_in_sync_is_complete_at_once(
     replicas: list[int], leader: int
 ) -> None:
-    """Nothing has to be copied."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await create(harness, 0, 1)
         assert await reassign(harness, replicas) is ErrorCode.NONE
@@ -154,8 +148,6 @@ def test_reassignment_to_replicas_in_sync_is_complete_at_once(
 
 
 def test_cancelled_reassignment_leaves_the_partition_as_it_was() -> None:
-    """The replica that was being added is deleted."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await create(harness, 0, 1)
         await harness.produce(0, b"a", key=MOVED).get()
@@ -176,8 +168,6 @@ def test_cancelled_reassignment_leaves_the_partition_as_it_was() -> None:
 
 
 def test_another_reassignment_replaces_the_present_one() -> None:
-    """The last one decides, also if it goes back to where the partition was."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await create(harness, 0, 1)
         harness.cluster.pause_replication(2)
@@ -212,8 +202,6 @@ def test_invalid_reassignments_are_refused() -> None:
 
 
 def test_partitioned_node_reassigns_nothing() -> None:
-    """It does not reach the controller."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await create(harness, 0, 1)
         harness.cluster.partition_node(2)
@@ -224,8 +212,6 @@ def test_partitioned_node_reassigns_nothing() -> None:
 
 
 def test_only_reassigned_partitions_of_the_given_ones_are_listed() -> None:
-    """Unknown ones are left out."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await create(harness, 0, 1)
         harness.cluster.pause_replication(2)
@@ -240,8 +226,6 @@ def test_only_reassigned_partitions_of_the_given_ones_are_listed() -> None:
 
 
 def test_request_at_the_removed_leader_is_answered() -> None:
-    """The leader has the records, and does not learn whether they are committed."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await create(harness, 0, 1)
         harness.cluster.set_latency(1, 200)
@@ -255,8 +239,6 @@ def test_request_at_the_removed_leader_is_answered() -> None:
 
 
 def test_removed_node_that_was_out_of_reach_deletes_its_replica() -> None:
-    """When it is connected again."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await create(harness, 0, 1)
         harness.cluster.partition_node(0)
@@ -274,8 +256,6 @@ def test_removed_node_that_was_out_of_reach_deletes_its_replica() -> None:
 
 
 def test_reassignment_waits_for_a_dead_node() -> None:
-    """It is completed when the node is back."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await create(harness, 0, 1)
         harness.cluster.kill(2)
@@ -291,8 +271,6 @@ def test_reassignment_waits_for_a_dead_node() -> None:
 
 @pytest.mark.parametrize("end", ["kill", "stop"])
 def test_reassignment_goes_on_after_a_restart_of_the_cluster(tmp_path: Path, end: str) -> None:
-    """It is stored before it begins."""
-
     async def before(harness: ClusterHarness) -> None:
         await create(harness, 0, 1)
         assert error(await harness.produce(0, b"a", key=MOVED).get()) is ErrorCode.NONE
@@ -341,8 +319,6 @@ def test_unclean_cancellation_is_refused() -> None:
 
 
 def test_groups_move_with_the_offsets_topic() -> None:
-    """The node that becomes the leader loads them."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.create_offsets_topic()
         await harness.settle()

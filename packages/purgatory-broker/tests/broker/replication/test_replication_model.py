@@ -21,9 +21,9 @@ from tests.unit.aio.virtual import VirtualLoop
 
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.cluster.node import Node
-from purgatory_broker.metadata.controller import ControllerError
-from purgatory_broker.replication.delayed_delete_records import DeletedPartition
+from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.replication.delayed_produce import ProducedPartition
+from purgatory_broker.replication.record_deletions import DeletedPartition
 from purgatory_broker.settings import ClusterSettings
 from purgatory_broker.wire.error_code import ErrorCode
 

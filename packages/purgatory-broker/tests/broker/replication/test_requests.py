@@ -22,8 +22,6 @@ def topic_data(*values: bytes) -> list[dict[str, object]]:
 
 
 def test_produce_with_acks_all_is_answered_when_replicated() -> None:
-    """With its offset, or with REQUEST_TIMED_OUT."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.pause_replication(2)
         fields = {"transactional_id": None, "acks": -1, "topic_data": topic_data(b"a")}
@@ -41,8 +39,6 @@ def test_produce_with_acks_all_is_answered_when_replicated() -> None:
 
 
 def test_wrong_node_names_the_leader() -> None:
-    """The leader that it knows; a partitioned node names an earlier one."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.partition_node(2)
         harness.cluster.move_leader("orders", 0, 1)
@@ -69,8 +65,6 @@ def test_wrong_node_names_the_leader() -> None:
 
 
 def test_closed_connection_cancels_its_request() -> None:
-    """The request leaves the purgatory at once, and gets no reply."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.pause_replication(1)
         harness.cluster.pause_replication(2)
@@ -104,8 +98,6 @@ def test_closed_connection_cancels_its_request() -> None:
 
 
 def test_consumers_see_only_replicated_records() -> None:
-    """By Fetch and by ListOffsets; followers see the log's end."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await harness.produce(0, b"a").get()
         harness.cluster.pause_replication(1)
@@ -148,8 +140,6 @@ def test_consumers_see_only_replicated_records() -> None:
 
 
 def test_delete_records_returns_the_low_watermark() -> None:
-    """Or REQUEST_TIMED_OUT and -1 if a replica did not delete them in time."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await harness.produce(0, b"a", b"b").get()
         await asyncio.sleep(1)

@@ -55,8 +55,6 @@ async def listed_groups(harness: ClusterHarness) -> list[str]:
 
 
 def test_settings_of_groups_and_brokers_are_stored(tmp_path: Path) -> None:
-    """And a reset removes them."""
-
     async def before(harness: ClusterHarness) -> None:
         assert await alter(harness, GROUP, "readers", (SET, SESSION, "50000")) is ErrorCode.NONE
         assert await alter(harness, BROKER, "", (SET, RATE, "5")) is ErrorCode.NONE

@@ -31,8 +31,6 @@ async def recreate_topic(harness: ClusterHarness) -> None:
     "state", ["killed", "stopped", "partitioned", "slow", "paused", "reachable"]
 )
 def test_recreated_topic_is_empty_on_every_node(data_dir: Path | None, state: str) -> None:
-    """Also on a node that was not reachable when the first topic was deleted."""
-
     async def scenario(harness: ClusterHarness) -> None:
         cluster = harness.cluster
         for value in (b"old", b"older"):
@@ -86,8 +84,6 @@ def test_recreated_topic_is_empty_on_every_node(data_dir: Path | None, state: st
 def test_partitioned_node_deletes_the_topic_when_it_is_healed(
     data_dir: Path | None,
 ) -> None:
-    """It deletes the files, and answers the requests that wait for the topic."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.create_topic("other", partitions=3, replication_factor=3)
         await harness.settle()
@@ -115,8 +111,6 @@ def test_partitioned_node_deletes_the_topic_when_it_is_healed(
 
 
 def test_requests_for_a_deleted_topic_are_not_answered_by_its_successor() -> None:
-    """The node learns of the deletion and of the new topic at once, and answers with errors."""
-
     async def scenario(harness: ClusterHarness) -> None:
         await harness.produce(0, b"old", b"older").get()
         harness.cluster.pause_replication(1)
@@ -138,8 +132,6 @@ def test_requests_for_a_deleted_topic_are_not_answered_by_its_successor() -> Non
 
 
 def test_follower_of_a_recreated_topic_ignores_the_old_leader() -> None:
-    """The old topic is in the same leader epoch; only the topic ids differ."""
-
     async def scenario(harness: ClusterHarness) -> None:
         for value in (b"old", b"older"):
             await harness.produce(0, value).get()
@@ -168,8 +160,6 @@ def test_follower_of_a_recreated_topic_ignores_the_old_leader() -> None:
 
 
 def test_added_partitions_are_replicated() -> None:
-    """The partitions that existed before continue."""
-
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.controller.topic_changes.add_partitions("orders", 4, None)
         await harness.settle()

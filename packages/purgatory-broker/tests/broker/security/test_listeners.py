@@ -62,7 +62,6 @@ def plain(host: str, port: int, advertised_host: str = "", advertised_port: int 
 def test_listeners_follow_from_the_settings(
     options: dict[str, Any], expected: list[Listener]
 ) -> None:
-    """Node 1 has the ports of node 0, plus one."""
     found = ClusterSettings(nodes=2, **options).node_listeners()
     assert found == [(each,) for each in expected]
 
@@ -105,14 +104,12 @@ def test_listeners_follow_from_the_settings(
     ],
 )
 def test_invalid_settings_are_refused(options: dict[str, Any], message: str) -> None:
-    """The error names the setting and the value."""
     with pytest.raises(InvalidArgumentError, match=message):
         ClusterSettings(**options)
 
 
 @pytest.mark.parametrize("kind", [Cluster, ClusterProcess], ids=["thread", "process"])
 def test_clients_are_told_the_addresses_of_their_listener(kind: Any, connect: Connect) -> None:
-    """By Metadata, DescribeCluster, FindCoordinator, and with an error that names a leader."""
     settings: dict[str, Any] = {
         "listeners": TWO,
         "listener_security_protocol_map": MAP,
@@ -158,7 +155,6 @@ def _shown(brokers: Any) -> list[str]:
 
 
 def test_ports_stay_over_a_restart_and_a_reset(connect: Connect) -> None:
-    """Those of all listeners."""
     with Cluster(listeners=TWO, listener_security_protocol_map=MAP) as cluster:
         before = cluster.bootstrap_servers, cluster.bootstrap_servers_of("OUTSIDE")
         cluster.kill(0)
@@ -170,7 +166,6 @@ def test_ports_stay_over_a_restart_and_a_reset(connect: Connect) -> None:
 
 
 def test_port_in_use_leaves_nothing_behind() -> None:
-    """The listeners that did start are closed."""
     (port,) = free_ports(1)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         used = taken.getsockname()[1]
@@ -183,7 +178,6 @@ def test_port_in_use_leaves_nothing_behind() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "localhost", "::1"])
 def test_loopback_needs_no_warning(host: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Only this machine can connect."""
     warn_if_reachable(ClusterSettings(host=host))
     assert not caplog.records
 
@@ -191,7 +185,6 @@ def test_loopback_needs_no_warning(host: str, caplog: pytest.LogCaptureFixture) 
 def test_warning_says_what_each_listener_protects(
     certificates: Certificates, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """In one message, for the listeners that other machines can reach."""
     protocols = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
     listeners = [f"{name}://10.0.0.1:{port}" for port, name in enumerate(protocols, 1)]
     settings: dict[str, Any] = {

@@ -82,7 +82,6 @@ def log_in(address: str, user: str, password: str) -> ErrorCode:
 
 
 def test_credentials_survive_sigkill(tmp_path: Path) -> None:
-    """Those of a new user, and one in place of that of the settings."""
     settings: dict[str, Any] = {
         "data_dir": tmp_path,
         "listeners": LISTENERS,
@@ -110,8 +109,6 @@ def test_credentials_survive_sigkill(tmp_path: Path) -> None:
 
 
 def test_changes_are_stored(tmp_path: Path) -> None:
-    """Deletions, too, also of what the settings have; a reset undoes all."""
-
     async def before(harness: ClusterHarness) -> None:
         assert await alter(harness, upsertion("bob", "a"), upsertion("carol", "b")) == {
             "bob": ErrorCode.NONE,
@@ -141,8 +138,6 @@ def test_changes_are_stored(tmp_path: Path) -> None:
 
 
 def test_metadata_without_credentials_is_loaded(tmp_path: Path) -> None:
-    """As an earlier version stores it."""
-
     async def nothing(harness: ClusterHarness) -> None:
         await harness.settle()
 
@@ -170,8 +165,6 @@ def test_metadata_without_credentials_is_loaded(tmp_path: Path) -> None:
     ],
 )
 def test_damaged_credential_is_refused(tmp_path: Path, damage: dict[str, Any]) -> None:
-    """Without its keys in the message."""
-
     async def before(harness: ClusterHarness) -> None:
         await alter(harness, upsertion("bob", "a"))
 
@@ -191,8 +184,6 @@ def test_damaged_credential_is_refused(tmp_path: Path, damage: dict[str, Any]) -
 def test_change_that_can_not_be_stored_is_refused(
     tmp_path: Path, full_metadata_disk: FullMetadataDisk
 ) -> None:
-    """With KAFKA_STORAGE_ERROR for all users; nothing has changed."""
-
     async def scenario(harness: ClusterHarness) -> None:
         with full_metadata_disk():
             found = await alter(
@@ -211,7 +202,6 @@ def test_change_that_can_not_be_stored_is_refused(
 
 
 def test_number_of_users_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one request, too; users who have a credential may change it."""
     monkeypatch.setattr(alter_user_scram_credentials, "MAX_USERS", 2)
 
     async def scenario(harness: ClusterHarness) -> None:

@@ -31,7 +31,6 @@ def log_in(client: RawClient, password: str) -> int:
 
 @pytest.mark.parametrize("kind", [Cluster, ClusterProcess], ids=["thread", "process"])
 def test_requests_hide_passwords(kind: type[ClusterClient], connect: Connect) -> None:
-    """Tokens of both sides, and salted passwords; the other fields are shown."""
     settings: dict[str, Any] = {"listeners": LISTENERS, "sasl_users": {"alice": PASSWORD}}
     with kind(**settings) as cluster:  # type: ignore[call-arg]
         address = cluster.bootstrap_servers_of("SASL_PLAINTEXT")
@@ -72,7 +71,6 @@ def test_requests_hide_passwords(kind: type[ClusterClient], connect: Connect) ->
 def test_logs_have_no_passwords(
     connect: Connect, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of logins that succeed, and of those that fail in each way."""
     caplog.set_level(logging.DEBUG)
     with Cluster(listeners=LISTENERS, sasl_users={"alice": PASSWORD}) as cluster:
         address = cluster.bootstrap_servers_of("SASL_PLAINTEXT")
@@ -104,7 +102,6 @@ def test_logs_have_no_passwords(
     ],
 )
 def test_errors_have_no_passwords(options: dict[str, Any]) -> None:
-    """Whatever is wrong with them."""
     with pytest.raises(InvalidArgumentError) as refused:
         ClusterSettings(**options)
     assert PASSWORD not in str(refused.value)
@@ -112,7 +109,6 @@ def test_errors_have_no_passwords(options: dict[str, Any]) -> None:
 
 
 def test_representations_have_no_passwords() -> None:
-    """Of the settings, and of what the nodes of a cluster share."""
     settings = ClusterSettings(sasl_users={"alice": PASSWORD}, ssl_key_password=PASSWORD)
     assert PASSWORD not in repr(settings)
     assert PASSWORD not in repr(AsyncCluster(settings)._parts)

@@ -55,7 +55,6 @@ def trusting(certificates: Certificates, own: Path | None = None) -> ssl.SSLCont
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_clients_verify_the_broker(certificates: Certificates, version: ssl.TLSVersion) -> None:
-    """And are served over TLS 1.2 and 1.3."""
     with Cluster(**settings(certificates)) as cluster:
         context = trusting(certificates)
         context.minimum_version = context.maximum_version = version
@@ -84,7 +83,6 @@ def test_clients_verify_the_broker(certificates: Certificates, version: ssl.TLSV
 def test_clients_are_verified(
     certificates: Certificates, client_auth: str, own: str | None, is_served: bool
 ) -> None:
-    """As `ssl_client_auth` says; a certificate of another authority is as good as none."""
     options = settings(certificates, ssl_client_auth=client_auth)
     with no_errors_logged(), Cluster(**options) as cluster:
         context = trusting(certificates, None if own is None else getattr(certificates, own))
@@ -98,7 +96,6 @@ def test_clients_are_verified(
 
 
 def test_what_is_no_tls_closes_the_connection(certificates: Certificates) -> None:
-    """Nothing is logged as an error, and others are served."""
     with no_errors_logged(), Cluster(**settings(certificates)) as cluster:
         host, port = cluster.bootstrap_servers.split(":")
         for sent in (b"\0\0\0\x10" + bytes(16), b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\xff\xff"):
@@ -124,7 +121,6 @@ def failures(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_reason_of_a_failed_handshake_is_logged(
     certificates: Certificates, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once, in one line."""
     caplog.set_level(logging.INFO)
     with Cluster(**settings(certificates, ssl_client_auth="required")) as cluster:
         host, port = cluster.bootstrap_servers.split(":")
@@ -165,7 +161,6 @@ def test_reason_of_a_failed_handshake_is_logged(
 
 
 def test_handshakes_count_as_connections(certificates: Certificates) -> None:
-    """Those that end make room for others."""
     options = settings(certificates, max_connections=2)
     with Cluster(**options) as cluster:
         host, port = cluster.bootstrap_servers.split(":")
@@ -191,7 +186,6 @@ def test_handshakes_count_as_connections(certificates: Certificates) -> None:
 
 
 def test_cluster_stops_during_a_handshake(certificates: Certificates) -> None:
-    """The connection is closed."""
     with no_errors_logged(), Cluster(**settings(certificates, max_connections=1)) as cluster:
         host, port = cluster.bootstrap_servers.split(":")
         begun = socket.create_connection((host, int(port)), 5)
@@ -205,7 +199,6 @@ def test_cluster_stops_during_a_handshake(certificates: Certificates) -> None:
 
 
 def test_large_requests_and_responses_cross_tls(certificates: Certificates) -> None:
-    """They are larger than the buffers on the way."""
     with Cluster(**settings(certificates), message_max_bytes=2**23) as cluster:
         cluster.create_topic("t")
         with tls_client(cluster.bootstrap_servers, trusting(certificates)) as client:
@@ -215,7 +208,6 @@ def test_large_requests_and_responses_cross_tls(certificates: Certificates) -> N
 
 
 def test_encrypted_key_needs_its_password(certificates: Certificates, tmp_path: Path) -> None:
-    """A wrong one is refused, and none asks for one on a terminal."""
     serialization = pytest.importorskip("cryptography.hazmat.primitives.serialization")
     pem = certificates.broker.read_bytes()
     key = serialization.load_pem_private_key(pem, None)
@@ -239,7 +231,6 @@ def test_encrypted_key_needs_its_password(certificates: Certificates, tmp_path: 
 
 @pytest.mark.parametrize("setting", ["ssl_keystore_location", "ssl_truststore_location"])
 def test_unusable_file_is_named(certificates: Certificates, tmp_path: Path, setting: str) -> None:
-    """Whether it is missing, or holds something else."""
     other = tmp_path / "other.pem"
     other.write_text("no certificate")
     for path in (tmp_path / "missing.pem", other):
@@ -251,7 +242,6 @@ def test_unusable_file_is_named(certificates: Certificates, tmp_path: Path, sett
 
 
 def test_client_certificates_need_an_authority(certificates: Certificates) -> None:
-    """The settings are refused without one."""
     options = settings(certificates, ssl_truststore_location=None, ssl_client_auth="required")
     with pytest.raises(InvalidArgumentError, match="ssl_truststore_location must be given"):
         Cluster(**options)

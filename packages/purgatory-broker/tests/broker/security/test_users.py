@@ -46,7 +46,6 @@ def limit(client: RawClient, user: str) -> None:
 
 
 def test_quota_is_of_the_user_who_has_logged_in(connect: Connect) -> None:
-    """By each mechanism, with requests for tokens or bare ones; others are not limited."""
     listeners = "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0"
     users = dict.fromkeys(("plain", "bare", "scram", "other"), "secret")
     with Cluster(listeners=listeners, sasl_users=users) as cluster:
@@ -80,7 +79,6 @@ def test_quota_is_of_the_user_who_has_logged_in(connect: Connect) -> None:
 
 
 def test_quota_is_of_the_certificates_subject(certificates: Certificates) -> None:
-    """A client without a certificate is ANONYMOUS."""
     options = settings(certificates, ssl_client_auth="requested")
     with Cluster(**options) as cluster:
         cluster.create_topic("t")

@@ -19,13 +19,13 @@ from purgatory_broker.request_context import Client, RequestContext
 from purgatory_broker.wire import limits
 from purgatory_broker.wire.apis import Api
 from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.errors import WireError
 from purgatory_broker.wire.messages import (
     Header,
     encode_response,
     read_header,
     read_request,
 )
+from purgatory_broker.wire.wire_error import WireError
 
 every_api = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
 #: Values of SMALL_FRAME_BYTES: every frame is scanned, or only large ones are.
@@ -57,7 +57,6 @@ def framed(
 def test_requests_are_decoded_as_they_were_encoded(
     api: Api, data: st.DataObject, correlation: int, client_id: str | None, small: int
 ) -> None:
-    """Every field is equal, whether the frame is scanned first or not."""
     version, request = data.draw(messages(api, api.request))
     frame = framed(
         api, version, request, correlation, None if client_id is None else client_id.encode()
@@ -75,7 +74,6 @@ def test_requests_are_decoded_as_they_were_encoded(
 @examples(12)
 @given(data=st.data(), small=SMALL)
 def test_torn_requests_are_refused(api: Api, data: st.DataObject, small: int) -> None:
-    """The error is WireError, wherever the frame ends."""
     frame = framed(api, *data.draw(messages(api, api.request)))
     last = len(frame) - 1
     torn = frame[: data.draw(st.integers(0, last) | st.integers(max(last - 8, 0), last), "length")]
@@ -105,12 +103,17 @@ def test_responses_are_decoded_as_they_were_encoded(
 def test_error_response_of_any_request_can_be_encoded(
     api: ServedApi, data: st.DataObject, code: ErrorCode
 ) -> None:
-    """It has the fields of the request's version."""
     version, request = data.draw(messages(api, api.request))
     frame = framed(api, version, request)
     header = read_header(frame, APIS)
     context = RequestContext(header, Client("", ""), lambda *_: None, lambda _: None)
-    decoded = decode(api, read_request(frame, header), context)
+    try:
+        decoded = decode(api, read_request(frame, header), context)
+    except WireError as error:
+        # JoinGroup limits its ids, which are parts of a member id.
+        if "client or instance id" in str(error):
+            return
+        raise
     response = api.error_response(decoded, code)
     if response is None:
         assert (api.name, request.acks) == ("Produce", 0)

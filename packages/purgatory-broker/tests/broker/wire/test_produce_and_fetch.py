@@ -23,7 +23,6 @@ from purgatory_broker.wire import (
     produce_response,
 )
 from purgatory_broker.wire.apis import Api
-from purgatory_broker.wire.errors import WireError
 from purgatory_broker.wire.messages import (
     Header,
     encode_response,
@@ -31,6 +30,7 @@ from purgatory_broker.wire.messages import (
     read_request,
 )
 from purgatory_broker.wire.nullability import check_nullability
+from purgatory_broker.wire.wire_error import WireError
 
 every_version = pytest.mark.parametrize(
     ("api", "version"),
@@ -123,7 +123,6 @@ def encoded_by_codec(api: Api, version: int, response: Any) -> bytes:
 @examples(25)
 @given(data=st.data())
 def test_requests_are_read_as_by_schema(api: Api, version: int, data: st.DataObject) -> None:
-    """All fields are equal, those that the version does not have too."""
     request = data.draw(message_of(api.request, version))
     frame = header(api.key, version, flexible=api.is_flexible(version)) + bytes(
         request.encode(version=version)

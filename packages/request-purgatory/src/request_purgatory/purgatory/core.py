@@ -10,9 +10,10 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from request_purgatory._native import hiding, linked_list, primitives, states
-from request_purgatory._native.failsafe import ErrorLog, ends_program, warn
+from request_purgatory._native.failsafe import ends_program, warn
 from request_purgatory._native.forks import register_for_forks
 from request_purgatory.clock import Clock, ManualClock, MonotonicClock
+from request_purgatory.error_log import ErrorLog
 from request_purgatory.errors import (
     InvalidArgumentError,
     PurgatoryClosedError,

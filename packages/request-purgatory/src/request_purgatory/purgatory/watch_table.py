@@ -10,7 +10,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from request_purgatory._native import linked_list, primitives, states
-from request_purgatory._native.failsafe import ErrorLog
+from request_purgatory.error_log import ErrorLog
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.operation_chain import OperationChain
 

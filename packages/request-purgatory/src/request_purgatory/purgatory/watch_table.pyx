@@ -24,7 +24,7 @@ from request_purgatory._native.linked_list cimport (
     remove_node,
     set_shard,
 )
-from request_purgatory._native.failsafe import ErrorLog
+from request_purgatory.error_log import ErrorLog
 from request_purgatory.purgatory.operation cimport NODES_INSIDE, DelayedOperation
 from request_purgatory.purgatory.operation_chain cimport OperationChain
 

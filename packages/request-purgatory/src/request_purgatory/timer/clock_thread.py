@@ -7,8 +7,9 @@ import threading
 import time
 from collections.abc import Callable
 
-from request_purgatory._native.failsafe import ErrorLog, ends_program
+from request_purgatory._native.failsafe import ends_program
 from request_purgatory._native.parker import Parker
+from request_purgatory.error_log import ErrorLog
 from request_purgatory.errors import PurgatoryClosedError, TimerClosedError
 
 logger = logging.getLogger(__name__)

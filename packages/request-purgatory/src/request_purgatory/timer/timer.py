@@ -10,9 +10,10 @@ from types import TracebackType
 from typing import Any
 
 from request_purgatory._native import hiding, linked_list, primitives
-from request_purgatory._native.failsafe import ErrorLog, ends_program
+from request_purgatory._native.failsafe import ends_program
 from request_purgatory._native.forks import register_for_forks
 from request_purgatory.clock import Clock, MonotonicClock, check_range
+from request_purgatory.error_log import ErrorLog
 from request_purgatory.errors import (
     TaskInUseError,
     TimerClosedError,

@@ -4,7 +4,3 @@ From its function, with its parameters and docstring, follow the command of the 
 the method of `ClusterClient`, the command of `purgatory-broker`, and its row in
 docs/reference/broker_commands.md.
 """
-
-from purgatory_broker.cluster.commands.cluster_commands import COMMANDS, ClusterCommands
-
-__all__ = ["COMMANDS", "ClusterCommands"]

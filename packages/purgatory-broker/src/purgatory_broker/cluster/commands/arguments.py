@@ -24,16 +24,10 @@ _signature_of = functools.cache(inspect.signature)
 
 
 class _UnfitError(Exception):
-    """A value does not have the type of its parameter."""
+    pass
 
 
 def checked_call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> inspect.BoundArguments:
-    """Return the arguments of a call, converted to the types of the parameters.
-
-    Raises:
-        InvalidArgumentError: an argument has another type, or is not a finite number.
-        TypeError: an argument is missing or unknown.
-    """
     try:
         bound = _signature_of(function).bind(*args, **kwargs)
     except TypeError as error:
@@ -47,9 +41,6 @@ def checked_types(function: Callable[..., Any], arguments: dict[str, Any]) -> di
 
     Whole numbers become an int, other numbers a float, and the lists of JSON tuples. Arguments that
     the command does not have are left out.
-
-    Raises:
-        InvalidArgumentError: an argument has another type, or is not a finite number.
     """
     hints = _hints_of(function)
     checked = {}
@@ -64,11 +55,6 @@ def checked_types(function: Callable[..., Any], arguments: dict[str, Any]) -> di
 
 
 def require_between(name: str, value: int, lowest: int, highest: int) -> int:
-    """Return a number that is in a range.
-
-    Raises:
-        InvalidArgumentError: it is not.
-    """
     if not lowest <= value <= highest:
         raise InvalidArgumentError(name, f"between {lowest} and {highest}", value)
     return value
@@ -86,24 +72,19 @@ def quoted(value: object) -> object:
 
 
 def _converted(value: Any, hint: Any) -> Any:
-    """Return a value as the type of a parameter.
-
-    Raises:
-        _UnfitError: it has another type.
-    """
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return _converted_to_any(value, arguments)
     if origin is dict:
         keys, values = arguments
         if isinstance(value, dict):
-            return {_converted(k, keys): _converted(each, values) for k, each in value.items()}
+            return {_converted(k, keys): _converted(item, values) for k, item in value.items()}
     elif origin is tuple:
         if isinstance(value, (tuple, list)) and len(value) == len(arguments):
             return tuple(map(_converted, value, arguments))
     elif origin is list:
         if isinstance(value, (tuple, list)):
-            return [_converted(each, arguments[0]) for each in value]
+            return [_converted(element, arguments[0]) for element in value]
     elif hint is int:
         return _whole_number(value)
     elif hint is float:
@@ -147,7 +128,6 @@ def _finite_number(value: Any) -> float:
 
 
 def _describe(hint: Any) -> str:
-    """Return what a value of a parameter must be, for an error message."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return " or ".join(map(_describe, arguments))

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 from purgatory_broker.cluster.commands.arguments import checked_call
 from purgatory_broker.cluster.node import ClusterParts, Node
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.topics import Topic
 from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
@@ -22,12 +22,7 @@ _MARK = "is_cluster_command"
 
 
 def command(function: F) -> F:
-    """Make a command of a method of a `CommandGroup`.
-
-    Returns:
-        The method, which checks the types of its arguments. It raises InvalidArgumentError for
-        another type, and for a number that is not finite.
-    """
+    """Make a command of a method of a `CommandGroup`."""
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)
@@ -70,31 +65,20 @@ class CommandGroup:
         The first parameter of a command is the cluster; its result can be written as JSON.
         """
         functions: dict[str, Any] = {
-            name: found.fget if isinstance(found, property) else found
-            for name, found in vars(cls).items()
+            name: member.fget if isinstance(member, property) else member
+            for name, member in vars(cls).items()
         }
-        return {name: found for name, found in functions.items() if hasattr(found, _MARK)}
+        return {name: member for name, member in functions.items() if hasattr(member, _MARK)}
 
     def _node(self, node: int) -> Node:
-        """Return a node.
-
-        Raises:
-            InvalidArgumentError: there is no such node.
-        """
         if not 0 <= node < len(self.nodes):
             raise InvalidArgumentError("node", f"between 0 and {len(self.nodes) - 1}", node)
         return self.nodes[node]
 
     def _topic(self, name: str) -> Topic:
-        """Return a topic.
-
-        Raises:
-            ControllerError: there is no such topic; Kafka's message for it, which clients get,
-                does not name the topic.
-        """
-        found = self.controller.topics.get(name)
-        if found is None:
+        known = self.controller.topics.get(name)
+        if known is None:
             raise ControllerError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}"
             )
-        return found
+        return known

@@ -15,8 +15,6 @@ from request_purgatory.errors import InvalidArgumentError
 
 
 class FaultCommands(CommandGroup):
-    """The commands that make requests and responses fail."""
-
     @command
     def inject_request_error(
         self,
@@ -54,11 +52,11 @@ class FaultCommands(CommandGroup):
                 request can match: there is no such node, or requests of the API name no topic,
                 partition or group.
         """
-        found = find_api(api)
+        served = find_api(api)
         only = self._filter(
-            found, node=node, topic=topic, partition=partition, group=group, client_id=client_id
+            served, node=node, topic=topic, partition=partition, group=group, client_id=client_id
         )
-        return self._faults.add_request_error(found, error, times=times, only=only)
+        return self._faults.add_request_error(served, error, times=times, only=only)
 
     @command
     def inject_response_fault(
@@ -99,12 +97,12 @@ class FaultCommands(CommandGroup):
             InvalidArgumentError: the kind is unknown, another value is not allowed, an argument is
                 of another kind, or no request can match.
         """
-        found = find_api(api)
+        served = find_api(api)
         only = self._filter(
-            found, node=node, topic=topic, partition=partition, group=group, client_id=client_id
+            served, node=node, topic=topic, partition=partition, group=group, client_id=client_id
         )
         return self._faults.add_response_fault(
-            found, kind, times=times, only=only, delay_ms=delay_ms, seed=seed
+            served, kind, times=times, only=only, delay_ms=delay_ms, seed=seed
         )
 
     def _filter(
@@ -117,11 +115,6 @@ class FaultCommands(CommandGroup):
         group: str | None,
         client_id: str | None,
     ) -> FaultFilter:
-        """Return the filter of a fault.
-
-        Raises:
-            InvalidArgumentError: no request can match it.
-        """
         if node is not None:
             self._node(node)
         limits = {Subject.TOPIC: topic, Subject.PARTITION: partition, Subject.GROUP: group}
@@ -150,8 +143,8 @@ class FaultCommands(CommandGroup):
             (-1 is always, 0 that it is over), `hits`, and the `node`, `topic`, `partition`,
             `group` and `client_id` that it is limited to.
         """
-        found = [*self._faults.describe(), *self._interceptions.describe()]
-        return sorted(found, key=lambda each: each["id"])
+        faults = [*self._faults.describe(), *self._interceptions.describe()]
+        return sorted(faults, key=lambda each: each["id"])
 
     def intercept(self, api: str | None, function: InterceptFunction) -> Interception:
         """Call a function with each request of an API before the broker handles it.

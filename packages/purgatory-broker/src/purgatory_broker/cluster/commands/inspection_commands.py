@@ -9,19 +9,11 @@ from purgatory_broker.cluster.client_request import (
     client_request,
 )
 from purgatory_broker.cluster.commands.command_group import CommandGroup, command
-from purgatory_broker.cluster.conditions import (
-    Conditions,
-    coordinated_groups,
-    leader_replica,
-)
+from purgatory_broker.cluster.conditions import Conditions, coordinated_groups, leader_replica
 from purgatory_broker.cluster.group_snapshot import GroupSnapshot, snapshot
 from purgatory_broker.cluster.slices import slices
-from purgatory_broker.cluster.topic_records import (
-    TopicRecord,
-    readable_records,
-    take_records,
-)
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.cluster.topic_records import TopicRecord, readable_records, take_records
+from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.topics import Partition
 from purgatory_broker.replication.replica import Replica
 from purgatory_broker.wire.error_code import ErrorCode
@@ -29,16 +21,9 @@ from request_purgatory.errors import InvalidArgumentError
 
 
 class InspectionCommands(CommandGroup):
-    """The commands by which a test looks at a cluster, and waits for its state."""
-
     @command
     async def records(
-        self,
-        topic: str,
-        *,
-        partition: int | None = None,
-        offset: int = 0,
-        limit: int | None = None,
+        self, topic: str, *, partition: int | None = None, offset: int = 0, limit: int | None = None
     ) -> list[TopicRecord]:
         """Return the records of a topic that consumers can read: those below the high watermarks.
 
@@ -63,13 +48,13 @@ class InspectionCommands(CommandGroup):
             partitions = self._topic(topic).partitions
         else:
             partitions = [self._require_partition(topic, partition)]
-        leaders = [(each.index, self._require_leader(each)) for each in partitions]
-        found = (
+        leaders = [(state.index, self._require_leader(state)) for state in partitions]
+        records = (
             record
             for number, replica in leaders
             for record in readable_records(replica.log, number, replica.high_watermark, offset)
         )
-        return await take_records(found, limit)
+        return await take_records(records, limit)
 
     @command
     def high_watermark(self, topic: str, partition: int = 0) -> int:
@@ -85,11 +70,6 @@ class InspectionCommands(CommandGroup):
         return self._require_leader(self._require_partition(topic, partition)).high_watermark
 
     def _require_partition(self, topic: str, partition: int) -> Partition:
-        """Return a partition of a topic.
-
-        Raises:
-            InvalidArgumentError: there is no such partition.
-        """
         partitions = self._topic(topic).partitions
         if not 0 <= partition < len(partitions):
             raise InvalidArgumentError(
@@ -98,11 +78,6 @@ class InspectionCommands(CommandGroup):
         return partitions[partition]
 
     def _require_leader(self, partition: Partition) -> Replica:
-        """Return the replica of a partition's leader.
-
-        Raises:
-            ControllerError: it has no leader that runs.
-        """
         replica = leader_replica(self.nodes, partition)
         if replica is None:
             raise ControllerError(
@@ -146,15 +121,15 @@ class InspectionCommands(CommandGroup):
         """
         name = None if api is None else find_api(api).name
         logged = [
-            each
-            for each in self._parts.request_log.requests
-            if name in (None, each.header.api.name)
-            and client_id in (None, each.header.client_id or "")
+            logged
+            for logged in self._parts.request_log.requests
+            if name in (None, logged.header.api.name)
+            and client_id in (None, logged.header.client_id or "")
         ]
-        found: list[ClientRequest] = []
+        client_requests: list[ClientRequest] = []
         async for part in slices(logged, REQUESTS_PER_SLICE):
-            found += map(client_request, part)
-        return found
+            client_requests += map(client_request, part)
+        return client_requests
 
     @command
     def forget_requests(self) -> None:

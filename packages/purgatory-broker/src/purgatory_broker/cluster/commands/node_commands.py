@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from purgatory_broker.cluster.cluster_errors import ClusterError
 from purgatory_broker.cluster.commands.arguments import INT32_MAX, require_between
 from purgatory_broker.cluster.commands.command_group import CommandGroup, command
-from purgatory_broker.cluster.errors import ClusterError
 from purgatory_broker.cluster.node import Node
 from purgatory_broker.listeners import join_address
 from purgatory_broker.metadata.topics import TopicPartition
@@ -17,8 +17,6 @@ _MAX_ADVANCED_MS = 10**13
 
 
 class NodeCommands(CommandGroup):
-    """The commands on nodes, on the network between them, and on all nodes together."""
-
     @property
     @command
     def bootstrap_servers(self) -> str:
@@ -35,7 +33,7 @@ class NodeCommands(CommandGroup):
         Raises:
             InvalidArgumentError: there is no such listener.
         """
-        names = [each.name for each in self.nodes[0].server.listeners]
+        names = [bound.name for bound in self.nodes[0].server.listeners]
         if listener.upper() not in names:
             raise InvalidArgumentError("listener", f"one of {', '.join(names)}", listener)
         return ",".join(
@@ -173,7 +171,7 @@ class NodeCommands(CommandGroup):
             new = Node(
                 self._parts,
                 node,
-                old.log_directory,
+                old.log_manager,
                 old.server.listeners,
                 is_replication_paused=old.fetchers.is_paused,
             )
@@ -259,7 +257,7 @@ class NodeCommands(CommandGroup):
             self.wall_ms.advanced_ms = 0
             try:
                 for number, old in enumerate(self.nodes):
-                    new = Node(self._parts, number, old.log_directory, old.server.listeners)
+                    new = Node(self._parts, number, old.log_manager, old.server.listeners)
                     await new.start()
                     self.nodes[number] = new
                     old.release()

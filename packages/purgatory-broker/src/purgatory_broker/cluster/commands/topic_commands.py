@@ -7,10 +7,9 @@ from typing import TypedDict
 
 from purgatory_broker.cluster.commands.command_group import CommandGroup, command
 from purgatory_broker.cluster.node import Node
-from purgatory_broker.metadata.controller import ControllerError
+from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.topics import NO_LEADER, Partition, TopicPartition
-from purgatory_broker.replication.delayed_delete_records import DeletedPartition
-from purgatory_broker.replication.record_deletions import TO_HIGH_WATERMARK
+from purgatory_broker.replication.record_deletions import TO_HIGH_WATERMARK, DeletedPartition
 from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
 
@@ -19,8 +18,6 @@ _TRUNCATE_TIMEOUT_MS = 30_000
 
 
 class ReplicaOffsets(TypedDict):
-    """The offsets of a live replica."""
-
     log_start_offset: int
     end_offset: int
     high_watermark: int
@@ -39,8 +36,6 @@ class PartitionDescription(TypedDict):
 
 
 class TopicCommands(CommandGroup):
-    """The commands on topics and their records."""
-
     @command
     def create_topic(
         self,
@@ -138,18 +133,14 @@ class TopicCommands(CommandGroup):
     def _partitions_by_leader(
         self, topic: str, partition: int | None, offset: int | None
     ) -> dict[int, list[TopicPartition]]:
-        """Return the partitions to truncate by the number of their leaders' node.
-
-        Raises:
-            ControllerError: records of a partition can't be deleted.
-        """
-        found = self._topic(topic)
-        if found.is_internal:
+        """Return the partitions to truncate by the number of their leaders' node."""
+        described = self._topic(topic)
+        if described.is_internal:
             raise ControllerError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is the broker's own topic"
             )
         leaders: dict[int, list[TopicPartition]] = {}
-        numbers = range(len(found.partitions)) if partition is None else [partition]
+        numbers = range(len(described.partitions)) if partition is None else [partition]
         for number in numbers:
             key = TopicPartition(topic, number)
             known = self.controller.partition(key)
@@ -174,11 +165,6 @@ class TopicCommands(CommandGroup):
     async def _delete_records(
         self, leader: Node, keys: list[TopicPartition], offset: int | None
     ) -> None:
-        """Delete records of partitions that a node leads.
-
-        Raises:
-            ControllerError: with the error of the first partition that has one.
-        """
         replied: asyncio.Future[list[DeletedPartition]] = asyncio.Future()
 
         def reply(deleted: list[DeletedPartition]) -> None:
@@ -195,10 +181,10 @@ class TopicCommands(CommandGroup):
             deleted = await asyncio.wait_for(replied, _TRUNCATE_TIMEOUT_MS / 1_000 + 1)
         except TimeoutError:
             deleted = [DeletedPartition(keys[0], ErrorCode.REQUEST_TIMED_OUT)]
-        for each in deleted:
-            if each.error is not ErrorCode.NONE:
+        for partition in deleted:
+            if partition.error is not ErrorCode.NONE:
                 raise ControllerError(
-                    each.error,
-                    f"{each.key}: not every live replica has deleted its records "
-                    f"({each.error.name})",
+                    partition.error,
+                    f"{partition.key}: not every live replica has deleted its records "
+                    f"({partition.error.name})",
                 )

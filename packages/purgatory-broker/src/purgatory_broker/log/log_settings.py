@@ -14,9 +14,6 @@ class LogSettings:
     """The topic settings that a log uses, with Kafka's names and defaults; None means no limit.
 
     Names have underscores where Kafka's have dots.
-
-    Raises:
-        InvalidArgumentError: A value is out of range.
     """
 
     #: A batch that would make a segment larger than this starts a new segment. An empty segment

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from tests.broker.log.batches import append, contents
 
-from purgatory_broker.log import LogSettings
 from purgatory_broker.log.free_memory import _malloc_trim
+from purgatory_broker.log.log_settings import LogSettings
 from purgatory_broker.metadata.topics import TopicPartition
-from purgatory_broker.replication.log_directory import LogDirectory
+from purgatory_broker.replication.log_manager import LogManager
 
 KEY = TopicPartition("orders", 0)
 OLD, NEW = uuid.UUID(int=1), uuid.UUID(int=2)
@@ -26,8 +26,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
 
 
 def test_log_belongs_to_its_topic_id(folder: Path | None) -> None:
-    """It is unchanged when reopened, and empty for another id with the same name."""
-    directory = LogDirectory(0, folder)
+    directory = LogManager(0, folder)
     log = directory.open(KEY, OLD, LogSettings())
     append(log, b"old")
     directory.abandon(log)
@@ -40,8 +39,7 @@ def test_log_belongs_to_its_topic_id(folder: Path | None) -> None:
 
 
 def test_logs_of_deleted_topics_are_deleted(folder: Path | None) -> None:
-    """Also if the name now belongs to another topic id; their high watermarks too."""
-    directory = LogDirectory(0, folder)
+    directory = LogManager(0, folder)
     kept, renewed, gone = (TopicPartition(name, 3) for name in ("kept", "renewed", "gone"))
     ids = {kept: uuid.uuid4(), renewed: uuid.uuid4(), gone: uuid.uuid4()}
     for key, topic_id in ids.items():
@@ -60,11 +58,10 @@ def test_logs_of_deleted_topics_are_deleted(folder: Path | None) -> None:
 
 
 def test_high_watermarks_survive_the_process(tmp_path: Path) -> None:
-    """They are kept by topic id and partition number; an invalid file is ignored."""
-    directory = LogDirectory(0, tmp_path)
+    directory = LogManager(0, tmp_path)
     directory.checkpoint_high_watermarks({(OLD, 0): 5, (OLD, 1): 7})
     directory.checkpoint_high_watermarks({(OLD, 1): 8})
-    again = LogDirectory(0, tmp_path)
+    again = LogManager(0, tmp_path)
     assert [again.high_watermark(KEY._replace(partition=index), OLD) for index in range(3)] == [
         5,
         8,
@@ -73,12 +70,11 @@ def test_high_watermarks_survive_the_process(tmp_path: Path) -> None:
     assert again.high_watermark(KEY, NEW) == 0
     for text in ("", "[[1, 2]]", '[["orders", 0, 5]]', "{}", "[[null, 0, 0]]", "7"):
         (tmp_path / "high-watermarks.json").write_text(text)
-        assert LogDirectory(0, tmp_path).high_watermark(KEY, OLD) == 0
+        assert LogManager(0, tmp_path).high_watermark(KEY, OLD) == 0
 
 
 def test_log_without_a_topic_id_is_kept(tmp_path: Path) -> None:
-    """A power failure may have left the metadata file empty, but not the log."""
-    directory = LogDirectory(0, tmp_path)
+    directory = LogManager(0, tmp_path)
     log = directory.open(KEY, OLD, LogSettings())
     append(log, b"a")
     directory.close(log)
@@ -94,19 +90,19 @@ def test_log_without_a_topic_id_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(_malloc_trim() is None, reason="this system's allocator is left alone")
 def test_memory_of_a_deleted_log_is_given_back() -> None:
-    """Records and index; small records have an index of a quarter of their size."""
     script = """
 import re, uuid
 from pathlib import Path
-from purgatory_broker.log import LogSettings, build_batch
+from purgatory_broker.log.log_settings import LogSettings
+from purgatory_broker.log.record import build_batch
 from purgatory_broker.metadata.topics import TopicPartition
-from purgatory_broker.replication.log_directory import LogDirectory
+from purgatory_broker.replication.log_manager import LogManager
 
 def resident_kb():
     return int(re.search(r"VmRSS:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
 
 key, topic_id = TopicPartition("t", 0), uuid.UUID(int=1)
-directory = LogDirectory(0, None)
+directory = LogManager(0, None)
 batch = build_batch([(None, b"x")], 1_700_000_000_000)
 blocks = []
 for _ in range(3):

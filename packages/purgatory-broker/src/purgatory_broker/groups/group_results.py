@@ -6,14 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from purgatory_broker.groups.records import OffsetValue
+from purgatory_broker.groups.group_records import OffsetValue
 from purgatory_broker.wire.error_code import ErrorCode
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedMember:
-    """A member of the generation, as the leader gets it."""
-
     member_id: str
     instance_id: str | None
     #: For the group's protocol.
@@ -26,11 +24,7 @@ class JoinResult:
 
     Attributes:
         error: NONE, or why the member has not joined.
-        member_id: The member's id.
         generation_id: The generation; -1 with an error.
-        protocol_type: The group's protocol type.
-        protocol_name: The group's protocol.
-        leader: The member id of the leader.
         skip_assignment: The leader is to make no assignment.
         members: All members, for the leader; empty for the others.
     """
@@ -47,8 +41,6 @@ class JoinResult:
 
 @dataclass(frozen=True, slots=True)
 class SyncResult:
-    """A member's assignment, or an error."""
-
     error: ErrorCode = ErrorCode.NONE
     protocol_type: str | None = None
     protocol_name: str | None = None
@@ -60,7 +52,6 @@ class LeaveResult:
     """What became of the members that were to be removed, in the order of the request.
 
     Attributes:
-        error: The error of the whole request.
         members: The error of each member; empty if the whole request has one.
     """
 
@@ -73,7 +64,6 @@ class FetchedOffsets:
     """The committed offsets of a group.
 
     Attributes:
-        error: The error of the whole request.
         topics: By topic the partitions' numbers and committed offsets; None if there is none.
     """
 
@@ -86,7 +76,6 @@ class DeleteOffsetsResult:
     """What became of the offsets that were to be removed, in the order of the request.
 
     Attributes:
-        error: The error of the whole request.
         partitions: The error of each partition; empty if the whole request has one.
     """
 
@@ -96,8 +85,6 @@ class DeleteOffsetsResult:
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group of a list of groups."""
-
     group_id: str
     protocol_type: str
     state: str
@@ -106,16 +93,12 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class ListedGroups:
-    """The groups of a coordinator, or an error."""
-
     error: ErrorCode = ErrorCode.NONE
     groups: tuple[GroupListing, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class MemberDescription:
-    """A member of a described group."""
-
     member_id: str
     instance_id: str | None
     client_id: str
@@ -127,8 +110,6 @@ class MemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group with its members, or an error."""
-
     group_id: str
     error: ErrorCode = ErrorCode.NONE
     state: str = ""

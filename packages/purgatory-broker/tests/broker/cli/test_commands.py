@@ -20,8 +20,8 @@ from tests.broker.parity.raw import RawClient
 from tests.broker.raw_requests import produce
 from tests.support.live_page import LivePage, port_of, press
 
-from purgatory_broker.cli.main import main
 from purgatory_broker.cluster import collector
+from purgatory_broker_command import main
 from request_purgatory.command_line.exit_codes import ExitCode
 
 TIME_LIMIT = 60.0
@@ -34,7 +34,7 @@ Connect = Callable[[str], RawClient]
 
 @contextmanager
 def served_cluster(*options: str) -> Iterator[tuple[list[str], str]]:
-    """Run `broker serve`; return the nodes' addresses and the control address."""
+    """Run `purgatory-broker serve`; return the nodes' addresses and the control address."""
     process = subprocess.Popen(
         [*SERVE, *options],
         stdout=subprocess.PIPE,
@@ -56,7 +56,7 @@ def served_cluster(*options: str) -> Iterator[tuple[list[str], str]]:
 
 def run_command(capsys: pytest.CaptureFixture[str], control: str, *arguments: str) -> Any:
     """Run a command on a served cluster, and return its result."""
-    assert main([*arguments, "--address", control, "--json"]) == 0
+    assert main([*arguments, "--control", control, "--json"]) == 0
     printed = capsys.readouterr().out
     return json.loads(printed) if printed else None
 
@@ -64,7 +64,6 @@ def run_command(capsys: pytest.CaptureFixture[str], control: str, *arguments: st
 def test_served_cluster_serves_clients_and_runs_commands(
     capsys: pytest.CaptureFixture[str], connect: Connect, tmp_path: Path
 ) -> None:
-    """With topics, settings and faults from the command line, and a table of metrics at the end."""
     data_dir = tmp_path / "data"
     options = ("--nodes", "2", "--topic", "orders:3:2", "--min-insync-replicas", "2")
     with served_cluster(*options, "--data-dir", str(data_dir)) as (addresses, control):
@@ -83,7 +82,7 @@ def test_served_cluster_serves_clients_and_runs_commands(
         assert produce(client, "orders", b"x").error_code == 19
         metrics = run_command(capsys, control, "metrics")
         assert metrics[str(leader)]["Produce"]["Completions"] == 1
-        assert main(["pause-replication", "7", "--address", control]) == 2
+        assert main(["pause-replication", "7", "--control", control]) == 2
         assert "node must be between 0 and 1, got 7" in capsys.readouterr().err
     assert sorted(path.name for path in data_dir.iterdir()) == [
         "cluster.json",
@@ -96,7 +95,6 @@ def test_served_cluster_serves_clients_and_runs_commands(
 def test_existing_topic_of_another_size_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """A topic without numbers, or with those that it has, may exist."""
     data_dir = ("--data-dir", str(tmp_path))
     with served_cluster("--nodes", "2", "--topic", "t:2:2", *data_dir):
         pass
@@ -122,7 +120,6 @@ def test_existing_topic_of_another_size_is_refused(
 
 
 def test_served_cluster_prints_its_addresses_as_json_and_stops_on_sigterm() -> None:
-    """The exit code is the one of a process that the signal ended."""
     process = subprocess.Popen(
         [*SERVE, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -137,7 +134,6 @@ def test_served_cluster_prints_its_addresses_as_json_and_stops_on_sigterm() -> N
 def test_served_cluster_serves_metrics_and_a_live_page(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A button of the page puts a fault in force; all ends with the cluster."""
     pages = ("--metrics-listen", "0", "--dashboard", "0")
     with subprocess.Popen(
         [*SERVE, "--json", "--topic", "orders", *pages],
@@ -185,7 +181,6 @@ def test_taken_port_names_the_options_that_choose_another(option: str, other: st
 
 
 def test_page_at_a_taken_port_is_refused() -> None:
-    """Before the cluster is announced."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         ran = subprocess.run(
@@ -201,16 +196,15 @@ def test_page_at_a_taken_port_is_refused() -> None:
 
 
 def test_results_are_tables_unless_json_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    """A row for each replica, and for each purgatory in use."""
     with served_cluster("--nodes", "2", "--topic", "orders:1:2") as (_, control):
-        assert main(["describe-topic", "orders", "--address", control]) == ExitCode.OK
+        assert main(["describe-topic", "orders", "--control", control]) == ExitCode.OK
         topic = capsys.readouterr().out
-        assert main(["metrics", "--address", control]) == ExitCode.OK
+        assert main(["metrics", "--control", control]) == ExitCode.OK
         metrics = capsys.readouterr().out
         fault = ["inject-request-error", "Fetch", "56", "--topic", "orders", "--times", "-1"]
-        assert main([*fault, "--address", control]) == ExitCode.OK
+        assert main([*fault, "--control", control]) == ExitCode.OK
         assert capsys.readouterr().out == "fault 1\n"
-        assert main(["faults", "--address", control]) == ExitCode.OK
+        assert main(["faults", "--control", control]) == ExitCode.OK
         faults = capsys.readouterr().out
     assert "KAFKA_STORAGE_ERROR" in faults
     assert "topic orders" in faults
@@ -230,14 +224,13 @@ def test_results_are_tables_unless_json_is_asked_for(capsys: pytest.CaptureFixtu
             "--num-partitions: expected a whole number, got 'many'",
         ),
         (["serve", "--topic", "a:b"], 2, "expected NAME, NAME:PARTITIONS or .* got 'a:b'"),
-        (["metrics", "--address", "nowhere"], 2, "address must be host:port, got 'nowhere'"),
-        (["metrics", "--address", "127.0.0.1:1"], 1, "no control server at 127.0.0.1:1"),
+        (["metrics", "--control", "nowhere"], 2, "control must be host:port, got 'nowhere'"),
+        (["metrics", "--control", "127.0.0.1:1"], 1, "no control server at 127.0.0.1:1"),
     ],
 )
 def test_invalid_command_line_is_refused(
     capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, message: str
 ) -> None:
-    """With a message that has the value."""
     assert main([*arguments]) == code
     assert re.search(message, " ".join(capsys.readouterr().err.split()))
 
@@ -257,11 +250,10 @@ def test_invalid_command_line_is_refused(
 def test_missing_package_is_named(
     tmp_path: Path, package: str, options: list[str], needed: str
 ) -> None:
-    """The message says what to install, and no more than that."""
     serve = [*SERVE[3:], *options]
     script = (
         f"import sys; sys.modules[{package!r}] = None;"
-        f"from purgatory_broker.cli.main import main; sys.exit(main({serve}))"
+        f"from purgatory_broker_command import main; sys.exit(main({serve}))"
     )
     ran = subprocess.run(
         [sys.executable, "-c", script],
@@ -278,13 +270,12 @@ def test_missing_package_is_named(
 @pytest.mark.parametrize(
     "start",
     [
-        f"from purgatory_broker.cli.main import main; main({[*SERVE[3:]]})",
+        f"from purgatory_broker_command import main; main({[*SERVE[3:]]})",
         "from purgatory_broker.cluster.process_main import main; main()",
     ],
     ids=["served", "ClusterProcess"],
 )
 def test_process_of_a_cluster_collects_cycles_less_often(start: str) -> None:
-    """While the cluster runs, and without what was imported."""
     # The process says how it collects in place of running the cluster.
     script = f"""
 import asyncio, atexit, gc
@@ -314,9 +305,8 @@ atexit.register(say)
 def test_records_and_waits_on_the_command_line(
     capsys: pytest.CaptureFixture[str], connect: Connect
 ) -> None:
-    """Conditions have their parts between colons; the error has the state at the end."""
     with served_cluster("--nodes", "2", "--topic", "orders:1:2") as (addresses, control):
-        waiting = ["broker", "wait-for", "--address", control, "--timeout", "0.05"]
+        waiting = ["wait-for", "--control", control, "--timeout", "0.05"]
         assert main([*waiting, "--isr", "orders:0:1,0"]) == ExitCode.OK
         assert main([*waiting, "--records", "orders:1"]) == ExitCode.FAILED
         assert "expected 1 records in orders, got 0" in capsys.readouterr().err
@@ -355,7 +345,6 @@ def test_records_and_waits_on_the_command_line(
 def test_served_cluster_has_users_and_listeners(
     capsys: pytest.CaptureFixture[str], connect: Connect
 ) -> None:
-    """Of `--sasl-user` and `--listeners`, without `--port`."""
     command = [each for each in SERVE if each not in ("--port",)]
     command.remove("0")
     listeners = "SASL_PLAINTEXT://127.0.0.1:0,PLAINTEXT://127.0.0.1:0"
@@ -370,7 +359,7 @@ def test_served_cluster_has_users_and_listeners(
             client = connect(served["bootstrap_servers"])
             assert client.call("SaslHandshake", 1, mechanism="PLAIN").error_code == 0
             assert client.call("SaslAuthenticate", 2, auth_bytes=token).error_code == error
-        found = ["bootstrap-servers-of", "PLAINTEXT", "--address", served["control"]]
+        found = ["bootstrap-servers-of", "PLAINTEXT", "--control", served["control"]]
         assert main([*found]) == ExitCode.OK
         other = capsys.readouterr().out.strip()
         assert connect(other).call("Metadata", 9, topics=[]).brokers
@@ -393,7 +382,6 @@ def test_served_cluster_has_users_and_listeners(
 def test_invalid_options_of_listeners_are_refused(
     options: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without a password in the message."""
     assert main(["serve", *options]) == ExitCode.BAD_INPUT
     printed = capsys.readouterr()
     assert message in " ".join((printed.out + printed.err).split())
@@ -401,7 +389,6 @@ def test_invalid_options_of_listeners_are_refused(
 
 
 def test_address_that_other_machines_reach_is_warned_of() -> None:
-    """Once, on standard error, although this address can't be bound."""
     ran = subprocess.run(
         [*SERVE, "--nodes", "2", "--host", "192.0.2.1"],
         capture_output=True,

@@ -11,21 +11,21 @@ class RecordError(PurgatoryError):
 
     Attributes:
         code: Kafka's error code.
-        faults: The records at fault, as (index in the batch, message), for `record_errors` of a
-            Produce response.
+        record_errors: The invalid records, as (index in the batch, message), for the field of this
+            name of a Produce response.
     """
 
     def __init__(
-        self, code: ErrorCode, message: str, faults: tuple[tuple[int, str], ...] = ()
+        self, code: ErrorCode, message: str, record_errors: tuple[tuple[int, str], ...] = ()
     ) -> None:
         super().__init__(message)
         self.code = code
-        self.faults = faults
+        self.record_errors = record_errors
 
     def __reduce__(
         self,
     ) -> tuple[type[RecordError], tuple[ErrorCode, str, tuple[tuple[int, str], ...]]]:
-        return type(self), (self.code, str(self), self.faults)
+        return type(self), (self.code, str(self), self.record_errors)
 
 
 class BatchFormatError(RecordError):

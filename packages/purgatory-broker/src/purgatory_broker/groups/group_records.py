@@ -33,8 +33,6 @@ class RecordFormatError(PurgatoryError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class OffsetKey:
-    """The key of a committed offset."""
-
     group_id: str
     topic: str
     partition: int
@@ -57,15 +55,11 @@ class OffsetValue:
 
 @dataclass(frozen=True, slots=True)
 class GroupKey:
-    """The key of a group."""
-
     group_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class MemberValue:
-    """A member in a group record."""
-
     member_id: str
     instance_id: str | None
     client_id: str
@@ -78,8 +72,6 @@ class MemberValue:
 
 @dataclass(frozen=True, slots=True)
 class GroupValue:
-    """A group in one generation."""
-
     protocol_type: str
     generation: int
     protocol: str | None
@@ -93,11 +85,6 @@ Value = OffsetValue | GroupValue
 
 
 def encode_key(key: Key) -> bytes:
-    """Return the encoded key of a record.
-
-    Raises:
-        RecordFormatError: A string is longer than 32,767 bytes.
-    """
     if isinstance(key, OffsetKey):
         return (
             _INT16.pack(1) + _string(key.group_id) + _string(key.topic) + _INT32.pack(key.partition)
@@ -106,26 +93,11 @@ def encode_key(key: Key) -> bytes:
 
 
 def encode_value(value: Value) -> bytes:
-    """Return the encoded value of a record.
-
-    Raises:
-        RecordFormatError: A string is longer than 32,767 bytes.
-    """
     return _encode_offset(value) if isinstance(value, OffsetValue) else _encode_group(value)
 
 
 def decode_key(raw: bytes) -> Key | None:
-    """Decode the key of a record.
-
-    Args:
-        raw: The encoded key.
-
-    Returns:
-        The key; None for the kinds of records that only Kafka's newer group protocols have.
-
-    Raises:
-        RecordFormatError: `raw` is not a key.
-    """
+    """Decode the key of a record; None for kinds of Kafka's newer group protocols."""
     reader = _Reader(raw)
     version = reader.int16()
     if version in _OFFSET_KEY_VERSIONS:
@@ -134,17 +106,7 @@ def decode_key(raw: bytes) -> Key | None:
 
 
 def decode_offset(raw: bytes) -> OffsetValue:
-    """Decode the value of a committed offset, of versions 0 to 3.
-
-    Args:
-        raw: The encoded value.
-
-    Returns:
-        The value; fields that its version does not have are -1.
-
-    Raises:
-        RecordFormatError: `raw` is not such a value.
-    """
+    """Decode the value of a committed offset, of versions 0 to 3; fields of later ones are -1."""
     reader = _Reader(raw)
     version = reader.version(3)
     return OffsetValue(
@@ -159,14 +121,7 @@ def decode_offset(raw: bytes) -> OffsetValue:
 def decode_group(raw: bytes) -> GroupValue:
     """Decode the value of a group, of versions 0 to 3.
 
-    Args:
-        raw: The encoded value.
-
-    Returns:
-        The value. Members of version 0 have no rebalance timeout and get their session timeout.
-
-    Raises:
-        RecordFormatError: `raw` is not such a value.
+    Members of version 0 have no rebalance timeout, and get their session timeout.
     """
     reader = _Reader(raw)
     version = reader.version(3)
@@ -257,8 +212,6 @@ def _bytes(raw: bytes) -> bytes:
 
 
 class _Reader:
-    """Reads the fields of a record one after the other."""
-
     def __init__(self, raw: bytes) -> None:
         self._raw = raw
         self._position = 0

@@ -1,4 +1,4 @@
-"""The assignment of a consumer."""
+"""The bytes of Kafka's consumer protocol: assignments and subscriptions."""
 
 from __future__ import annotations
 
@@ -10,15 +10,6 @@ def assigned_partitions(assignment: bytes) -> dict[str, list[int]]:
 
     Every version of Kafka's ConsumerProtocolAssignment schema begins with a version and the list of
     topics with their partitions; the fields after the list are not read.
-
-    Args:
-        assignment: the assignment of a member of a consumer group; it may be empty.
-
-    Returns:
-        The partitions' numbers in ascending order, by topic.
-
-    Raises:
-        ValueError: `assignment` is not a consumer's assignment.
     """
     if not assignment:
         return {}
@@ -40,3 +31,27 @@ def assigned_partitions(assignment: bytes) -> dict[str, list[int]]:
             f"{len(assignment)} bytes are not a consumer's assignment: {error}"
         ) from error
     return topics
+
+
+def subscribed_topics(metadata: bytes) -> frozenset[str]:
+    """Return the topics of a consumer's subscription.
+
+    Every version of Kafka's ConsumerProtocolSubscription schema begins with a version and the list
+    of topics; the fields after the list are not read.
+    """
+    try:
+        _version, count = struct.unpack_from(">hi", metadata)
+        position = 6
+        topics = []
+        for _ in range(count):
+            (length,) = struct.unpack_from(">h", metadata, position)
+            position += 2 + length
+            raw = metadata[position - length : position]
+            if length < 0 or len(raw) != length:
+                raise ValueError(f"truncated topic name: expected {length} bytes, got {len(raw)}")
+            topics.append(raw.decode())
+    except struct.error as error:
+        raise ValueError(
+            f"{len(metadata)} bytes are not a consumer's subscription: {error}"
+        ) from error
+    return frozenset(topics)

@@ -11,10 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from purgatory_broker.log import LogSettings, OpenFiles, PartitionLog, RecordError
 from purgatory_broker.log.checkpoint import flush_folder
-from purgatory_broker.log.errors import StorageError
 from purgatory_broker.log.free_memory import release_free_memory
+from purgatory_broker.log.log import PartitionLog
+from purgatory_broker.log.log_errors import RecordError, StorageError
+from purgatory_broker.log.log_settings import LogSettings
+from purgatory_broker.log.store import OpenFiles
 from purgatory_broker.metadata.topic_configs import topic_value
 from purgatory_broker.metadata.topics import Topic, TopicPartition
 from purgatory_broker.settings import ClusterSettings
@@ -37,7 +39,7 @@ class DirectorySpace(NamedTuple):
     usable_bytes: int
 
 
-class LogDirectory:
+class LogManager:
     """The logs of one node, in files below a folder or in memory.
 
     Logs in memory survive a restart of the node, but not the end of the process. A log belongs to a
@@ -46,12 +48,7 @@ class LogDirectory:
     """
 
     def __init__(self, node_id: int, folder: Path | None) -> None:
-        """Open a log directory, and read its high watermarks.
-
-        Args:
-            node_id: the node's number.
-            folder: the directory; None keeps the logs in memory.
-        """
+        """Open a log directory, and read its high watermarks; None keeps the logs in memory."""
         self.node_id = node_id
         self.folder = folder
         self._files = OpenFiles()
@@ -62,7 +59,6 @@ class LogDirectory:
             self._high_watermarks = self._read_high_watermarks()
 
     def space(self) -> DirectorySpace:
-        """Return the directory's path, and the space of its volume."""
         if self.folder is None:
             return DirectorySpace("memory", -1, -1)
         usage = shutil.disk_usage(self.folder)
@@ -71,19 +67,7 @@ class LogDirectory:
     # -- logs
 
     def open(self, key: TopicPartition, topic_id: uuid.UUID, settings: LogSettings) -> PartitionLog:
-        """Open a partition's log, as the node left it; create an empty log if there is none.
-
-        Args:
-            key: the partition.
-            topic_id: the id of its topic.
-            settings: of the log.
-
-        Returns:
-            The log.
-
-        Raises:
-            StorageError: the log's files can't be read or written.
-        """
+        """Open a partition's log, as the node left it; create an empty log if there is none."""
         if self.folder is None:
             stored = self._in_memory.get(key)
             if stored is None or stored[0] != topic_id:
@@ -94,15 +78,15 @@ class LogDirectory:
             return stored[1]
         folder = self.folder / str(key)
         try:
-            found = _read_topic_id(folder)
-            if found not in (None, topic_id):
+            stored_id = _read_topic_id(folder)
+            if stored_id not in (None, topic_id):
                 logger.info(
                     "node %d deletes %s: it belongs to a deleted topic of the same name",
                     self.node_id,
                     folder,
                 )
                 shutil.rmtree(folder)
-            if found != topic_id:
+            if stored_id != topic_id:
                 _write_topic_id(folder, topic_id)
                 if settings.flush_messages is not None:
                     # The log flushes its own folder. The folder's entry in its parent must be
@@ -129,7 +113,6 @@ class LogDirectory:
             log.close()
 
     def delete(self, log: PartitionLog, key: TopicPartition, topic_id: uuid.UUID) -> None:
-        """Delete a partition's log and high watermark."""
         is_large = log.size_bytes >= _LARGE_LOG_BYTES
         if self._in_memory.get(key, (None,))[0] == topic_id:
             del self._in_memory[key]
@@ -147,9 +130,6 @@ class LogDirectory:
         """Delete the logs of partitions that were deleted while the node was not running.
 
         None of these logs may be open.
-
-        Args:
-            known: the node's present partitions, with their topic ids.
         """
         ids = dict(known)
         for key in [
@@ -165,24 +145,16 @@ class LogDirectory:
         for path in [path for path in self.folder.iterdir() if path.is_dir()]:
             if path.name not in by_name or _read_topic_id(path) not in (None, by_name[path.name]):
                 logger.info(
-                    "node %d deletes %s: the partition no longer exists",
-                    self.node_id,
-                    path.name,
+                    "node %d deletes %s: the partition no longer exists", self.node_id, path.name
                 )
                 shutil.rmtree(path, ignore_errors=True)
 
     # -- high watermarks
 
     def high_watermark(self, key: TopicPartition, topic_id: uuid.UUID) -> int:
-        """Return a partition's last checkpointed high watermark; 0 if there is none."""
         return self._high_watermarks.get((topic_id, key.partition), 0)
 
     def checkpoint_high_watermarks(self, offsets: dict[tuple[uuid.UUID, int], int]) -> None:
-        """Save high watermarks.
-
-        Args:
-            offsets: high watermarks by topic id and partition number.
-        """
         self._high_watermarks.update(offsets)
         if self.folder is None:
             return
@@ -216,8 +188,6 @@ class LogDirectory:
 
 
 def log_settings(topic: Topic, settings: ClusterSettings) -> LogSettings:
-    """Return the log settings of a topic, from its own settings and the cluster's."""
-
     def value(name: str) -> str:
         return topic_value(name, topic.configs, settings)
 
@@ -241,11 +211,7 @@ def log_settings(topic: Topic, settings: ClusterSettings) -> LogSettings:
 
 
 def _read_topic_id(folder: Path) -> uuid.UUID | None:
-    """Return the topic id of a log's folder.
-
-    Returns:
-        The id; None if the file is missing or incomplete, as after a power failure.
-    """
+    """Return the topic id of a log's folder; None if incomplete, as after a power failure."""
     try:
         return uuid.UUID(
             (folder / _METADATA_FILE).read_text("ascii").rpartition("topic_id: ")[2].strip()
@@ -255,7 +221,6 @@ def _read_topic_id(folder: Path) -> uuid.UUID | None:
 
 
 def _write_topic_id(folder: Path, topic_id: uuid.UUID) -> None:
-    """Create the folder of a log, and write its topic id."""
     folder.mkdir(parents=True, exist_ok=True)
     partial = folder / f"{_METADATA_FILE}.tmp"
     partial.write_text(f"version: 0\ntopic_id: {topic_id}\n", "ascii")

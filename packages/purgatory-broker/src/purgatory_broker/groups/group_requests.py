@@ -14,14 +14,11 @@ class JoinRequest:
     """A request to become, or to remain, a member of a group's next generation.
 
     Attributes:
-        group_id: The group's id.
         member_id: The member's id; empty for a new member.
         instance_id: The instance id of a static member; None for a dynamic one.
-        client: The sender.
         rebalance_timeout_ms: How long the group waits for the member in a rebalance.
         session_timeout_ms: How long the group waits for the member's next heartbeat.
         protocol_type: What kind of group it is, such as "consumer".
-        protocols: The protocols that the member supports.
         reason: Why the member joins, for the log.
         requires_known_member_id: A new dynamic member first gets an id, with which it joins again.
             A client whose response is lost then leaves no member behind (KIP-394).
@@ -46,9 +43,7 @@ class SyncRequest:
     """A member's request for its assignment; the leader's has the assignments of all members.
 
     Attributes:
-        group_id: The group's id.
         generation_id: The generation that the member has joined.
-        member_id: The member's id.
         instance_id: The instance id of a static member; None for a dynamic one.
         protocol_type: The protocol type that the member knows; None if the request has none.
         protocol_name: The protocol that the member knows; None if the request has none.
@@ -71,9 +66,6 @@ class Heartbeat:
     """A member's sign of life.
 
     Attributes:
-        group_id: The group's id.
-        generation_id: The generation that the member knows.
-        member_id: The member's id.
         instance_id: The instance id of a static member; None for a dynamic one.
     """
 
@@ -93,8 +85,6 @@ class LeavingMember:
 
 @dataclass(frozen=True, slots=True)
 class OffsetToCommit:
-    """An offset to commit."""
-
     topic: str
     partition: int
     offset: int
@@ -107,14 +97,12 @@ class CommitRequest:
     """A request to commit offsets.
 
     Attributes:
-        group_id: The group's id.
         generation_id: The generation that the member knows; -1 for a client that is no member.
         member_id: The member's id; empty for a client that is no member.
         instance_id: The instance id of a static member; None for a dynamic one.
         retention_ms: How long the offsets are kept, in milliseconds; -1 for the default.
         knows_group_id_not_found: The client handles GROUP_ID_NOT_FOUND; others get
             ILLEGAL_GENERATION.
-        offsets: The offsets.
     """
 
     group_id: str

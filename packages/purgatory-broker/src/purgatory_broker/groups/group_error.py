@@ -7,13 +7,6 @@ from request_purgatory.errors import PurgatoryError
 
 
 class GroupError(PurgatoryError):
-    """The coordinator rejects a group request.
-
-    Attributes:
-        code: The error code of the response.
-        group_id: The group's id.
-    """
-
     def __init__(self, code: ErrorCode, group_id: str) -> None:
         super().__init__(f"group {group_id!r}: {code.name}")
         self.code = code
@@ -41,11 +34,5 @@ def coordinator_error(append_error: ErrorCode) -> ErrorCode:
     """Return the error code that a client gets when an append to the offsets topic failed.
 
     Source: Kafka's CoordinatorOperationExceptionHelper.
-
-    Args:
-        append_error: The error of the append; NONE if it succeeded.
-
-    Returns:
-        The coordinator's error code; `append_error` where Kafka has no other one.
     """
     return _COORDINATOR_ERRORS.get(append_error, append_error)
