@@ -15,8 +15,8 @@ from typing import cast
 
 import pytest
 
-from benchmarks.published_runs import run
-from benchmarks.published_runs.run import (
+from benchmarks import published_run as run
+from benchmarks.published_run import (
     CASES,
     DESIGNS,
     METRICS,
@@ -25,6 +25,7 @@ from benchmarks.published_runs.run import (
     GcTimer,
     measure,
 )
+from purgatory_spark.traces import workload
 from request_purgatory import (
     DelayedOperationPurgatory,
     InvalidArgumentError,
@@ -32,6 +33,10 @@ from request_purgatory import (
     PurgatoryMetrics,
     SystemTimer,
 )
+
+
+def test_cases_are_the_workloads_of_the_pipeline() -> None:
+    assert {name: (case.median_ms, case.p75_ms) for name, case in workload.CASES.items()} == CASES
 
 
 @pytest.mark.parametrize("design", [*DESIGNS, run.NO_PURGATORY])
@@ -169,7 +174,7 @@ def test_collections_are_timed() -> None:
 )
 def test_module_runs_as_a_command(arguments: list[str], code: int, message: str) -> None:
     """The command prints one line of JSON, or an error message."""
-    command = [sys.executable, "-m", "benchmarks.published_runs.run", *arguments]
+    command = [sys.executable, "-m", "benchmarks.published_run", *arguments]
     completed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert completed.returncode == code, completed.stderr
     assert message in completed.stderr

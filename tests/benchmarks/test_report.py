@@ -11,16 +11,15 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from benchmarks.published_runs import runner
-from benchmarks.published_runs.charts import curve, published_figure
-from benchmarks.published_runs.report_section import (
+from benchmarks import published_run
+from benchmarks.published_run import BenchmarkRun, measure
+from benchmarks.report.charts import curve, published_figure
+from benchmarks.report.results import read_measurements, summarize
+from benchmarks.report.section import (
     PUBLISHED_CHARTS,
     benchmark_section,
     print_published,
 )
-from benchmarks.published_runs.results import read_measurements, summarize
-from benchmarks.published_runs.run import BenchmarkRun
-from benchmarks.published_runs.runner import BenchmarkPlan, run_published
 from purgatory_spark.analysis.report import write_report
 from request_purgatory import InvalidArgumentError
 
@@ -160,59 +159,28 @@ def test_curve_has_a_line_for_each_side() -> None:
     assert ElementTree.fromstring(curve(rows, "ns", "title", "pending")).tag.endswith("svg")
 
 
-def test_plan_has_the_designs_of_one_rate_side_by_side() -> None:
-    """A run at a rate takes some seconds, and never more requests than the plan has."""
-    runs = BenchmarkPlan(cases=["low"], rates=[1_000, 900_000, 0], requests=1_000_000).runs()
-    assert [(run.design, run.rate, run.count) for run in runs] == [
-        ("wheel", 1_000, 4_000),
-        ("legacy", 1_000, 4_000),
-        ("wheel", 900_000, 1_000_000),
-        ("legacy", 900_000, 1_000_000),
-        ("wheel", 0, 1_000_000),
-        ("legacy", 0, 1_000_000),
-    ]
-
-
-def test_failed_run_raises_with_its_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No value is written for the run."""
-    run = BenchmarkRun(count=10)
-    object.__setattr__(run, "case", "middle")
-    monkeypatch.setattr(BenchmarkPlan, "runs", lambda _plan: [run])
-    with pytest.raises(
-        RuntimeError, match=r"exit code 2: .*case must be one of low, high, got 'middle'"
-    ):
-        run_published(BenchmarkPlan(rounds=1), tmp_path, Console(file=None, quiet=True))
-    assert (tmp_path / "measurements.jsonl").read_text() == ""
-
-
-def test_every_other_round_is_reversed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each value is written with the number of its round."""
-    measured: list[tuple[str, int]] = []
-
-    def measure(run: BenchmarkRun) -> dict[str, float]:
-        measured.append((run.design, run.rate))
-        return {"enqueue_rate": float(len(measured))}
-
-    monkeypatch.setattr(runner, "_measure", measure)
-    plan = BenchmarkPlan(cases=["low"], rates=[5_000, 0], requests=100, rounds=2)
-    run_published(plan, tmp_path, Console(quiet=True))
-    first = [("wheel", 5_000), ("legacy", 5_000), ("wheel", 0), ("legacy", 0)]
-    assert measured == first + first[::-1]
-    lines = (tmp_path / "measurements.jsonl").read_text().splitlines()
-    written = [(one["round"], one["value"], one["unit"]) for one in map(json.loads, lines)]
-    assert written == [(number // 4, number + 1.0, "1/s") for number in range(8)]
-
-
 def test_published_benchmark_is_measured_and_printed(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Runs with few requests, each in its own process, end up in the section and its table."""
-    target = tmp_path / "out"
-    plan = BenchmarkPlan(cases=["low"], rates=[5_000, 0], requests=300, rounds=1)
-    target.mkdir()
-    run_published(plan, target, Console(quiet=True))
-    section = benchmark_section(spark, target)
-    assert section["questions"][0]["sides"] == list(runner.SIDES.values())
+    """Runs with few requests end up in the section, its figures and its table."""
+    records = [
+        record(
+            side,
+            value,
+            question="published",
+            metric=metric,
+            unit=published_run.METRICS[metric],
+            case=f"case=low rate={rate} count=300",
+            size=float(rate),
+        )
+        for rate in (50_000, 0)
+        for side, design in (("ours", "wheel"), ("theirs", "legacy"))
+        for metric, value in measure(
+            BenchmarkRun(case="low", design=design, rate=rate, count=300)
+        ).items()
+    ]
+    section = benchmark_section(spark, results_folder(tmp_path / "out", records))
+    assert section["questions"][0]["sides"] == ["ours", "theirs"]
     titles = [title for title, _ in section["figures"]]
     assert titles == [title for _, _, title in PUBLISHED_CHARTS]
     print_published(Console(width=200), section)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.published_runs.report_section import benchmark_section, print_published
-from benchmarks.published_runs.results import require_measurements
+from benchmarks.report.results import require_measurements
+from benchmarks.report.section import benchmark_section, print_published
 from purgatory_spark.analysis.report import write_report
 from purgatory_spark.spark.session import create_session
 

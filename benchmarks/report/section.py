@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.published_runs import charts, results
-from benchmarks.published_runs.results import PUBLISHED, Row
+from benchmarks.report import charts, results
+from benchmarks.report.results import PUBLISHED, Row
 from purgatory_spark.analysis.charts import page_chart
 from purgatory_spark.analysis.units import format_number
 

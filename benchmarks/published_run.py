@@ -1,6 +1,6 @@
 """One run of the published benchmark of request purgatories, in this process.
 
-Command: `python -m benchmarks.published_runs.run key=value ...`
+Command: `python -m benchmarks.published_run key=value ...`
 
 One thread enqueues requests, at a target rate with exponentially distributed gaps or as fast as
 possible. Each request is watched under a few keys that all requests share and that have no events.
@@ -38,7 +38,8 @@ from request_purgatory.purgatory.legacy import LegacyPurgatory
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 
-#: Median and 75th percentile of the latencies in ms, by the case's name.
+#: Median and 75th percentile of the latencies in ms, by the case's name. A test compares them with
+#: `CASES` of `purgatory_spark.traces.workload`, which would load Spark into the measured process.
 CASES = {"low": (20.0, 60.0), "high": (200.0, 400.0)}
 DESIGNS: dict[str, type[DelayedOperationPurgatory]] = {
     "wheel": DelayedOperationPurgatory,
