@@ -1,7 +1,7 @@
-"""Writes the reference of the command into docs/reference/command.md, from the command's own help.
+"""Writes the reference of both commands into docs/reference, from the commands' own help.
 
-    python tools/cli_page.py            write it
-    python tools/cli_page.py --check    exit code 1 if it is out of date
+    python tools/cli_page.py            write the pages
+    python tools/cli_page.py --check    exit code 1 if one is out of date
 
 A test runs the check.
 """
@@ -13,31 +13,41 @@ import sys
 import textwrap
 from pathlib import Path
 
-from purgatory_spark.cli.app import make_app
+from cyclopts import App
 
-PAGE = Path(__file__).parents[1] / "docs" / "reference" / "command.md"
+import purgatory_command
+from purgatory_broker.cli import app as broker_command
+
+_REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 BEGIN = "<!-- What follows is made by tools/cli_page.py. -->\n"
+#: The command of each page.
+COMMANDS = {
+    "command.md": purgatory_command.make_app,
+    "broker_command.md": broker_command.make_app,
+}
 _COLUMNS = 100
 
 
-def page(text: str) -> str:
-    """Return the page with its reference made anew.
+def page(text: str, app: App) -> str:
+    """Return a page with the reference of its command made anew.
 
     Args:
         text: The page as it is.
+        app: The command.
     """
     written, _, _ = text.partition(BEGIN)
     # The first section is the overview of all commands; options such as --version follow last.
-    _, *sections = make_app().generate_docs(heading_level=1).split("\n## purgatory ")
+    heading = f"\n## {app.name[0]} "
+    _, *sections = app.generate_docs(heading_level=1).split(heading)
     commands = [each.rstrip() for each in sections if not each.startswith("-")]
-    reference = "".join(f"\n## purgatory {each}\n" for each in commands)
+    reference = "".join(f"{heading}{each}\n" for each in commands)
     reference = re.sub(r"\n {4}(?=\S)", " ", reference)  # an entry's further lines
     return written + BEGIN + "\n".join(_wrapped(line) for line in reference.splitlines()) + "\n"
 
 
 def _wrapped(line: str) -> str:
     """Return a line of prose, or an entry of a list, in lines of at most 100 columns."""
-    if len(line) <= _COLUMNS or line.startswith("purgatory "):
+    if len(line) <= _COLUMNS or line.startswith(("purgatory ", "purgatory-broker ")):
         return line
     return textwrap.fill(
         line,
@@ -49,17 +59,20 @@ def _wrapped(line: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or check it.
+    """Write the pages, or check them.
 
     Returns:
         The exit code.
     """
-    before = PAGE.read_text(encoding="utf-8")
-    after = page(before)
-    if "--check" in arguments:
-        return int(before != after)
-    PAGE.write_text(after, encoding="utf-8")
-    return 0
+    outdated = False
+    for name, make_app in COMMANDS.items():
+        path = _REFERENCE / name
+        before = path.read_text(encoding="utf-8")
+        after = page(before, make_app())
+        outdated |= before != after
+        if "--check" not in arguments:
+            path.write_text(after, encoding="utf-8")
+    return int(outdated and "--check" in arguments)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,13 @@ import re
 import pytest
 from cyclopts import CycloptsError
 
-from purgatory_spark.cli.app import make_app
+import purgatory_command
+from purgatory_broker.cli import app as broker_command
 from tests.docs import snippets
 
-#: Made from the command's own help, with `[OPTIONS]` in its lines.
-GENERATED = "docs/reference/command.md"
+#: Made from the commands' own help, with `[OPTIONS]` in its lines.
+GENERATED = ("docs/reference/command.md", "docs/reference/broker_command.md")
+APPS = {"purgatory": purgatory_command.make_app, "purgatory-broker": broker_command.make_app}
 #: Lines that are what a reader types: in pages, and in the two documents of the repository.
 DOCUMENTS = [*snippets.pages(), "CONTRIBUTING.md", "examples/docker/README.md"]
 
@@ -21,30 +23,29 @@ def command_lines(program: str) -> list[tuple[str, list[str]]]:
     return [
         (page, words[1:])
         for page in DOCUMENTS
-        if page != GENERATED
+        if page not in GENERATED
         for words in snippets.commands(page)
         if words[0] == program
     ]
 
 
 @pytest.mark.parametrize(
-    ("page", "arguments"),
-    command_lines("purgatory"),
+    ("program", "page", "arguments"),
+    [(program, *line) for program in APPS for line in command_lines(program)],
     ids=lambda value: value if isinstance(value, str) else " ".join(value)[:40],
 )
-def test_command_line_is_understood(page: str, arguments: list[str]) -> None:
+def test_command_line_is_understood(program: str, page: str, arguments: list[str]) -> None:
     """Nothing is run."""
-    pytest.importorskip("pyspark", reason="the extra [spark] is not installed")
-    pytest.importorskip("kafka", reason="the extra [broker] is not installed")
     try:
-        make_app().parse_args(arguments, exit_on_error=False, print_error=False)
+        APPS[program]().parse_args(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        pytest.fail(f"{page}: purgatory {' '.join(arguments)}: {error}")
+        pytest.fail(f"{page}: {program} {' '.join(arguments)}: {error}")
 
 
 def test_there_are_command_lines() -> None:
-    """Of both kinds."""
-    assert len(command_lines("purgatory")) > 20
+    """Of all kinds."""
+    assert len(command_lines("purgatory")) >= 20
+    assert len(command_lines("purgatory-broker")) > 5
     assert len(command_lines("make")) > 10
 
 
