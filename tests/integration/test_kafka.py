@@ -127,7 +127,7 @@ class StreamStarter:
             *(
                 sys.executable,
                 "-m",
-                "purgatory_spark.cli.main",
+                "purgatory_command",
                 "stream",
                 requests,
                 events,

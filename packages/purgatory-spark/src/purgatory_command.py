@@ -1,16 +1,20 @@
-"""The command line: which commands there are, and where they are.
+"""The command `purgatory`: which commands there are, and where they are.
 
-A command's module is imported when the command is called, so `--help` and a mistyped command do not
-wait for Spark.
+A command's module is imported when the command is called. This module is beside the package
+`purgatory_spark`, whose import takes 0.6 s of CPU time, half of them for Spark and Arrow: `--help`
+takes 0.2 s without it.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cyclopts import App, Group
 
 from request_purgatory.command_line.command import NO_NEGATIVES
+from request_purgatory.command_line.run import run
 from request_purgatory.command_line.version import version_text
 
 _TRACES = Group("Traces and analysis", sort_key=1)
@@ -32,7 +36,7 @@ class CommandEntry:
 
     Attributes:
         name: The word on the command line.
-        target: The module in this package, and the function in it.
+        target: The module in `purgatory_spark.cli`, and the function in it.
         group: The heading in the help.
         help: One sentence.
         example: Arguments to show as an example.
@@ -131,7 +135,7 @@ def make_app() -> App:
     )
     for position, entry in enumerate(COMMANDS):
         app.command(
-            f"{__package__}.{entry.target}",
+            f"purgatory_spark.cli.{entry.target}",
             name=entry.name,
             group=entry.group,
             help=entry.help,
@@ -142,3 +146,19 @@ def make_app() -> App:
         help="Install completion for the current shell.", group=_PROGRAM, help_epilogue=""
     )
     return app
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Args:
+        arguments: The command line without the program's name; this process' unless given.
+
+    Returns:
+        The exit code, one of `ExitCode`.
+    """
+    return run(make_app(), arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

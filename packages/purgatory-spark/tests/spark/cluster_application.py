@@ -13,7 +13,7 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812
 
-from purgatory_spark.cli.main import main as run_command
+from purgatory_command import main as run_command
 from purgatory_spark.outcomes.batch import batch_outcomes
 from purgatory_spark.outcomes.replay import replay
 from purgatory_spark.outcomes.results import outcomes_of

@@ -87,7 +87,7 @@ def stream_command(files: Path, target: Path, *options: str) -> list[str]:
     return [
         sys.executable,
         "-m",
-        "purgatory_spark.cli.main",
+        "purgatory_command",
         *stream_arguments(files, target, *options),
     ]
 

@@ -230,20 +230,6 @@ def test_installed_command_does_the_whole_run(tmp_path: Path) -> None:
     assert "Traceback" not in ran.stderr
 
 
-def test_published_benchmark_from_the_command(purgatory: Purgatory, tmp_path: Path) -> None:
-    """It is measured and reported, and can be reported again."""
-    made = tmp_path / "bench"
-    ran = purgatory(
-        "bench", "--case", "low", "--rates", "0", "--requests", 1_000, "--rounds", 1, "--out", made
-    )
-    assert ran.code == ExitCode.OK, ran.err
-    assert "enqueue_rate" in ran.out
-    assert "<svg" in (made / "report.html").read_text()
-    ran = purgatory("report", "--bench", made, "--out", tmp_path / "again.html")
-    assert ran.code == ExitCode.OK, ran.err
-    assert "Benchmarks: bench" in (tmp_path / "again.html").read_text()
-
-
 def test_import_without_a_request_is_bad_input(purgatory: Purgatory, tmp_path: Path) -> None:
     """It keeps the rejects, names the option that was left out, and recommends no replay."""
     calls, out = tmp_path / "calls.csv", tmp_path / "calls"

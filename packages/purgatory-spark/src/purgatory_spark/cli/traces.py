@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from purgatory_spark.analysis.replay_folder import replay_trace
 from purgatory_spark.cli import session
 from purgatory_spark.cli.failures import describe_failure
 from purgatory_spark.outcomes.replay import DESIGNS, ReplaySettings
@@ -16,7 +17,6 @@ from purgatory_spark.run import (
     RunPlan,
     print_replay_rate,
     print_row_counts,
-    replay_trace,
 )
 from purgatory_spark.spark.job_progress import step
 from purgatory_spark.traces.importers.row_checks import TIME_UNITS

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from benchmarks.published_runs.runner import BenchmarkPlan
 from cyclopts import App, Parameter
 
-from purgatory_broker.settings import ClusterSettings
 from purgatory_spark.outcomes.replay import ReplaySettings
 from purgatory_spark.stream.endpoints.address import AddressOptions
 from purgatory_spark.stream.job import StreamSettings
@@ -98,8 +96,6 @@ def test_help_is_the_docstrings() -> None:
     "settings",
     [
         AddressOptions,
-        BenchmarkPlan,
-        ClusterSettings,
         ImportSettings,
         ReplaySettings,
         StreamPlan,
