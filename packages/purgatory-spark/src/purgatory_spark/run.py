@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,12 +14,12 @@ from rich.table import Table
 
 from purgatory_spark.analysis.analysis import Analysis, analyze
 from purgatory_spark.analysis.findings import find
-from purgatory_spark.analysis.replay_folder import ReplayFolder, write_replays
+from purgatory_spark.analysis.replay_folder import ReplayFolder, replay_trace_in_designs
 from purgatory_spark.analysis.report import write_report
 from purgatory_spark.analysis.units import format_ms, format_share
-from purgatory_spark.outcomes.replay import ReplaySettings, replay_designs
+from purgatory_spark.outcomes.replay import ReplaySettings
 from purgatory_spark.output_folder import write_json
-from purgatory_spark.spark.host_sizes import MAX_WORKER_MB, REPLAY, require_hosts_fit
+from purgatory_spark.spark.host_sizes import MAX_WORKER_MB
 from purgatory_spark.spark.job_progress import step
 from purgatory_spark.traces.trace_folder import (
     TraceFolder,
@@ -97,63 +96,6 @@ def run(spark: SparkSession, plan: RunPlan, target: Path, console: Console) -> l
         write_report(spark, analyses, target / "report.html")
     write_json(target / "run.json", {"traces": names})
     return analyses
-
-
-def replay_trace(
-    spark: SparkSession,
-    trace: TraceFolder,
-    settings: ReplaySettings,
-    target: Path,
-    max_worker_mb: int = MAX_WORKER_MB,
-) -> ReplayFolder:
-    """Replay a trace and write the replay folder.
-
-    Args:
-        spark: The session.
-        trace: The trace.
-        settings: The purgatory.
-        target: An empty folder.
-        max_worker_mb: Memory limit for one host in a Python worker.
-
-    Returns:
-        The folder.
-
-    Raises:
-        TraceFormatError: The trace has no requests.
-        HostTooLargeError: A host does not fit into a Python worker.
-    """
-    (folder,) = replay_trace_in_designs(spark, trace, {target: settings}, max_worker_mb)
-    return folder
-
-
-def replay_trace_in_designs(
-    spark: SparkSession,
-    trace: TraceFolder,
-    designs: Mapping[Path, ReplaySettings],
-    max_worker_mb: int = MAX_WORKER_MB,
-) -> list[ReplayFolder]:
-    """Replay a trace through several purgatories, reading it once, and write the replay folders.
-
-    Args:
-        spark: The session.
-        trace: The trace.
-        designs: The purgatories, by the empty folder of each.
-        max_worker_mb: Memory limit for one host in a Python worker.
-
-    Returns:
-        The folders.
-
-    Raises:
-        TraceFormatError: The trace has no requests.
-        HostTooLargeError: A host does not fit into a Python worker.
-    """
-    trace.require_requests()
-    requests, events = trace.requests(spark), trace.events(spark)
-    require_hosts_fit(requests, events, REPLAY, max_worker_mb)
-    replayed = replay_designs(requests, events, list(designs.values()))
-    return write_replays(
-        replayed, {folder: settings.parameters() for folder, settings in designs.items()}
-    )
 
 
 def print_replay_rate(console: Console, spark: SparkSession, folder: ReplayFolder) -> None:

@@ -11,9 +11,9 @@ from tests.spark.trace_folders import write_recorded
 from tests.spark.trace_strategies import events_table, requests_table
 
 from purgatory_spark.analysis.analysis import Analysis, analyze
+from purgatory_spark.analysis.replay_folder import replay_trace
 from purgatory_spark.outcomes.replay import DESIGNS, ReplaySettings
 from purgatory_spark.output_folder import write_json
-from purgatory_spark.run import replay_trace
 from purgatory_spark.traces.trace_folder import TraceFolder
 
 

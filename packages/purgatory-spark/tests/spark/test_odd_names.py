@@ -16,10 +16,10 @@ from tests.spark.small_analyses import new_folder
 from tests.spark.trace_folders import NOON, event, make_trace, request
 
 from purgatory_spark.analysis.analysis import Analysis, analyze
-from purgatory_spark.analysis.replay_folder import ReplayFolder
+from purgatory_spark.analysis.replay_folder import ReplayFolder, replay_trace
 from purgatory_spark.analysis.report import write_report
 from purgatory_spark.outcomes.replay import ReplaySettings
-from purgatory_spark.run import print_row_counts, print_summary, replay_trace
+from purgatory_spark.run import print_row_counts, print_summary
 from purgatory_spark.traces.marks import Mark
 from purgatory_spark.traces.trace_folder import TraceFolder
 

@@ -22,9 +22,9 @@ from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
 from tests.spark.trace_strategies import EVENTS, requests
 from tests.support.profiles import examples
 
+from purgatory_command import main
 from purgatory_spark.analysis.histogram import RELATIVE_ERROR, Histogram
-from purgatory_spark.cli import output, session
-from purgatory_spark.cli.main import main
+from purgatory_spark.cli import session
 from purgatory_spark.outcomes.batch import batch_outcomes
 from purgatory_spark.outcomes.replay import ReplaySettings, replay
 from purgatory_spark.outcomes.trace_part import EventPart, RequestPart
@@ -70,6 +70,7 @@ from purgatory_spark.traces.workload_blocks import (
     workload_trace,
 )
 from request_purgatory import InvalidArgumentError
+from request_purgatory.command_line import output
 from request_purgatory.command_line.exit_codes import ExitCode
 
 START_US = int(START.timestamp()) * 1_000_000

@@ -11,20 +11,21 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from purgatory_spark.outcomes.replay import DESIGN_NUMBER, HOSTS
+from purgatory_spark.outcomes.replay import DESIGN_NUMBER, HOSTS, ReplaySettings, replay_designs
 from purgatory_spark.outcomes.results import (
     outcomes_of,
     reject_counts,
     require_no_rejects,
 )
 from purgatory_spark.output_folder import write_json
+from purgatory_spark.spark.host_sizes import MAX_WORKER_MB, REPLAY, require_hosts_fit
 from purgatory_spark.spark.workers import require_workers
 from purgatory_spark.traces.importers.table_files import (
     read_spark_table,
     write_spark_table,
 )
 from purgatory_spark.traces.schema import OUTCOMES
-from purgatory_spark.traces.trace_folder import read_manifest
+from purgatory_spark.traces.trace_folder import TraceFolder, read_manifest
 
 _MANIFEST = "replay.json"
 
@@ -68,6 +69,63 @@ class ReplayFolder:
             name: `outcomes` or `hosts`.
         """
         return read_spark_table(spark, self.path / name)
+
+
+def replay_trace(
+    spark: SparkSession,
+    trace: TraceFolder,
+    settings: ReplaySettings,
+    target: Path,
+    max_worker_mb: int = MAX_WORKER_MB,
+) -> ReplayFolder:
+    """Replay a trace and write the replay folder.
+
+    Args:
+        spark: The session.
+        trace: The trace.
+        settings: The purgatory.
+        target: An empty folder.
+        max_worker_mb: Memory limit for one host in a Python worker.
+
+    Returns:
+        The folder.
+
+    Raises:
+        TraceFormatError: The trace has no requests.
+        HostTooLargeError: A host does not fit into a Python worker.
+    """
+    (folder,) = replay_trace_in_designs(spark, trace, {target: settings}, max_worker_mb)
+    return folder
+
+
+def replay_trace_in_designs(
+    spark: SparkSession,
+    trace: TraceFolder,
+    designs: Mapping[Path, ReplaySettings],
+    max_worker_mb: int = MAX_WORKER_MB,
+) -> list[ReplayFolder]:
+    """Replay a trace through several purgatories, reading it once, and write the replay folders.
+
+    Args:
+        spark: The session.
+        trace: The trace.
+        designs: The purgatories, by the empty folder of each.
+        max_worker_mb: Memory limit for one host in a Python worker.
+
+    Returns:
+        The folders.
+
+    Raises:
+        TraceFormatError: The trace has no requests.
+        HostTooLargeError: A host does not fit into a Python worker.
+    """
+    trace.require_requests()
+    requests, events = trace.requests(spark), trace.events(spark)
+    require_hosts_fit(requests, events, REPLAY, max_worker_mb)
+    replayed = replay_designs(requests, events, list(designs.values()))
+    return write_replays(
+        replayed, {folder: settings.parameters() for folder, settings in designs.items()}
+    )
 
 
 def write_replay(replayed: DataFrame, settings: dict[str, Any], target: Path) -> ReplayFolder:

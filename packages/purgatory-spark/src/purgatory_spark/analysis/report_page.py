@@ -1,4 +1,4 @@
-"""The report: one self-contained HTML file about analyses and benchmark results."""
+"""The page of a report, and the figures, tables and sentences on it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import base64
 import hashlib
 import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from importlib.metadata import version
@@ -40,39 +40,28 @@ _EPOCH = datetime(1970, 1, 1)
 _QUANTILE_LABELS = {"p50_ms": "p50", "p99_ms": "p99", "p999_ms": "p99.9"}
 
 
-def write_report(
+def report_page(
     spark: SparkSession,
     analyses: list[Analysis],
-    target: Path,
-    title: str = "Request purgatory report",
-    benchmarks: Sequence[Row] = (),
-) -> Path:
-    """Write a report.
-
-    Args:
-        spark: The session to read the analyses with.
-        analyses: One section each.
-        target: The HTML file to write. Folders are named in it relative to this file's.
-        title: The page's title.
-        benchmarks: Ready sections, such as those of `python -m benchmarks.report`.
-
-    Returns:
-        `target`.
-    """
-    folder = Path(__file__).parent
+    folder: Path,
+    title: str,
+    benchmarks: Sequence[Mapping[str, Any]],
+) -> str:
+    """Return the page that `report.write_report` writes into a folder."""
+    templates = Path(__file__).parent
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folder),
+        loader=jinja2.FileSystemLoader(templates),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
     )
     environment.filters.update(
         integer=lambda value: f"{value:,}", ms=format_ms, share=format_share, unbroken=unbroken
     )
-    script = (folder / "report.js").read_text(encoding="utf-8")
+    script = (templates / "report.js").read_text(encoding="utf-8")
     digest = hashlib.sha256(script.encode()).digest()
-    page = environment.get_template("report.html").render(
+    return environment.get_template("report.html").render(
         title=title,
-        traces=[_trace_section(spark, analysis, target.parent) for analysis in analyses],
+        traces=[_trace_section(spark, analysis, folder) for analysis in analyses],
         benchmarks=benchmarks,
         targets_table=report_tables.targets_table,
         question_table=report_tables.question_table,
@@ -86,8 +75,6 @@ def write_report(
         spark_version=pyspark.__version__,
         python_version=platform.python_version(),
     )
-    target.write_text(page, encoding="utf-8")
-    return target
 
 
 def _trace_section(spark: SparkSession, analysis: Analysis, folder: Path) -> Row:

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark.analysis.analysis import Analysis, analyze
+from purgatory_spark.analysis.replay_folder import replay_trace_in_designs
 from purgatory_spark.analysis.report import write_report
 from purgatory_spark.analysis.what_if import suggest_timeouts, what_if
 from purgatory_spark.notebook.html import html_table
@@ -33,7 +34,6 @@ from purgatory_spark.notebook.what_if_result import WhatIf
 from purgatory_spark.outcomes.replay import WHEEL, ReplaySettings, replay
 from purgatory_spark.outcomes.results import outcomes_of, rejects_of
 from purgatory_spark.output_folder import output_folder
-from purgatory_spark.run import replay_trace_in_designs
 from purgatory_spark.spark.host_sizes import (
     MAX_WORKER_MB,
     REPLAY,

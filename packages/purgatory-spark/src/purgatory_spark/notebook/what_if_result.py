@@ -9,7 +9,6 @@ from typing import Any
 from markupsafe import Markup
 from pyspark.sql import DataFrame
 
-from purgatory_spark.analysis.charts import what_if_curve
 from purgatory_spark.analysis.palette import themed
 from purgatory_spark.analysis.recommendation import Recommendation, recommend
 from purgatory_spark.analysis.units import format_bytes, format_ms, format_share
@@ -50,6 +49,8 @@ class WhatIf:
     def _repr_html_(self) -> str:
         if not self.rows:
             return "<p>The trace has no requests.</p>"
+        from purgatory_spark.analysis.charts import what_if_curve  # it imports matplotlib
+
         found = self.recommendation
         # Markup is safe: the chart is our own, and has no text of the trace.
         chart = Markup(themed(what_if_curve(self.rows, self.timeouts_in_use, found.timeout_ms)))

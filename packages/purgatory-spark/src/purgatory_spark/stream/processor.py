@@ -5,9 +5,8 @@ from __future__ import annotations
 import base64
 import secrets
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
@@ -27,6 +26,9 @@ from purgatory_spark.stream.state.rows import RESULT_SCHEMA, from_blob
 from purgatory_spark.stream.state.shard import NO_WATERMARK_US, Shard, StepResult
 from purgatory_spark.stream.state.store import ShardStore
 from purgatory_spark.traces.schema import COMPLETED, EXPIRED
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: The counts of a step that the query observes: results by kind, and by how much the step has
 #: changed the number of pending requests and the state's bytes.
@@ -225,6 +227,8 @@ def _frames(results: pa.Table, counts: dict[str, int]) -> Iterator[pd.DataFrame]
     Spark passes the columns of these frames on, as pandas keeps them in Arrow. Others it would
     convert value by value, which takes 14 times as long.
     """
+    import pandas as pd  # Only a stream's workers need it, and it is a third of all imports' time.
+
     count_row = pa.table({"counts": [",".join(str(counts[name]) for name in COUNTS)]})
     found = batch_to_micros(results.select(_RESULT_NAMES))
     rows = pa.concat_tables([found, count_row], promote_options="default").combine_chunks()
