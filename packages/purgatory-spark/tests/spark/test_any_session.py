@@ -314,7 +314,7 @@ def test_stream_of_ones_own_needs_one_call(spark: SparkSession, tmp_path: Path) 
             SessionSettingError,
             match=r"stateStore\.providerClass is '.*HDFSBackedStateStoreProvider' in this Spark "
             r"session, and delayed_operations needs '.*RocksDBStateStoreProvider': call "
-            r"apply_stream_settings\(spark\) of request_purgatory\.pipeline\.spark\.session",
+            r"apply_stream_settings\(spark\) of purgatory_spark\.stream",
         ):
             delayed_operations(requests, events)
     own = spark.newSession()

@@ -81,18 +81,8 @@ def satisfactions(
 
     `satisfied_at` does not depend on the timeout, so it gives the outcomes under any other timeout.
 
-    Workers take the hosts of one shard at a time, or one part of a host. Their requests and events
-    have to fit into a Python worker's memory (`host_sizes.parts_of_hosts`). Keys are identified by
-    64-bit hashes of host and key. Among a million of them, the probability of a collision is 3e-8.
-
     Rows that break a rule, and repeated requests, come out in the same pass as rows of the kind
-    "rejects" (`results.rejects_of`).
-
-    Args:
-        requests: Rows of `schema.REQUESTS`.
-        events: Rows of `schema.EVENTS`.
-        parts: Number of parts of each host that is split by watch key. The requests of these hosts
-            have one watch key each, at most. A host with one part has a shard of its own.
+    "rejects" (`results.rejects_of`). `batch_outcomes` has the arguments.
 
     Returns:
         A table of the schema `SATISFACTIONS`.
@@ -120,12 +110,6 @@ def trace_satisfactions(
     The Python workers read the files by themselves, which takes half of the time. Where they can't,
     Spark reads them: if the folders' scheme is unknown to Arrow, or if Spark did not write the
     files with exactly these types.
-
-    Args:
-        spark: The session.
-        folder: A path or URI that all machines can read. The folders `requests` and `events` in it
-            have Parquet files of `schema.REQUESTS` and `schema.EVENTS`.
-        parts: As for `satisfactions`.
 
     Returns:
         A table of the schema `SATISFACTIONS`.
@@ -168,10 +152,15 @@ def batch_outcomes(
 ) -> DataFrame:
     """Compute how each request ends.
 
+    Workers take the hosts of one shard at a time, or one part of a host, whose requests and events
+    have to fit into a Python worker's memory. Keys are identified by 64-bit hashes of host and key.
+    Among a million of them, the probability of a collision is 3e-8.
+
     Args:
         requests: Rows of `schema.REQUESTS`.
         events: Rows of `schema.EVENTS`.
-        parts: As for `satisfactions`.
+        parts: Number of parts of each host that is split by watch key. The requests of these hosts
+            have one watch key each, at most. A host with one part has a shard of its own.
 
     Returns:
         A table of the schema `results.RESULTS`: a row of the kind "outcomes" for each request, and
@@ -190,8 +179,9 @@ def trace_outcomes(
 
     Args:
         spark: The session.
-        folder: As for `trace_satisfactions`.
-        parts: As for `satisfactions`.
+        folder: A path or URI that all machines can read. The folders `requests` and `events` in it
+            have Parquet files of `schema.REQUESTS` and `schema.EVENTS`.
+        parts: As for `batch_outcomes`.
 
     Returns:
         A table of the schema `results.RESULTS`, as of `batch_outcomes`.

@@ -163,7 +163,8 @@ def require_stream_settings(spark: SparkSession) -> None:
         if not suits:
             raise SessionSettingError(
                 f"{name} is {found!r} in this Spark session, and delayed_operations needs "
-                f"{needed!r}: call apply_stream_settings(spark) of {__name__}, or set it yourself"
+                f"{needed!r}: call apply_stream_settings(spark) of purgatory_spark.stream, or "
+                "set it yourself"
             )
 
 

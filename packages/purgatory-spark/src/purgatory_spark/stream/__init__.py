@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from purgatory_spark.spark.session import apply_stream_settings
 from purgatory_spark.stream.endpoints.address import AddressOptions, parse_endpoints
 from purgatory_spark.stream.endpoints.connector import ConnectorError
 from purgatory_spark.stream.endpoints.endpoint import EndpointError
@@ -18,6 +19,7 @@ __all__ = [
     "EndpointError",
     "StreamPlan",
     "StreamSettings",
+    "apply_stream_settings",
     "clock_ticks",
     "delayed_operations",
     "map_streams",
