@@ -25,8 +25,8 @@ from benchmarks import peers
 from benchmarks.question import Case
 from benchmarks.stream_data import StreamData
 from purgatory_spark.outcomes.batch import batch_outcomes, trace_outcomes
+from purgatory_spark.rows.schema import COMPLETED, EVENTS, EXPIRED, REQUESTS
 from purgatory_spark.spark.session import create_session
-from purgatory_spark.traces.schema import COMPLETED, EVENTS, EXPIRED, REQUESTS
 
 QUESTION = "batch"
 METRICS = {"rows_per_second": "1/s", "cold_rows_per_second": "1/s"}

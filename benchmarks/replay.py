@@ -16,9 +16,9 @@ from benchmarks import peers
 from benchmarks.question import Case
 from benchmarks.stream_data import StreamData
 from purgatory_spark.outcomes.replay import LEGACY, WHEEL, ReplaySettings, replay
+from purgatory_spark.rows.schema import EVENTS, REQUESTS
 from purgatory_spark.simulation.cluster_simulation import simulate
 from purgatory_spark.spark.session import create_session
-from purgatory_spark.traces.schema import EVENTS, REQUESTS
 from purgatory_spark.traces.workload import CASES, cluster_workload
 
 QUESTION = "replay"

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from purgatory_spark.analysis.analysis import Analysis, analyze
 from purgatory_spark.analysis.report import write_report
+from purgatory_spark.errors import SchemaError, TraceFormatError
+from purgatory_spark.importers.columns import map_tables
+from purgatory_spark.importers.imported_trace import ImportedTrace
 from purgatory_spark.notebook.replay_result import Replay
 from purgatory_spark.notebook.report_result import Report
 from purgatory_spark.notebook.table_fields import TableFields
@@ -18,6 +21,7 @@ from purgatory_spark.outcomes.batch import (
 )
 from purgatory_spark.outcomes.replay import ReplaySettings, replay
 from purgatory_spark.outcomes.results import outcomes_of, rejects_of
+from purgatory_spark.rows.mapping import TableMapping
 from purgatory_spark.simulation.cluster_simulation import SimulationPlan, simulate
 from purgatory_spark.spark.host_sizes import (
     HostTooLargeError,
@@ -26,14 +30,7 @@ from purgatory_spark.spark.session import (
     SessionSettingError,
     create_session,
 )
-from purgatory_spark.traces.importers.columns import map_tables
-from purgatory_spark.traces.importers.imported_trace import (
-    ImportedTrace,
-    TraceFormatError,
-)
-from purgatory_spark.traces.importers.mapping import TableMapping
 from purgatory_spark.traces.marks import Mark
-from purgatory_spark.traces.schema import SchemaError
 from purgatory_spark.traces.trace_folder import TraceFolder
 from purgatory_spark.traces.trace_reader import ImportSettings, read_trace
 from purgatory_spark.traces.workload import Workload

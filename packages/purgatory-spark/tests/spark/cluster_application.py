@@ -17,8 +17,8 @@ from purgatory_command import main as run_command
 from purgatory_spark.outcomes.batch import batch_outcomes
 from purgatory_spark.outcomes.replay import replay
 from purgatory_spark.outcomes.results import outcomes_of
+from purgatory_spark.rows.schema import OUTCOMES
 from purgatory_spark.spark.session import create_session
-from purgatory_spark.traces.schema import OUTCOMES
 from purgatory_spark.traces.workload import CASES
 from purgatory_spark.traces.workload_blocks import workload_trace
 

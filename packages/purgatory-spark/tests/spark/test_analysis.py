@@ -17,8 +17,8 @@ from purgatory_spark.analysis.analysis import Analysis, analyze
 from purgatory_spark.analysis.outcome_counts import count_outcomes
 from purgatory_spark.analysis.replay_folder import ReplayFolder
 from purgatory_spark.analysis.time_bins import MAX_BINS, TimeBins, bin_width_us
+from purgatory_spark.errors import TraceFormatError
 from purgatory_spark.output_folder import write_json
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
 
 #: Five requests: satisfied after 1, 2 and 4 ms, at once (threshold 0), and never. Timeout 3 ms.
 REQUESTS = [

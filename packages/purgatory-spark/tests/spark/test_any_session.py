@@ -26,6 +26,9 @@ from purgatory_spark.analysis.report import write_report
 from purgatory_spark.outcomes.batch import batch_outcomes
 from purgatory_spark.outcomes.replay import ReplaySettings, replay
 from purgatory_spark.outcomes.results import RESULTS, outcomes_of, rejects_of
+from purgatory_spark.rows.checks import parse_us
+from purgatory_spark.rows.schema import EVENTS, REQUESTS
+from purgatory_spark.spark.files import read_rows
 from purgatory_spark.spark.session import (
     SETTINGS,
     SessionSettingError,
@@ -36,10 +39,7 @@ from purgatory_spark.stream import StreamSettings, delayed_operations
 from purgatory_spark.stream.endpoints.address import AddressOptions, parse_endpoints
 from purgatory_spark.stream.endpoints.json_rows import read_json_rows
 from purgatory_spark.stream.run import StreamPlan, run_stream
-from purgatory_spark.traces.importers.row_checks import parse_us
-from purgatory_spark.traces.importers.table_files import read_rows
 from purgatory_spark.traces.marks import Mark
-from purgatory_spark.traces.schema import EVENTS, REQUESTS
 from purgatory_spark.traces.trace_folder import import_trace, make_workload_trace
 from purgatory_spark.traces.trace_reader import ImportSettings
 from purgatory_spark.traces.workload import Workload

@@ -22,6 +22,7 @@ from tests.spark.trace_strategies import EVENTS as EVENT_STRATEGY
 from tests.spark.trace_strategies import events_table, requests, requests_table
 from tests.support.profiles import examples
 
+from purgatory_spark.errors import SchemaError
 from purgatory_spark.outcomes.batch import (
     SATISFACTIONS,
     batch_outcomes,
@@ -30,15 +31,15 @@ from purgatory_spark.outcomes.batch import (
     trace_satisfactions,
 )
 from purgatory_spark.outcomes.results import RESULTS, outcomes_of
-from purgatory_spark.traces import parquet_splits
-from purgatory_spark.traces.parquet_splits import (
+from purgatory_spark.rows.schema import EVENTS, REQUESTS
+from purgatory_spark.spark import parquet_splits
+from purgatory_spark.spark.parquet_splits import (
     Split,
     TableFiles,
     list_files,
     plan_tasks,
     read_split,
 )
-from purgatory_spark.traces.schema import EVENTS, REQUESTS, SchemaError
 from purgatory_spark.traces.workload import Workload
 from purgatory_spark.traces.workload_blocks import workload_trace
 

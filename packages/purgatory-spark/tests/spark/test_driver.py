@@ -13,7 +13,7 @@ from tests.support.profiles import examples
 
 import request_purgatory
 from purgatory_spark.outcomes.replay import HostReplay, ReplaySettings
-from purgatory_spark.traces.schema import AGGREGATES, MAX_TIMEOUT_MS
+from purgatory_spark.rows.schema import AGGREGATES, MAX_TIMEOUT_MS
 from request_purgatory.purgatory.legacy import LegacyPurgatory
 from request_purgatory.replay import end_recorder, key_state, replay_driver, trace_operation
 

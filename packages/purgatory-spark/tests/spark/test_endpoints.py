@@ -23,6 +23,8 @@ from tests.spark.naive_trace import TraceEvent, TraceRequest
 from tests.spark.trace_strategies import events_table, requests_table
 
 from purgatory_spark.cli.failures import describe_failure
+from purgatory_spark.rows.schema import EVENTS, REQUESTS
+from purgatory_spark.spark.files import CORRUPT, RAW
 from purgatory_spark.stream import StreamSettings
 from purgatory_spark.stream.endpoints import (
     EndpointError,
@@ -41,8 +43,6 @@ from purgatory_spark.stream.endpoints.connector import (
 )
 from purgatory_spark.stream.endpoints.json_rows import read_json_rows, to_json_row
 from purgatory_spark.stream.run import StreamPlan, run_stream
-from purgatory_spark.traces.importers.row_checks import CORRUPT, RAW
-from purgatory_spark.traces.schema import EVENTS, REQUESTS
 from request_purgatory.errors import InvalidArgumentError
 
 TIME_LIMIT = 120.0

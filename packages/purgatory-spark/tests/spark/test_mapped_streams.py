@@ -16,6 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.command import command_runner
 
 from purgatory_spark.cli.failures import describe_failure
+from purgatory_spark.errors import TraceFormatError
+from purgatory_spark.importers.columns import map_tables
+from purgatory_spark.rows.mapping import TableMapping
+from purgatory_spark.rows.schema import REQUESTS
+from purgatory_spark.spark.files import CORRUPT, RAW
 from purgatory_spark.stream import StreamSettings, delayed_operations, map_streams
 from purgatory_spark.stream.endpoints import (
     AvroMessages,
@@ -27,11 +32,6 @@ from purgatory_spark.stream.endpoints.address import AddressOptions, parse_endpo
 from purgatory_spark.stream.endpoints.avro_rows import require_avro
 from purgatory_spark.stream.endpoints.connector import default_avro
 from purgatory_spark.stream.endpoints.kafka_records import needs_headers, read_records
-from purgatory_spark.traces.importers.columns import map_tables
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
-from purgatory_spark.traces.importers.mapping import TableMapping
-from purgatory_spark.traces.importers.row_checks import CORRUPT, RAW
-from purgatory_spark.traces.schema import REQUESTS
 from request_purgatory.errors import InvalidArgumentError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

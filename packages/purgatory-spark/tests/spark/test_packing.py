@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 
 from purgatory_spark.outcomes.shards import INPUT_SCHEMAS
+from purgatory_spark.spark.files import CORRUPT, RAW
 from purgatory_spark.spark.hashes import SEED, xxhash64
 from purgatory_spark.stream.packing import Packer, shard_labels
 from purgatory_spark.stream.state import rows
-from purgatory_spark.traces.importers.row_checks import CORRUPT, RAW
 
 LABELS = shard_labels(4, even=True)
 AT_US = 1_700_000_000_000_000

@@ -11,14 +11,14 @@ from pyspark.sql import SparkSession
 
 from purgatory_spark.analysis.analysis import Analysis
 from purgatory_spark.analysis.replay_folder import ReplayFolder
+from purgatory_spark.errors import SchemaError, TraceFormatError
 from purgatory_spark.outcomes.replay import ReplaySettings
 from purgatory_spark.output_folder import OutputExistsError, output_folder
+from purgatory_spark.rows.schema import EVENTS, require
 from purgatory_spark.run import _folder_names
 from purgatory_spark.spark import memory, session
 from purgatory_spark.spark.java import JavaNotFoundError
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
 from purgatory_spark.traces.marks import Mark
-from purgatory_spark.traces.schema import EVENTS, SchemaError, require
 from purgatory_spark.traces.trace_folder import TraceFolder
 from purgatory_spark.traces.trace_reader import ImportSettings
 from purgatory_spark.traces.workload import LOW_TIMEOUT

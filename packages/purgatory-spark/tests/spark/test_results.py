@@ -25,6 +25,7 @@ from tests.support.profiles import examples
 
 from purgatory_spark.analysis.aggregates import compare_outcomes
 from purgatory_spark.analysis.replay_folder import write_replay
+from purgatory_spark.errors import TraceFormatError
 from purgatory_spark.outcomes.batch import (
     batch_outcomes,
     satisfactions,
@@ -33,10 +34,9 @@ from purgatory_spark.outcomes.batch import (
 )
 from purgatory_spark.outcomes.replay import ReplaySettings, replay
 from purgatory_spark.outcomes.results import outcomes_of, rejects_of
+from purgatory_spark.rows.schema import EVENTS, OUTCOMES, QUANTIFIERS, REQUESTS
+from purgatory_spark.spark.files import write_spark_table
 from purgatory_spark.stream import StreamSettings, delayed_operations
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
-from purgatory_spark.traces.importers.table_files import write_spark_table
-from purgatory_spark.traces.schema import EVENTS, OUTCOMES, QUANTIFIERS, REQUESTS
 from purgatory_spark.traces.trace_reader import read_trace
 
 NOON_US = 1_700_000_000_000_000

@@ -19,6 +19,7 @@ from tests.spark.trace_strategies import EVENTS as ANY_EVENT
 from tests.spark.trace_strategies import requests
 from tests.support.profiles import examples
 
+from purgatory_spark.rows.schema import AGGREGATES
 from purgatory_spark.stream.state.compaction import segments_to_merge
 from purgatory_spark.stream.state.keys import KEY_SCHEMA, KeyAggregates, KeyedEvents
 from purgatory_spark.stream.state.pairs import Pairs
@@ -31,7 +32,6 @@ from purgatory_spark.stream.state.rows import (
 )
 from purgatory_spark.stream.state.shard import Shard, ShardTooLargeError
 from purgatory_spark.stream.state.store import MemoryBlobStore, ShardStore
-from purgatory_spark.traces.schema import AGGREGATES
 
 END_US = 10**12
 LONG_US = 10**15

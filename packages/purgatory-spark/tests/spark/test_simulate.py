@@ -29,6 +29,7 @@ from purgatory_spark.outcomes.batch import batch_outcomes
 from purgatory_spark.outcomes.replay import ReplaySettings, replay
 from purgatory_spark.outcomes.trace_part import EventPart, RequestPart
 from purgatory_spark.output_folder import read_json
+from purgatory_spark.rows.schema import OUTCOMES
 from purgatory_spark.simulation.cluster_simulation import (
     SimulationPlan,
     run_simulation,
@@ -57,7 +58,6 @@ from purgatory_spark.simulation.sizes import (
 from purgatory_spark.simulation.stream_sizes import StoredBytes, StreamSizes
 from purgatory_spark.simulation.tables import HOSTS
 from purgatory_spark.traces import workload_blocks as blocks_module
-from purgatory_spark.traces.schema import OUTCOMES
 from purgatory_spark.traces.workload import (
     LOW_TIMEOUT,
     START,

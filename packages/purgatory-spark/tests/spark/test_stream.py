@@ -33,8 +33,10 @@ from tests.spark.trace_strategies import events_table, requests, requests_table
 from tests.support.live_page import LivePage, port_of
 from tests.support.profiles import IRRELEVANT, examples
 
+from purgatory_spark.errors import SchemaError
 from purgatory_spark.outcomes.batch import batch_outcomes
 from purgatory_spark.outcomes.results import outcomes_of
+from purgatory_spark.rows.schema import EVENTS, OUTCOMES, REQUESTS
 from purgatory_spark.stream import StreamSettings, delayed_operations, run
 from purgatory_spark.stream.checkpoint import (
     CLOCK_TICKS,
@@ -48,7 +50,6 @@ from purgatory_spark.stream.processor import STATE_NAME
 from purgatory_spark.stream.progress import BatchProgress
 from purgatory_spark.stream.run import DrainError, StreamPlan, run_stream
 from purgatory_spark.stream.state.layout import STATE_VERSION
-from purgatory_spark.traces.schema import EVENTS, OUTCOMES, REQUESTS, SchemaError
 from request_purgatory.errors import InvalidArgumentError
 
 TIME_LIMIT = 120.0

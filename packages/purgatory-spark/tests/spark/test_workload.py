@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark.outcomes.batch import satisfactions
-from purgatory_spark.traces.schema import EVENTS, REQUESTS, require
+from purgatory_spark.rows.schema import EVENTS, REQUESTS, require
 from purgatory_spark.traces.workload import (
     CASES,
     HIGH_TIMEOUT,

@@ -11,8 +11,8 @@ from purgatory_spark.analysis.replay_folder import ReplayFolder
 from purgatory_spark.analysis.time_bins import TimeBins
 from purgatory_spark.analysis.wait_buckets import bin_of, bin_start_ms, quantile, ranked
 from purgatory_spark.outcomes.results import outcomes_of
+from purgatory_spark.rows.schema import OUTCOMES, require
 from purgatory_spark.traces.marks import Mark
-from purgatory_spark.traces.schema import OUTCOMES, require
 
 #: Quantiles of the waiting times, by the name of their column.
 QUANTILES: Mapping[str, float] = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}

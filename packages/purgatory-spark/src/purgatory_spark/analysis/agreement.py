@@ -11,7 +11,7 @@ from purgatory_spark.analysis.aggregates import compare_replayed
 from purgatory_spark.analysis.replay_folder import ReplayFolder
 from purgatory_spark.analysis.wait_buckets import bucket_of, quantile, ranked
 from purgatory_spark.outcomes.results import outcomes_of
-from purgatory_spark.traces.schema import OUTCOMES, require
+from purgatory_spark.rows.schema import OUTCOMES, require
 
 #: Rows are compared in this many groups, by a hash of host, id and arrival.
 _GROUPS = 1024

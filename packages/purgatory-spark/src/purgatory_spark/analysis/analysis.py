@@ -29,6 +29,7 @@ from purgatory_spark.analysis.what_if import (
     timeouts_for,
     what_if,
 )
+from purgatory_spark.errors import TraceFormatError
 from purgatory_spark.outcomes.batch import trace_satisfactions
 from purgatory_spark.outcomes.results import (
     outcomes_of,
@@ -36,17 +37,13 @@ from purgatory_spark.outcomes.results import (
     require_no_rejects,
 )
 from purgatory_spark.output_folder import write_json
+from purgatory_spark.spark.files import read_spark_table, write_spark_table
 from purgatory_spark.spark.host_sizes import (
     MAX_WORKER_MB,
     measure_trace,
 )
 from purgatory_spark.spark.memory import bytes_per_pending_operation
 from purgatory_spark.spark.workers import require_workers
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
-from purgatory_spark.traces.importers.table_files import (
-    read_spark_table,
-    write_spark_table,
-)
 from purgatory_spark.traces.trace_folder import TraceFolder, read_manifest
 
 _MANIFEST = "analysis.json"

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from purgatory_spark.outcomes.condition import Ints
+from purgatory_spark.spark.arrays import Ints
 from request_purgatory.errors import InvalidArgumentError
 
 _BITS = 7

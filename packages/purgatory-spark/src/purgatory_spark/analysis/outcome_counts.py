@@ -7,8 +7,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark.analysis.time_bins import TimeBins
 from purgatory_spark.analysis.wait_buckets import bucket_of
+from purgatory_spark.rows.schema import EXPIRED
 from purgatory_spark.traces.marks import Mark
-from purgatory_spark.traces.schema import EXPIRED
 
 
 def count_outcomes(outcomes: DataFrame, bins: TimeBins, marks: list[Mark]) -> DataFrame:

@@ -12,9 +12,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from purgatory_spark.outcomes.condition import NEVER, Ints
+from purgatory_spark.outcomes.condition import NEVER
 from purgatory_spark.outcomes.results import outcomes_of
-from purgatory_spark.traces.schema import MAX_TIMEOUT_MS
+from purgatory_spark.rows.schema import MAX_TIMEOUT_MS
+from purgatory_spark.spark.arrays import Ints
 from request_purgatory.errors import InvalidArgumentError
 
 #: One slice of a host under one timeout. `requests`, `expired` and the waits are of the requests

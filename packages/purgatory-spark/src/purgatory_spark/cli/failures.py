@@ -8,6 +8,7 @@ from urllib.parse import unquote
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
+from purgatory_spark.errors import SchemaError, TraceFormatError
 from purgatory_spark.output_folder import OutputExistsError
 from purgatory_spark.spark.archive import ArchiveError
 from purgatory_spark.spark.host_sizes import HostTooLargeError
@@ -19,8 +20,6 @@ from purgatory_spark.stream.endpoints.connector import ConnectorError
 from purgatory_spark.stream.endpoints.endpoint import EndpointError
 from purgatory_spark.stream.run import DrainError
 from purgatory_spark.stream.state.layout import StateLayoutError
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
-from purgatory_spark.traces.schema import SchemaError
 from request_purgatory.command_line.exit_codes import ExitCode
 from request_purgatory.errors import InvalidArgumentError
 

@@ -12,6 +12,10 @@ from rich.markup import escape
 
 from purgatory_spark.cli import session
 from purgatory_spark.cli.failures import describe_failure
+from purgatory_spark.errors import TraceFormatError
+from purgatory_spark.rows.checks import TIME_UNITS
+from purgatory_spark.rows.mapping import TableMapping
+from purgatory_spark.rows.schema import AGGREGATES
 from purgatory_spark.spark.console_filter import silence_spark
 from purgatory_spark.spark.session import create_session
 from purgatory_spark.stream.endpoints.address import (
@@ -32,10 +36,6 @@ from purgatory_spark.stream.metrics import StreamMetrics, open_metrics_file
 from purgatory_spark.stream.progress import BatchProgress, print_batch
 from purgatory_spark.stream.run import StreamPlan, run_stream
 from purgatory_spark.stream.stream_panel import StreamPanel
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
-from purgatory_spark.traces.importers.mapping import TableMapping
-from purgatory_spark.traces.importers.row_checks import TIME_UNITS
-from purgatory_spark.traces.schema import AGGREGATES
 from request_purgatory.command_line.command import command, print_error
 from request_purgatory.command_line.converters import (
     LocalPath,

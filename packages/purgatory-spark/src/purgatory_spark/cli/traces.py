@@ -11,18 +11,18 @@ from cyclopts import Parameter
 from purgatory_spark.analysis.replay_folder import replay_trace
 from purgatory_spark.cli import session
 from purgatory_spark.cli.failures import describe_failure
+from purgatory_spark.importers.spans import KEY_KINDS
 from purgatory_spark.outcomes.replay import DESIGNS, ReplaySettings
 from purgatory_spark.output_folder import output_folder
+from purgatory_spark.rows.checks import TIME_UNITS
+from purgatory_spark.rows.schema import AGGREGATES
 from purgatory_spark.run import (
     RunPlan,
     print_replay_rate,
     print_row_counts,
 )
 from purgatory_spark.spark.job_progress import step
-from purgatory_spark.traces.importers.row_checks import TIME_UNITS
-from purgatory_spark.traces.importers.spans import KEY_KINDS
 from purgatory_spark.traces.marks import Mark
-from purgatory_spark.traces.schema import AGGREGATES
 from purgatory_spark.traces.trace_folder import (
     TraceFolder,
     import_trace,

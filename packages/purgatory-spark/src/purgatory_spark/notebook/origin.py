@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
+from purgatory_spark.importers.imported_trace import ImportedTrace
 from purgatory_spark.outcomes.batch import satisfactions, trace_satisfactions
-from purgatory_spark.traces.importers.imported_trace import ImportedTrace
 from purgatory_spark.traces.marks import Mark
 from purgatory_spark.traces.trace_folder import TraceFolder, write_trace
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from purgatory_spark.analysis.aggregates import compare_replayed
 from purgatory_spark.outcomes.replay import HOSTS, ReplaySettings
 from purgatory_spark.outcomes.results import outcomes_of
-from purgatory_spark.traces.schema import OUTCOMES
+from purgatory_spark.rows.schema import OUTCOMES
 
 
 class Replay:

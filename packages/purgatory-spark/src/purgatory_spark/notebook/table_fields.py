@@ -8,9 +8,9 @@ from typing import Any, TypedDict
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T  # noqa: N812
 
-from purgatory_spark.traces.importers.mapping import TableMapping
-from purgatory_spark.traces.importers.row_checks import TIME_UNITS
-from purgatory_spark.traces.schema import AGGREGATES, QUANTIFIERS
+from purgatory_spark.rows.checks import TIME_UNITS
+from purgatory_spark.rows.mapping import TableMapping
+from purgatory_spark.rows.schema import AGGREGATES, QUANTIFIERS
 from request_purgatory.errors import InvalidArgumentError
 
 #: Fields that a column has, or that have one value for all requests.

@@ -16,6 +16,8 @@ from purgatory_spark.analysis.analysis import Analysis, analyze
 from purgatory_spark.analysis.replay_folder import replay_trace_in_designs
 from purgatory_spark.analysis.report import write_report
 from purgatory_spark.analysis.what_if import suggest_timeouts, what_if
+from purgatory_spark.importers.columns import map_tables
+from purgatory_spark.importers.recorded import check_tables
 from purgatory_spark.notebook.html import html_table
 from purgatory_spark.notebook.origin import Files, Origin, Tables
 from purgatory_spark.notebook.replay_result import Replay
@@ -34,6 +36,8 @@ from purgatory_spark.notebook.what_if_result import WhatIf
 from purgatory_spark.outcomes.replay import WHEEL, ReplaySettings, replay
 from purgatory_spark.outcomes.results import outcomes_of, rejects_of
 from purgatory_spark.output_folder import output_folder
+from purgatory_spark.rows.mapping import TableMapping
+from purgatory_spark.rows.schema import EVENTS, REQUESTS, require
 from purgatory_spark.spark.host_sizes import (
     MAX_WORKER_MB,
     REPLAY,
@@ -42,11 +46,7 @@ from purgatory_spark.spark.host_sizes import (
     require_hosts_fit,
 )
 from purgatory_spark.spark.memory import bytes_per_pending_operation
-from purgatory_spark.traces.importers.columns import map_tables
-from purgatory_spark.traces.importers.mapping import TableMapping
-from purgatory_spark.traces.importers.recorded import check_tables
 from purgatory_spark.traces.marks import Mark, known_incidents
-from purgatory_spark.traces.schema import EVENTS, REQUESTS, require
 from purgatory_spark.traces.trace_folder import (
     TraceFolder,
     is_trace_folder,

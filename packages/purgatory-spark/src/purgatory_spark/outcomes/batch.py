@@ -28,20 +28,13 @@ from purgatory_spark.outcomes.shards import (
     pack_batches,
     unpack,
 )
+from purgatory_spark.rows.repeats import REPEATED
+from purgatory_spark.rows.schema import COMPLETED, EVENTS, EXPIRED, OUTCOMES, REQUESTS, require
 from purgatory_spark.spark.arrow_times import to_micros
+from purgatory_spark.spark.files import read_spark_table
+from purgatory_spark.spark.parquet_splits import list_files, plan_tasks, read_split
 from purgatory_spark.spark.session import parallelism
 from purgatory_spark.spark.worker_gc import freeze_imported_objects
-from purgatory_spark.traces.importers.repeats import REPEATED
-from purgatory_spark.traces.importers.table_files import read_spark_table
-from purgatory_spark.traces.parquet_splits import list_files, plan_tasks, read_split
-from purgatory_spark.traces.schema import (
-    COMPLETED,
-    EVENTS,
-    EXPIRED,
-    OUTCOMES,
-    REQUESTS,
-    require,
-)
 
 #: The columns of `RESULTS`, and the time at which the request's condition is first satisfied, also
 #: after its deadline; null if it never is.

@@ -1,6 +1,6 @@
 """Compute when the conditions of many requests are satisfied, with NumPy over columns.
 
-`traces.schema` defines the conditions. `satisfied_us` computes them in three steps, each for all
+`rows.schema` defines the conditions. `satisfied_us` computes them in three steps, each for all
 requests at once:
 
 1. The watch keys of all requests are listed in one array: a *pair* is a request and one of its
@@ -14,15 +14,12 @@ requests at once:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Ints = np.ndarray[Any, np.dtype[np.int64]]
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-Bools = np.ndarray[Any, np.dtype[np.bool_]]
+from purgatory_spark.spark.arrays import Bools, Floats, Ints
 
 #: The time of what never happens: later than every other time.
 NEVER = np.int64(2**63 - 1)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from purgatory_spark.outcomes.condition import Bools, Ints
 from purgatory_spark.outcomes.trace_part import EventPart, RequestPart
+from purgatory_spark.spark.arrays import Bools, Ints
 from purgatory_spark.spark.worker_gc import gc_paused
 from request_purgatory.replay.replay_driver import ReplayDriver
 

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from purgatory_spark.outcomes.condition import NEVER, Ints, epoch_us, flat_keys
+from purgatory_spark.outcomes.condition import NEVER, epoch_us, flat_keys
 from purgatory_spark.outcomes.host_driver import EndedRequests, HostDriver
 from purgatory_spark.outcomes.results import (
     OUTCOME_KIND,
@@ -26,16 +26,18 @@ from purgatory_spark.outcomes.results import (
     split_repeated,
 )
 from purgatory_spark.outcomes.trace_part import EventPart, RequestPart
+from purgatory_spark.rows.checks import REASON
+from purgatory_spark.rows.repeats import REPEATED
+from purgatory_spark.rows.schema import COMPLETED, EXPIRED, OUTCOMES
+from purgatory_spark.spark.arrays import Ints
 from purgatory_spark.spark.arrow_times import (
     batch_to_micros,
     from_micros,
     micros_schema,
     to_micros,
 )
+from purgatory_spark.spark.files import RAW
 from purgatory_spark.spark.worker_gc import freeze_imported_objects, gc_paused
-from purgatory_spark.traces.importers.repeats import REPEATED
-from purgatory_spark.traces.importers.row_checks import RAW, REASON
-from purgatory_spark.traces.schema import COMPLETED, EXPIRED, OUTCOMES
 from request_purgatory.clock import ManualClock
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.purgatory.legacy import LegacyPurgatory

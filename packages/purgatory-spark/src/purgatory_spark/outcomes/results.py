@@ -1,6 +1,6 @@
 """Results: the outcomes of requests, and in the same table the rows that have none.
 
-Rows that break a rule of `row_checks`, and repeated requests, are rejects. They come out beside the
+Rows that break a rule of `rows.checks`, and repeated requests, are rejects. They come out beside the
 outcomes, as rows of another `kind`, so that one pass over the input gives both.
 """
 
@@ -17,24 +17,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from purgatory_spark.outcomes.condition import Bools, Ints
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
-from purgatory_spark.traces.importers.repeats import repeated_in_table
-from purgatory_spark.traces.importers.row_checks import (
-    RAW,
-    REASON,
-    Check,
-    event_checks,
-    flag_rejects,
-    request_checks,
-)
-from purgatory_spark.traces.schema import (
-    EVENTS,
-    JSON_OPTIONS,
-    OUTCOMES,
-    REQUESTS,
-    require,
-)
+from purgatory_spark.errors import TraceFormatError
+from purgatory_spark.rows.checks import REASON, Check, event_checks, flag_rejects, request_checks
+from purgatory_spark.rows.repeats import repeated_in_table
+from purgatory_spark.rows.schema import EVENTS, OUTCOMES, REQUESTS, require
+from purgatory_spark.spark.arrays import Bools, Ints
+from purgatory_spark.spark.files import JSON_OPTIONS, RAW
 
 #: The value of `kind` in rows of outcomes, and in rejects.
 OUTCOME_KIND = "outcomes"

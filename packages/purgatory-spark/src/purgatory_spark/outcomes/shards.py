@@ -19,11 +19,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from purgatory_spark.outcomes.column_checks import reject_reasons
-from purgatory_spark.outcomes.condition import Ints
 from purgatory_spark.outcomes.results import DEFAULT_TYPE, rows_as_json
 from purgatory_spark.outcomes.string_hashes import hash_strings
-from purgatory_spark.spark.hashes import Words
+from purgatory_spark.rows.column_checks import reject_reasons
+from purgatory_spark.spark.arrays import Ints, Words
 
 #: The columns that are packed, by kind. Times are microseconds since the epoch: Arrow's timestamps
 #: have a time zone, which Spark would ask to be the session's.

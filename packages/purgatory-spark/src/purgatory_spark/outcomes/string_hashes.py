@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
-from purgatory_spark.spark.hashes import Words, words_of
-
-Ints = np.ndarray[Any, np.dtype[np.int64]]
+from purgatory_spark.spark.arrays import Words
+from purgatory_spark.spark.hashes import words_of
 
 # Odd numbers with bits all over, which are those of xxHash.
 _PRIME_1 = np.uint64(0x9E3779B185EBCA87)

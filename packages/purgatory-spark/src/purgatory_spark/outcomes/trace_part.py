@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from purgatory_spark.outcomes.condition import Ints
+from purgatory_spark.spark.arrays import Ints
 
 
 @dataclass(frozen=True, slots=True)

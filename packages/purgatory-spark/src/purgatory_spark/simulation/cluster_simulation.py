@@ -18,7 +18,6 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark.analysis.histogram import Histogram, bounds_of
 from purgatory_spark.analysis.time_bins import bin_width_us
-from purgatory_spark.outcomes.condition import Ints
 from purgatory_spark.outcomes.replay import ReplaySettings
 from purgatory_spark.output_folder import write_json
 from purgatory_spark.simulation.extrapolation import TargetLoad
@@ -30,13 +29,11 @@ from purgatory_spark.simulation.sizes import (
 )
 from purgatory_spark.simulation.summary import summarize_simulation
 from purgatory_spark.simulation.tables import SIMULATED
+from purgatory_spark.spark.arrays import Ints
+from purgatory_spark.spark.files import read_spark_table, write_spark_table
 from purgatory_spark.spark.memory import peak_memory_bytes
 from purgatory_spark.spark.session import parallelism
 from purgatory_spark.spark.worker_gc import freeze_imported_objects
-from purgatory_spark.traces.importers.table_files import (
-    read_spark_table,
-    write_spark_table,
-)
 from purgatory_spark.traces.workload import START, Workload
 from request_purgatory.errors import InvalidArgumentError
 

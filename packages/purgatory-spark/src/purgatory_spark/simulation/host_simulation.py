@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from purgatory_spark.analysis.histogram import Histogram
-from purgatory_spark.outcomes.condition import Ints
 from purgatory_spark.outcomes.host_driver import HostDriver
 from purgatory_spark.outcomes.replay import ReplaySettings
 from purgatory_spark.outcomes.trace_part import EventPart, RequestPart
+from purgatory_spark.spark.arrays import Ints
 from purgatory_spark.spark.worker_gc import gc_paused
 from purgatory_spark.traces.workload import START, Workload, host_name
 from purgatory_spark.traces.workload_blocks import Block, host_blocks

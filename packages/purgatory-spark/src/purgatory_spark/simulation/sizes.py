@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from purgatory_spark.outcomes.condition import Ints
 from purgatory_spark.outcomes.replay import ReplaySettings
 from purgatory_spark.outcomes.trace_part import EventPart, RequestPart
 from purgatory_spark.simulation.host_simulation import SimulatedHost, trace_parts
 from purgatory_spark.simulation.stream_sizes import StreamSizes, measure_stream_sizes
+from purgatory_spark.spark.arrays import Ints
 from purgatory_spark.spark.memory import tracing_memory
 from purgatory_spark.traces.workload import Workload
 from purgatory_spark.traces.workload_blocks import HOST_BLOCK, host_blocks

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from purgatory_spark.rows.schema import AGGREGATES
 from purgatory_spark.stream.state import key_history, pending, request_ids
 from purgatory_spark.stream.state.rows import EVENT_SCHEMA, EVENTS, REQUESTS
 from purgatory_spark.stream.state.rows import REQUEST_INPUT_SCHEMA as REQUEST_COLUMNS
 from purgatory_spark.stream.state.shard import NO_WATERMARK_US, Shard
 from purgatory_spark.stream.state.store import MemoryBlobStore, ShardStore
-from purgatory_spark.traces.schema import AGGREGATES
 from purgatory_spark.traces.workload_blocks import Block
 
 _FOREVER_US = 2**60

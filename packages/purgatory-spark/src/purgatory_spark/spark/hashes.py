@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-Words = np.ndarray[Any, np.dtype[np.uint64]]
-_Ints = np.ndarray[Any, np.dtype[np.int64]]
+from purgatory_spark.spark.arrays import Ints, Words
+
 _Sizes = np.ndarray[Any, np.dtype[np.int32]]
 
 #: The seed of the first column of `xxhash64`. The hash of a column is the seed of the next one.
@@ -104,7 +104,7 @@ def _some(chosen: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
     return slice(None) if chosen.all() else np.flatnonzero(chosen)
 
 
-def _hash_stripes(words: Words, at: _Ints, lengths: _Ints, seeds: Words) -> Words:
+def _hash_stripes(words: Words, at: Ints, lengths: Ints, seeds: Words) -> Words:
     """Hash the whole stripes of strings that have at least one.
 
     Args:

@@ -8,6 +8,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from purgatory_spark.rows.schema import EVENTS, REQUESTS, require
+from purgatory_spark.spark.files import CORRUPT, RAW, SOURCE
 from purgatory_spark.spark.session import require_stream_settings
 from purgatory_spark.stream.packing import Packer, shard_labels
 from purgatory_spark.stream.processor import (
@@ -18,8 +20,6 @@ from purgatory_spark.stream.processor import (
 )
 from purgatory_spark.stream.progress import OBSERVED
 from purgatory_spark.stream.state import rows
-from purgatory_spark.traces.importers.row_checks import CORRUPT, RAW, SOURCE
-from purgatory_spark.traces.schema import EVENTS, REQUESTS, require
 from request_purgatory.errors import InvalidArgumentError
 
 BY_HOST = "host"
@@ -100,7 +100,7 @@ def delayed_operations(
 
     Args:
         requests: a streaming DataFrame of `schema.REQUESTS`. Optional columns, named by constants
-            of `row_checks`, describe a row's source. A malformed row has the reason in `CORRUPT`
+            of `rows.checks`, describe a row's source. A malformed row has the reason in `CORRUPT`
             and its text in `RAW`. A row with nulls has the path of its Parquet file in `SOURCE`,
             and that file must have all columns. (`map_streams` makes such DataFrames of others.)
         events: a streaming DataFrame of `schema.EVENTS`, with the same optional columns.

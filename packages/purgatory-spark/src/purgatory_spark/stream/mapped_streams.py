@@ -10,18 +10,12 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from purgatory_spark.traces.importers.columns import event_values, request_values
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
-from purgatory_spark.traces.importers.mapping import TableMapping
-from purgatory_spark.traces.importers.row_checks import (
-    CORRUPT,
-    RAW,
-    REASON,
-    SOURCE,
-    flag_rejects,
-)
-from purgatory_spark.traces.importers.values import Values, require_table_columns
-from purgatory_spark.traces.schema import JSON_OPTIONS
+from purgatory_spark.errors import TraceFormatError
+from purgatory_spark.rows.checks import REASON, flag_rejects
+from purgatory_spark.rows.mapped_values import event_values, request_values
+from purgatory_spark.rows.mapping import TableMapping
+from purgatory_spark.rows.values import Values, require_table_columns
+from purgatory_spark.spark.files import CORRUPT, JSON_OPTIONS, RAW, SOURCE
 
 
 def map_streams(
@@ -35,8 +29,8 @@ def map_streams(
         events: a streaming DataFrame with a row for each event.
 
     Returns:
-        Requests and events. A row that breaks the rules has the reason in `row_checks.CORRUPT` and
-        itself, as JSON, in `row_checks.RAW`; `delayed_operations` returns it as a late row.
+        Requests and events. A row that breaks the rules has the reason in `files.CORRUPT` and
+        itself, as JSON, in `files.RAW`; `delayed_operations` returns it as a late row.
 
     Raises:
         TraceFormatError: the mapping lacks a field, an input lacks a column, or a column has a type

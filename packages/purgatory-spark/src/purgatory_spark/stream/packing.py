@@ -14,17 +14,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from purgatory_spark.outcomes.column_checks import quorum_of, reject_reasons
-from purgatory_spark.outcomes.condition import Bools, Ints
 from purgatory_spark.outcomes.results import DEFAULT_TYPE, rows_as_json
 from purgatory_spark.outcomes.shards import encoded_rows, hash_watch_keys
+from purgatory_spark.rows.column_checks import quorum_of, reject_reasons
+from purgatory_spark.rows.schema import AGGREGATES
+from purgatory_spark.spark.arrays import Bools, Ints, Words
 from purgatory_spark.spark.arrow_times import batch_to_micros
-from purgatory_spark.spark.hashes import SEED, Words, int_with_hash, xxhash64
+from purgatory_spark.spark.files import CORRUPT, RAW, SOURCE, require_parquet_columns
+from purgatory_spark.spark.hashes import SEED, int_with_hash, xxhash64
 from purgatory_spark.spark.worker_gc import freeze_imported_objects
 from purgatory_spark.stream.state import rows
-from purgatory_spark.traces.importers.row_checks import CORRUPT, RAW, SOURCE
-from purgatory_spark.traces.importers.table_files import require_parquet_columns
-from purgatory_spark.traces.schema import AGGREGATES
 
 #: Quantifiers as numbers; others are the number of keys that is needed.
 _ALL, _ANY = 0, -1

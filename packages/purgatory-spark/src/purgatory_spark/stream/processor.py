@@ -15,6 +15,7 @@ from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from purgatory_spark.outcomes.results import OUTCOME_KIND, RESULTS
+from purgatory_spark.rows.schema import COMPLETED, EXPIRED
 from purgatory_spark.spark.arrow_times import (
     batch_to_micros,
     from_micros,
@@ -25,7 +26,6 @@ from purgatory_spark.stream.state.layout import StateLayoutError
 from purgatory_spark.stream.state.rows import RESULT_SCHEMA, from_blob
 from purgatory_spark.stream.state.shard import NO_WATERMARK_US, Shard, StepResult
 from purgatory_spark.stream.state.store import ShardStore
-from purgatory_spark.traces.schema import COMPLETED, EXPIRED
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from purgatory_spark.output_folder import write_text_durably
+from purgatory_spark.spark.files import spark_write_path
 from purgatory_spark.spark.session import (
     apply_stream_settings,
     close_session_beside,
@@ -28,14 +29,13 @@ from purgatory_spark.stream.checkpoint import (
 from purgatory_spark.stream.endpoints import Endpoints, clock_ticks, folder_ticks
 from purgatory_spark.stream.job import StreamSettings, delayed_operations
 from purgatory_spark.stream.progress import BatchProgress, ProgressListener
-from purgatory_spark.traces.importers.table_files import spark_write_path
 from request_purgatory.errors import InvalidArgumentError
 
 #: Seconds between two calls of `should_stop`.
 _POLL_INTERVAL = 0.5
 #: Seconds to wait for the progress of the last batches, which Spark reports after the query's end.
 _LISTENER_TIMEOUT = 10.0
-#: Later than any deadline: requests arrive until 2199 (`row_checks.MAX_TIME_US`) and wait for 25
+#: Later than any deadline: requests arrive until 2199 (`checks.MAX_TIME_US`) and wait for 25
 #: days at most.
 _END_OF_TIME = datetime(2201, 1, 1, tzinfo=UTC)
 

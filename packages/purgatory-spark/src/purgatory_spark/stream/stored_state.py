@@ -16,13 +16,13 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from purgatory_spark.spark.files import spark_write_path
 from purgatory_spark.stream.checkpoint import CheckpointError
 from purgatory_spark.stream.processor import STATE_NAME
 from purgatory_spark.stream.state import key_history, pending, request_ids, rows
 from purgatory_spark.stream.state.columns import numpy_column
 from purgatory_spark.stream.state.layout import OLDEST_VERSION, STATE_VERSION
 from purgatory_spark.stream.state.store import MemoryBlobStore, ShardStore
-from purgatory_spark.traces.importers.table_files import spark_write_path
 
 #: The parts of a shard's state whose sizes are reported. All but two are the rows of the segments
 #: of that kind; `pairs` is the other part of `pending`, and `head` the list of segments.

@@ -1,1 +1,1 @@
-"""Request traces: their schema, folders, synthetic workloads and importers."""
+"""Request traces: their folders, synthetic workloads, and reading traces of any known format."""

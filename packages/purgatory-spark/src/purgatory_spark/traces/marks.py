@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from purgatory_spark.traces.importers.imported_trace import ImportedTrace
+from purgatory_spark.importers.imported_trace import ImportedTrace
 from request_purgatory.errors import InvalidArgumentError
 
 

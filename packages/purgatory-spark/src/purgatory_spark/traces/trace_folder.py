@@ -11,19 +11,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from purgatory_spark.errors import TraceFormatError
+from purgatory_spark.importers.imported_trace import ImportedTrace
+from purgatory_spark.importers.table_source import TableSource
 from purgatory_spark.output_folder import read_json, write_json
+from purgatory_spark.rows.schema import EVENTS, REJECTS, REQUESTS, require
+from purgatory_spark.spark.files import read_spark_table, write_spark_table
 from purgatory_spark.spark.workers import require_workers
-from purgatory_spark.traces.importers.imported_trace import (
-    ImportedTrace,
-    TraceFormatError,
-)
-from purgatory_spark.traces.importers.table_files import (
-    read_spark_table,
-    write_spark_table,
-)
-from purgatory_spark.traces.importers.table_source import TableSource
 from purgatory_spark.traces.marks import Mark, known_incidents
-from purgatory_spark.traces.schema import EVENTS, REJECTS, REQUESTS, require
 from purgatory_spark.traces.trace_reader import ImportSettings, read_trace
 from purgatory_spark.traces.workload import Workload
 from purgatory_spark.traces.workload_blocks import workload_trace

@@ -10,34 +10,27 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from purgatory_spark.traces.importers import azure_llm, hash_ids, spans
-from purgatory_spark.traces.importers.azure_llm import import_azure_llm
-from purgatory_spark.traces.importers.columns import map_rows
-from purgatory_spark.traces.importers.hash_ids import import_hash_ids
-from purgatory_spark.traces.importers.imported_trace import (
-    ImportedTrace,
-    TraceFormatError,
-)
-from purgatory_spark.traces.importers.mapping import (
+from purgatory_spark.errors import TraceFormatError
+from purgatory_spark.importers import azure_llm, hash_ids, spans
+from purgatory_spark.importers.azure_llm import import_azure_llm
+from purgatory_spark.importers.columns import map_rows
+from purgatory_spark.importers.hash_ids import import_hash_ids
+from purgatory_spark.importers.imported_trace import ImportedTrace
+from purgatory_spark.importers.otlp import import_otlp
+from purgatory_spark.importers.recorded import import_recorded, is_recorded
+from purgatory_spark.importers.spans import KEY_KINDS, import_spans
+from purgatory_spark.importers.table_source import TableSource, read_source
+from purgatory_spark.rows.checks import TIME_UNITS
+from purgatory_spark.rows.mapping import (
     Columns,
     TableMapping,
     require_fields,
     require_quantifier,
     require_time_zone,
 )
-from purgatory_spark.traces.importers.otlp import import_otlp
-from purgatory_spark.traces.importers.recorded import import_recorded, is_recorded
-from purgatory_spark.traces.importers.row_checks import TIME_UNITS
-from purgatory_spark.traces.importers.spans import KEY_KINDS, import_spans
-from purgatory_spark.traces.importers.table_files import (
-    OPENERS,
-    csv_header,
-    parquet_schema,
-    trace_files,
-)
-from purgatory_spark.traces.importers.table_source import TableSource, read_source
+from purgatory_spark.rows.schema import AGGREGATES, MAX_TIMEOUT_MS
+from purgatory_spark.spark.files import OPENERS, csv_header, parquet_schema, trace_files
 from purgatory_spark.traces.marks import Mark
-from purgatory_spark.traces.schema import AGGREGATES, MAX_TIMEOUT_MS
 from request_purgatory.errors import InvalidArgumentError
 
 FORMATS = ("spans", "otlp", "azure-llm", "hash-ids", "columns", "recorded")

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from purgatory_spark.traces.schema import MAX_TIMEOUT_MS
+from purgatory_spark.rows.schema import MAX_TIMEOUT_MS
 from request_purgatory.errors import InvalidArgumentError
 
 #: Start of synthetic traces.

@@ -9,20 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
+from purgatory_spark.rows.schema import EVENTS, REQUESTS
+from purgatory_spark.spark.arrays import Floats, Ints
 from purgatory_spark.spark.arrow_times import (
     batch_to_micros,
     from_micros,
     micros_schema,
 )
 from purgatory_spark.spark.session import parallelism
-from purgatory_spark.traces.schema import EVENTS, REQUESTS
 from purgatory_spark.traces.workload import START, Workload, host_name
 
 #: Requests per block.
@@ -36,9 +36,6 @@ HOST_BLOCK = 8_192
 _DURATIONS = 2**64 - 1
 
 _US = 1_000_000
-
-Ints = np.ndarray[Any, np.dtype[np.int64]]
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def workload_trace(

@@ -13,10 +13,8 @@ from tests.spark.trace_folders import cached_tables, collect_tables, import_to_f
 from tests.spark.trace_strategies import events_table, requests_table
 
 from purgatory_spark.cli.failures import describe_failure
-from purgatory_spark.traces.importers.imported_trace import (
-    ImportedTrace,
-    TraceFormatError,
-)
+from purgatory_spark.errors import TraceFormatError
+from purgatory_spark.importers.imported_trace import ImportedTrace
 from purgatory_spark.traces.marks import Mark, known_incidents
 from purgatory_spark.traces.trace_reader import ImportSettings, read_trace
 

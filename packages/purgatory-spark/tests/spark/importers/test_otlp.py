@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.spark.trace_folders import NOON_US, Row, imported_rows, write_lines
 
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
+from purgatory_spark.errors import TraceFormatError
 from purgatory_spark.traces.trace_reader import ImportSettings, check_source
 
 

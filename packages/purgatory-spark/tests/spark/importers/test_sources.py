@@ -12,8 +12,8 @@ from pyarrow import orc
 from pyspark.sql import SparkSession
 from tests.spark.trace_folders import NOON, Row, imported_rows, write_lines
 
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
-from purgatory_spark.traces.importers.table_source import TableSource
+from purgatory_spark.errors import TraceFormatError
+from purgatory_spark.importers.table_source import TableSource
 from purgatory_spark.traces.trace_reader import ImportSettings, check_source
 
 COLUMNS = {"request_id": "id", "arrived_at": "at", "watch_keys": "keys"}

@@ -17,10 +17,10 @@ from tests.spark.trace_folders import (
     write_lines,
 )
 
+from purgatory_spark.errors import TraceFormatError
+from purgatory_spark.importers.spans import COLUMNS, import_spans
 from purgatory_spark.outcomes.batch import batch_outcomes
 from purgatory_spark.outcomes.results import outcomes_of
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
-from purgatory_spark.traces.importers.spans import COLUMNS, import_spans
 from purgatory_spark.traces.marks import Mark
 from purgatory_spark.traces.trace_reader import ImportSettings, check_source, read_trace
 from request_purgatory.errors import InvalidArgumentError

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
+from purgatory_spark.rows.mapping import TableMapping
 from purgatory_spark.stream.endpoints.avro_rows import AvroMessages
 from purgatory_spark.stream.endpoints.endpoint import Endpoints, Sink, Source
 from purgatory_spark.stream.endpoints.folders import (
@@ -21,7 +22,6 @@ from purgatory_spark.stream.endpoints.kafka import (
     KafkaSource,
 )
 from purgatory_spark.stream.endpoints.rate import RateSource
-from purgatory_spark.traces.importers.mapping import TableMapping
 from request_purgatory.errors import InvalidArgumentError
 
 KAFKA = "kafka://"

@@ -15,12 +15,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.avro.functions import from_avro
 
+from purgatory_spark.spark.files import CORRUPT, JSON_OPTIONS, RAW, quote_column, require_columns
 from purgatory_spark.stream.endpoints.connector import default_avro, spark_jvm
 from purgatory_spark.stream.endpoints.endpoint import EndpointError
 from purgatory_spark.stream.endpoints.json_rows import text_or_base64
-from purgatory_spark.traces.importers.row_checks import CORRUPT, RAW, quote_column
-from purgatory_spark.traces.importers.table_files import require_columns
-from purgatory_spark.traces.schema import JSON_OPTIONS
 
 _REASON_PREFIX = "invalid Avro row: "
 _PARSED = "_purgatory_parsed"
@@ -89,8 +87,8 @@ def read_avro_fields(values: DataFrame, fields: Iterable[str], avro: AvroMessage
         avro: how the values are written.
 
     Returns:
-        The columns of `values`; the fields; `row_checks.RAW`, the record as JSON; and
-        `row_checks.CORRUPT`. That is null for a record, otherwise the reason, and RAW is base64.
+        The columns of `values`; the fields; `files.RAW`, the record as JSON; and
+        `files.CORRUPT`. That is null for a record, otherwise the reason, and RAW is base64.
 
     Raises:
         EndpointError: the session can't decode Avro, or the schema is none of a record.

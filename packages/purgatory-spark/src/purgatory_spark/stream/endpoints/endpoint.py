@@ -9,9 +9,9 @@ from typing import Any, Protocol
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T  # noqa: N812
 
+from purgatory_spark.rows.mapping import TableMapping
+from purgatory_spark.rows.schema import EVENTS, REQUESTS
 from purgatory_spark.stream.mapped_streams import map_streams, require_stream_mapping
-from purgatory_spark.traces.importers.mapping import TableMapping
-from purgatory_spark.traces.schema import EVENTS, REQUESTS
 
 
 class EndpointError(ValueError):

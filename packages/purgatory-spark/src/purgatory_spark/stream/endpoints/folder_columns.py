@@ -15,25 +15,23 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from purgatory_spark.stream.job import FILE_COLUMNS
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
-from purgatory_spark.traces.importers.row_checks import (
+from purgatory_spark.errors import TraceFormatError
+from purgatory_spark.spark.files import (
     CORRUPT,
+    CSV_SUFFIXES,
+    JSON_OPTIONS,
+    PARQUET_SUFFIX,
     RAW,
     SOURCE,
-    quote_column,
-)
-from purgatory_spark.traces.importers.table_files import (
-    CSV_SUFFIXES,
-    PARQUET_SUFFIX,
     csv_header,
     parquet_schema,
+    quote_column,
     read_parquet,
     require_columns,
     spark_read_path,
     without_nanoseconds,
 )
-from purgatory_spark.traces.schema import JSON_OPTIONS
+from purgatory_spark.stream.job import FILE_COLUMNS
 
 
 def read_csv_columns(reader: DataStreamReader, folder: Path, columns: Iterable[str]) -> DataFrame:
@@ -45,7 +43,7 @@ def read_csv_columns(reader: DataStreamReader, folder: Path, columns: Iterable[s
         columns: the columns to return.
 
     Returns:
-        The columns, and those of `row_checks` that describe a row. A row with too few or too many
+        The columns, and those of `rows.checks` that describe a row. A row with too few or too many
         fields is malformed.
 
     Raises:
@@ -90,7 +88,7 @@ def read_parquet_columns(
         columns: the columns to return.
 
     Returns:
-        The columns, and those of `row_checks` that describe a row.
+        The columns, and those of `rows.checks` that describe a row.
 
     Raises:
         TraceFormatError: there is no file, or the first one lacks a column.

@@ -13,20 +13,21 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
+from purgatory_spark.errors import TraceFormatError
+from purgatory_spark.rows.schema import require
+from purgatory_spark.spark.files import (
+    JSON_OPTIONS,
+    PARQUET_OPTIONS,
+    SOURCE,
+    read_parquet,
+    spark_read_path,
+    spark_write_path,
+)
 from purgatory_spark.stream.endpoints.folder_columns import (
     read_csv_columns,
     read_parquet_columns,
 )
 from purgatory_spark.stream.endpoints.json_rows import read_json_fields, read_json_rows
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
-from purgatory_spark.traces.importers.row_checks import SOURCE
-from purgatory_spark.traces.importers.table_files import (
-    PARQUET_OPTIONS,
-    read_parquet,
-    spark_read_path,
-    spark_write_path,
-)
-from purgatory_spark.traces.schema import JSON_OPTIONS, require
 from request_purgatory.errors import InvalidArgumentError
 
 OUTPUT_FORMATS = ("parquet", "json")

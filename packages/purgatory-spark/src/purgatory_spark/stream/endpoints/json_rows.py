@@ -8,9 +8,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from purgatory_spark.spark.files import CORRUPT, JSON_OPTIONS, JSON_ZONE, RAW, quote_column
 from purgatory_spark.spark.session import require_setting
-from purgatory_spark.traces.importers.row_checks import CORRUPT, RAW, quote_column
-from purgatory_spark.traces.schema import JSON_OPTIONS, JSON_ZONE
 from request_purgatory.errors import InvalidArgumentError
 
 _REASON_PREFIX = "invalid JSON row: "
@@ -32,7 +31,7 @@ def read_json_rows(values: DataFrame, schema: T.StructType) -> DataFrame:
         schema: the table's columns.
 
     Returns:
-        The columns of `schema`, and `row_checks.CORRUPT` and `row_checks.RAW`. These two are null
+        The columns of `schema`, and `files.CORRUPT` and `files.RAW`. These two are null
         for a valid row. Otherwise they are the reason and the text (base64 of bytes that are not
         UTF-8), and the other columns have no meaning.
 
@@ -74,8 +73,8 @@ def read_json_fields(values: DataFrame, fields: Iterable[str], lists: Collection
         lists: those that may be arrays; another value becomes the only element.
 
     Returns:
-        The columns of `values`; the fields, as text or arrays of text; `row_checks.RAW`, the text
-        of the value (base64 of bytes that are not UTF-8); and `row_checks.CORRUPT`, the reason if
+        The columns of `values`; the fields, as text or arrays of text; `files.RAW`, the text
+        of the value (base64 of bytes that are not UTF-8); and `files.CORRUPT`, the reason if
         that is not an object, or a field is an object or an unexpected array.
 
     Raises:

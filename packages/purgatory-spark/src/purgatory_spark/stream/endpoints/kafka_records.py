@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from purgatory_spark.spark.files import CORRUPT, RAW, quote_column
 from purgatory_spark.stream.endpoints.avro_rows import AvroMessages, read_avro_fields
 from purgatory_spark.stream.endpoints.json_rows import read_json_fields, text_or_base64
-from purgatory_spark.traces.importers.row_checks import CORRUPT, RAW, quote_column
 
 _KEY = "kafka_key"
 _HEADERS = "kafka_headers."
@@ -45,8 +45,8 @@ def read_records(
         avro: how values are written in Avro; None for JSON.
 
     Returns:
-        The columns; `row_checks.RAW`, the value as text, in an object with the columns of the
-        record if there are any; and `row_checks.CORRUPT`, the reason if the value is no row, or a
+        The columns; `files.RAW`, the value as text, in an object with the columns of the
+        record if there are any; and `files.CORRUPT`, the reason if the value is no row, or a
         key or header is not UTF-8.
 
     Raises:

@@ -9,8 +9,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from purgatory_spark.rows.schema import MAX_TIMEOUT_MS
 from purgatory_spark.stream.endpoints.endpoint import EndpointError
-from purgatory_spark.traces.schema import MAX_TIMEOUT_MS
 from request_purgatory.errors import InvalidArgumentError
 
 REQUEST_TYPE = "rate"

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from purgatory_spark.traces.importers.table_files import spark_read_path
+from purgatory_spark.spark.files import spark_read_path
 
 
 def clock_ticks(spark: SparkSession, idle_timeout: float) -> DataFrame:

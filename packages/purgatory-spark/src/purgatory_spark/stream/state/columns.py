@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 
-from purgatory_spark.outcomes.condition import Bools, Ints
+from purgatory_spark.spark.arrays import Bools, Ints
 
 
 def numpy_column(table: pa.Table, name: str) -> np.ndarray[Any, Any]:

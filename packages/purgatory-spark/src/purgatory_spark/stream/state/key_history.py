@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from purgatory_spark.outcomes.condition import Bools, Ints
+from purgatory_spark.spark.arrays import Bools, Ints
 from purgatory_spark.stream.state.columns import find_sorted
 from purgatory_spark.stream.state.compaction import segments_to_merge
 from purgatory_spark.stream.state.keys import KeyAggregates

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from purgatory_spark.outcomes.condition import Floats, Ints
+from purgatory_spark.spark.arrays import Floats, Ints
 from purgatory_spark.stream.state.columns import ColumnTable, find_sorted
 
 #: A key's aggregates as of its last event, at `last_us`: the number of its events, and the total

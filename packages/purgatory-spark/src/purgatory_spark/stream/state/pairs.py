@@ -8,20 +8,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from purgatory_spark.outcomes.condition import (
-    NEVER,
-    Bools,
-    Floats,
-    Ints,
-    first_index,
-)
+from purgatory_spark.outcomes.condition import NEVER, first_index
+from purgatory_spark.rows.schema import AGGREGATES
+from purgatory_spark.spark.arrays import Bools, Floats, Ints
 from purgatory_spark.stream.state.columns import (
     ColumnTable,
     find_sorted,
     numpy_column,
 )
 from purgatory_spark.stream.state.keys import KeyedEvents
-from purgatory_spark.traces.schema import AGGREGATES
 
 #: `request` is a row of a table of requests, `key` a hash of host and watch key, `aggregate` an
 #: index into `schema.AGGREGATES`. The pair is satisfied once the key's aggregate, less `before`,

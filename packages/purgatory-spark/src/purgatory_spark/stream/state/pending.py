@@ -9,7 +9,9 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from purgatory_spark.outcomes.condition import NEVER, Bools, Ints
+from purgatory_spark.outcomes.condition import NEVER
+from purgatory_spark.rows.schema import COMPLETED, EXPIRED
+from purgatory_spark.spark.arrays import Bools, Ints
 from purgatory_spark.stream.state.columns import find_sorted, numpy_column
 from purgatory_spark.stream.state.compaction import segments_to_merge
 from purgatory_spark.stream.state.keys import KeyedEvents
@@ -20,7 +22,6 @@ from purgatory_spark.stream.state.rows import (
     result_rows,
 )
 from purgatory_spark.stream.state.store import Segment, ShardStore
-from purgatory_spark.traces.schema import COMPLETED, EXPIRED
 
 KIND = "pending"
 #: A pending request: `left` is the number of keys that must still be satisfied.

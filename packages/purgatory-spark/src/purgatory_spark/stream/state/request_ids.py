@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from purgatory_spark.outcomes.condition import Ints
+from purgatory_spark.spark.arrays import Ints
 from purgatory_spark.stream.state.columns import find_sorted, numpy_column
 from purgatory_spark.stream.state.compaction import segments_to_merge
 from purgatory_spark.stream.state.store import ShardStore

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from purgatory_spark.outcomes.condition import Ints
+from purgatory_spark.spark.arrays import Ints
 
 #: The three kinds of input. Segments of the first two are stored under these names.
 REQUESTS = "requests"

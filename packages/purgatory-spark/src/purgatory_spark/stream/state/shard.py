@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from purgatory_spark.rows.repeats import repeated_in_order
 from purgatory_spark.stream.state.columns import numpy_column
 from purgatory_spark.stream.state.key_history import KeyHistory
 from purgatory_spark.stream.state.keys import KeyedEvents
@@ -33,7 +34,6 @@ from purgatory_spark.stream.state.rows import (
     result_rows,
 )
 from purgatory_spark.stream.state.store import ShardStore
-from purgatory_spark.traces.importers.repeats import repeated_in_order
 
 #: Before every time.
 NO_WATERMARK_US = -(2**62)

@@ -12,9 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.spark.trace_folders import rows_of, write_lines
 
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
-from purgatory_spark.traces.importers.row_checks import CORRUPT, RAW, SOURCE
-from purgatory_spark.traces.importers.table_files import (
+from purgatory_spark.errors import TraceFormatError
+from purgatory_spark.spark.files import (
+    CORRUPT,
+    RAW,
+    SOURCE,
     csv_header,
     parquet_schema,
     read_rows,

@@ -28,15 +28,19 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
-from purgatory_spark.traces.importers.row_checks import (
-    CORRUPT,
-    RAW,
-    SOURCE,
-    quote_column,
-)
-from purgatory_spark.traces.schema import JSON_ZONE
+from purgatory_spark.errors import TraceFormatError
 
+# Columns beside those of the input, under names that an input is unlikely to have.
+#: The name of the row's file.
+SOURCE = "_purgatory_source"
+#: The row as JSON, or as text if it is malformed.
+RAW = "_purgatory_raw"
+#: The text of a malformed row, null for others.
+CORRUPT = "_purgatory_corrupt"
+#: Options of Spark's JSON readers: times without a zone are in UTC, whatever the session's zone.
+JSON_ZONE = {"timeZone": "UTC"}
+#: Options of Spark's JSON writers, whose default format drops microseconds.
+JSON_OPTIONS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", **JSON_ZONE}
 CSV_SUFFIXES = (".csv", ".csv.gz", ".csv.bz2")
 PARQUET_SUFFIX = ".parquet"
 _JSON_SUFFIXES = tuple(
@@ -392,6 +396,11 @@ def without_nanoseconds(column: Column, kind: pa.DataType) -> Column:
     return F.timestamp_micros(
         F.floor(column.cast("decimal(20,0)") / F.lit(1000).cast("decimal(4,0)")).cast("bigint")
     )
+
+
+def quote_column(name: str) -> str:
+    """Return a column's name quoted for expressions, so that it may have any characters."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def file_name() -> Column:

@@ -1,7 +1,7 @@
 """Check the rows of a trace by their columns, in a Python worker.
 
-These are the rules of `row_checks`, for rows that Spark does not see because a worker reads their
-file, and for those that it sends to the worker anyway. `importers.repeats` has the rule of repeated
+These are the rules of `rows.checks`, for rows that Spark does not see because a worker reads their
+file, and for those that it sends to the worker anyway. `repeats` has the rule of repeated
 requests.
 """
 
@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from purgatory_spark.outcomes.condition import Bools, Ints
-from purgatory_spark.traces.importers.row_checks import MAX_TIME_US, MIN_TIME_US
-from purgatory_spark.traces.schema import AGGREGATES, QUANTIFIERS
+from purgatory_spark.rows.checks import MAX_TIME_US, MIN_TIME_US
+from purgatory_spark.rows.schema import AGGREGATES, QUANTIFIERS
+from purgatory_spark.spark.arrays import Bools, Floats, Ints
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 #: A reason, and whether each row is rejected for it.
 _Check = tuple[str, Bools]
 

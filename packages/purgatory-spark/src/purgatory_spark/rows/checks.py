@@ -1,6 +1,6 @@
 """Check rows while they are imported: parse their values, and keep the bad ones as rejects.
 
-An importer reads rows with the columns `SOURCE`, `RAW` and `CORRUPT` (`table_files.read_rows`).
+An importer reads rows with the columns `SOURCE`, `RAW` and `CORRUPT` (`files.read_rows`).
 `flag_rejects` and `flag_repeats` add `REASON`, which is null for good rows. `accepted_rows` and
 `rejected_rows` then separate the two kinds.
 
@@ -13,17 +13,11 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as in Spark's documentation
 from pyspark.sql import types as T  # noqa: N812
 
-from purgatory_spark.traces.schema import AGGREGATES, QUANTIFIERS
+from purgatory_spark.rows.schema import AGGREGATES, QUANTIFIERS
+from purgatory_spark.spark.files import CORRUPT, RAW, SOURCE, quote_column
 
 Check = tuple[str, Column]
 
-# Columns beside those of the input, under names that an input is unlikely to have.
-#: The name of the row's file.
-SOURCE = "_purgatory_source"
-#: The row as JSON, or as text if it is malformed.
-RAW = "_purgatory_raw"
-#: The text of a malformed row, null for others.
-CORRUPT = "_purgatory_corrupt"
 #: The reason for a rejection, null for good rows.
 REASON = "_purgatory_reason"
 
@@ -85,11 +79,6 @@ def rejected_rows(table: DataFrame) -> DataFrame:
     return table.where(F.col(REASON).isNotNull()).select(
         F.col(REASON).alias("reason"), F.col(SOURCE).alias("source"), F.col(RAW).alias("row")
     )
-
-
-def quote_column(name: str) -> str:
-    """Return a column's name quoted for expressions, so that it may have any characters."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def text_or_null(column: str) -> Column:

@@ -9,7 +9,6 @@ in order of arrival, those of one instant in order of their deadlines.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,11 +17,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from purgatory_spark.rows.checks import REASON
+from purgatory_spark.spark.arrays import Bools, Ints
 from purgatory_spark.spark.arrow_times import from_micros, micros_schema, to_micros
-from purgatory_spark.traces.importers.row_checks import RAW, REASON
-
-Ints = np.ndarray[Any, np.dtype[np.int64]]
-Bools = np.ndarray[Any, np.dtype[np.bool_]]
+from purgatory_spark.spark.files import RAW
 
 #: The reason of a repeated request.
 REPEATED = "repeated request"

@@ -13,15 +13,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
-from purgatory_spark.traces.importers.row_checks import (
-    Check,
-    is_number,
-    parse_us,
-    quote_column,
-    time_checks,
-)
-from purgatory_spark.traces.schema import MAX_TIMEOUT_MS
+from purgatory_spark.errors import TraceFormatError
+from purgatory_spark.rows.checks import Check, is_number, parse_us, time_checks
+from purgatory_spark.rows.schema import MAX_TIMEOUT_MS
+from purgatory_spark.spark.files import quote_column
 
 #: Doubles below have all whole numbers.
 _EXACT_DOUBLE = 2.0**53

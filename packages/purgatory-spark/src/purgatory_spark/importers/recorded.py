@@ -8,23 +8,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from purgatory_spark.traces.importers.imported_trace import (
-    ImportedTrace,
-    TraceFormatError,
-)
-from purgatory_spark.traces.importers.repeats import flag_repeated, mark_chains
-from purgatory_spark.traces.importers.row_checks import (
-    RAW,
+from purgatory_spark.errors import TraceFormatError
+from purgatory_spark.importers.imported_trace import ImportedTrace
+from purgatory_spark.rows.checks import (
     REASON,
-    SOURCE,
     accepted_rows,
     event_checks,
     flag_rejects,
     rejected_rows,
     request_checks,
 )
-from purgatory_spark.traces.importers.table_files import read_parquet
-from purgatory_spark.traces.schema import EVENTS, JSON_ZONE, REQUESTS, require
+from purgatory_spark.rows.repeats import flag_repeated, mark_chains
+from purgatory_spark.rows.schema import EVENTS, REQUESTS, require
+from purgatory_spark.spark.files import JSON_ZONE, RAW, SOURCE, read_parquet
 
 
 def is_recorded(path: Path) -> bool:

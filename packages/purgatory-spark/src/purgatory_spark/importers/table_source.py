@@ -13,24 +13,22 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
-from purgatory_spark.traces.importers.row_checks import (
+from purgatory_spark.errors import TraceFormatError
+from purgatory_spark.spark.files import (
     CORRUPT,
+    JSON_OPTIONS,
+    PARQUET_SUFFIX,
     RAW,
     SOURCE,
-    quote_column,
-)
-from purgatory_spark.traces.importers.table_files import (
-    PARQUET_SUFFIX,
     SUFFIXES,
     file_format,
     file_name,
+    quote_column,
     read_rows,
     require_columns,
     spark_read_path,
     trace_files,
 )
-from purgatory_spark.traces.schema import JSON_OPTIONS
 
 #: The formats that can be named before a colon; `table` is a table of the session's catalog.
 SOURCE_FORMATS = ("csv", "json", "parquet", "orc", "avro", "delta", "iceberg", "table")

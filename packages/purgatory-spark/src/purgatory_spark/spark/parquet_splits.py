@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 from pyspark.sql import types as T  # noqa: N812
 
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
-from purgatory_spark.traces.importers.table_files import PARQUET_SUFFIX, SPARK_SCHEMA
+from purgatory_spark.errors import TraceFormatError
+from purgatory_spark.spark.files import PARQUET_SUFFIX, SPARK_SCHEMA
 
 #: Rows are decoded in batches of this many, so that memory does not depend on a file's row groups.
 _BATCH_ROWS = 131_072

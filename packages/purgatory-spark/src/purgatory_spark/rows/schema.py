@@ -25,15 +25,12 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T  # noqa: N812 - as in Spark's documentation
 
+from purgatory_spark.errors import SchemaError
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.replay.key_state import AGGREGATES as AGGREGATES
 
 #: The quantifiers that are words; others are whole numbers, in decimal.
 QUANTIFIERS = ("all", "any")
-#: Options of Spark's JSON readers: times without a zone are in UTC, whatever the session's zone.
-JSON_ZONE = {"timeZone": "UTC"}
-#: Options of Spark's JSON writers, whose default format drops microseconds.
-JSON_OPTIONS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", **JSON_ZONE}
 #: The largest `timeout_ms`, whose column is an INT.
 MAX_TIMEOUT_MS = 2**31 - 1
 COMPLETED = "completed"
@@ -74,10 +71,6 @@ REJECTS = T.StructType([
     T.StructField("source", T.StringType()),
     T.StructField("row", T.StringType()),
 ])
-
-
-class SchemaError(ValueError):
-    """A table lacks required columns or has them in other types."""
 
 
 def require(table: DataFrame, schema: T.StructType, what: str) -> DataFrame:

@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from purgatory_spark.traces.importers.imported_trace import ImportedTrace
-from purgatory_spark.traces.importers.row_checks import CORRUPT, RAW, SOURCE
-from purgatory_spark.traces.importers.spans import ROOT, spans_trace
-from purgatory_spark.traces.importers.table_files import file_name
-from purgatory_spark.traces.importers.table_source import TableSource, load_json
+from purgatory_spark.importers.imported_trace import ImportedTrace
+from purgatory_spark.importers.spans import ROOT, spans_trace
+from purgatory_spark.importers.table_source import TableSource, load_json
+from purgatory_spark.spark.files import CORRUPT, RAW, SOURCE, file_name
 
 #: The names of a span's fields in OTLP, by field of the span import.
 _NAMES: Mapping[str, str] = {

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from zoneinfo import ZoneInfo
 
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
-from purgatory_spark.traces.importers.row_checks import TIME_UNITS
-from purgatory_spark.traces.schema import AGGREGATES, MAX_TIMEOUT_MS
+from purgatory_spark.errors import TraceFormatError
+from purgatory_spark.rows.checks import TIME_UNITS
+from purgatory_spark.rows.schema import AGGREGATES, MAX_TIMEOUT_MS
 from request_purgatory.errors import InvalidArgumentError
 
 #: Fields of a request that a mapping may name. `arrived_at` is required.
@@ -47,7 +47,7 @@ class TableMapping:
         event_columns: The column of each of `EVENT_FIELDS`, where events are a table of their own.
             Without `amount`, it is 1. If empty, the end of a request, `ended_at` or `service_ms`
             after its arrival, is an event on each of its keys.
-        time_unit: Unit of numeric times, one of `row_checks.TIME_UNITS`.
+        time_unit: Unit of numeric times, one of `checks.TIME_UNITS`.
         time_zone: The zone of timestamps without one.
         timeout_ms: Timeout of every request, unless a column has it.
         aggregate: The aggregate of every request, unless a column has it.

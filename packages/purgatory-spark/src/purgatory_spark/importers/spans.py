@@ -8,12 +8,10 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from purgatory_spark.traces.importers.imported_trace import ImportedTrace
-from purgatory_spark.traces.importers.row_checks import (
-    CORRUPT,
-    RAW,
+from purgatory_spark.importers.imported_trace import ImportedTrace
+from purgatory_spark.importers.table_source import TableSource, read_source
+from purgatory_spark.rows.checks import (
     REASON,
-    SOURCE,
     accepted_rows,
     flag_rejects,
     flag_repeats,
@@ -24,8 +22,8 @@ from purgatory_spark.traces.importers.row_checks import (
     text_or_null,
     time_checks,
 )
-from purgatory_spark.traces.importers.table_source import TableSource, read_source
-from purgatory_spark.traces.schema import JSON_OPTIONS, QUANTIFIERS, REQUESTS
+from purgatory_spark.rows.schema import QUANTIFIERS, REQUESTS
+from purgatory_spark.spark.files import CORRUPT, JSON_OPTIONS, RAW, SOURCE
 
 #: The fields of a span, and the columns that hold them unless a mapping names others.
 COLUMNS: Mapping[str, str] = {
@@ -86,7 +84,7 @@ def import_spans(
         spark: The session to read with.
         source: The table, or its files.
         columns: The columns of fields in `COLUMNS`, where they differ from it.
-        time_unit: Unit of `start` and `end`, one of `row_checks.TIME_UNITS`.
+        time_unit: Unit of `start` and `end`, one of `checks.TIME_UNITS`.
         timeout_ms: Timeout of every request.
         keys: "children" watches the child spans themselves. "operations" watches the distinct
             (service, operation) pairs of the children, for contention on few keys; the first end

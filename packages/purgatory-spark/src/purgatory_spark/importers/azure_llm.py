@@ -11,12 +11,10 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from purgatory_spark.traces.importers.imported_trace import ImportedTrace
-from purgatory_spark.traces.importers.row_checks import (
-    CORRUPT,
+from purgatory_spark.importers.imported_trace import ImportedTrace
+from purgatory_spark.importers.table_source import TableSource, read_source
+from purgatory_spark.rows.checks import (
     MAX_TIME_US,
-    RAW,
-    SOURCE,
     accepted_rows,
     add_ms,
     flag_rejects,
@@ -25,7 +23,7 @@ from purgatory_spark.traces.importers.row_checks import (
     rejected_rows,
     time_checks,
 )
-from purgatory_spark.traces.importers.table_source import TableSource, read_source
+from purgatory_spark.spark.files import CORRUPT, RAW, SOURCE
 
 COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 

@@ -1,4 +1,4 @@
-"""The result of an importer, and the error for input that it can't read."""
+"""The result of an importer."""
 
 from __future__ import annotations
 
@@ -7,10 +7,6 @@ from types import TracebackType
 from typing import Self
 
 from pyspark.sql import DataFrame
-
-
-class TraceFormatError(ValueError):
-    """The input is not a trace of the expected format; the message names the file."""
 
 
 @dataclass

@@ -13,10 +13,10 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from purgatory_spark.traces.importers.columns import map_rows
-from purgatory_spark.traces.importers.imported_trace import ImportedTrace
-from purgatory_spark.traces.importers.mapping import TableMapping
-from purgatory_spark.traces.importers.table_source import TableSource, read_source
+from purgatory_spark.importers.columns import map_rows
+from purgatory_spark.importers.imported_trace import ImportedTrace
+from purgatory_spark.importers.table_source import TableSource, read_source
+from purgatory_spark.rows.mapping import TableMapping
 
 COLUMNS = ("timestamp", "input_length", "hash_ids")
 _SERVICE_MS = "input_length x ms_per_context_token"
