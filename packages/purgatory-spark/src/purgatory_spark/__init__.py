@@ -21,11 +21,9 @@ from purgatory_spark.outcomes.batch import (
 )
 from purgatory_spark.outcomes.replay import ReplaySettings, replay
 from purgatory_spark.outcomes.results import outcomes_of, rejects_of
+from purgatory_spark.rows.host_sizes import HostTooLargeError
 from purgatory_spark.rows.mapping import TableMapping
 from purgatory_spark.simulation.cluster_simulation import SimulationPlan, simulate
-from purgatory_spark.spark.host_sizes import (
-    HostTooLargeError,
-)
 from purgatory_spark.spark.session import (
     SessionSettingError,
     create_session,

@@ -19,7 +19,7 @@ from purgatory_spark.analysis.report import write_report
 from purgatory_spark.analysis.units import format_ms, format_share
 from purgatory_spark.outcomes.replay import ReplaySettings
 from purgatory_spark.output_folder import write_json
-from purgatory_spark.spark.host_sizes import MAX_WORKER_MB
+from purgatory_spark.rows.host_sizes import MAX_WORKER_MB
 from purgatory_spark.spark.job_progress import step
 from purgatory_spark.traces.trace_folder import (
     TraceFolder,

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark.outcomes.batch import batch_outcomes
-from purgatory_spark.spark.host_sizes import (
+from purgatory_spark.rows.host_sizes import (
     BATCH,
     REPLAY,
     HostTooLargeError,

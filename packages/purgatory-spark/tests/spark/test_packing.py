@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from purgatory_spark.outcomes.shards import INPUT_SCHEMAS
+from purgatory_spark.rows.packing import from_blob
+from purgatory_spark.rows.schema import ARROW_SCHEMAS, PASSED, PassedFields
 from purgatory_spark.spark.files import CORRUPT, RAW
 from purgatory_spark.spark.hashes import SEED, xxhash64
 from purgatory_spark.stream.packing import Packer, shard_labels
@@ -48,13 +49,13 @@ def pack(
     kind: str, found: list[dict[str, Any]], *, by_key: bool = False, described: bool = False
 ) -> list[dict[str, Any]]:
     """Return what a packer makes of one batch, with the rows in place of the blobs."""
-    schema = INPUT_SCHEMAS[kind]
+    schema = ARROW_SCHEMAS[kind]
     if described:
         schema = schema.append(pa.field(CORRUPT, pa.string())).append(pa.field(RAW, pa.string()))
     batch = pa.RecordBatch.from_pylist(found, schema)
     packer = Packer(kind, LABELS, by_key=by_key, file_columns=())
     return [
-        row | {"blob": rows.from_blob(row["blob"]).to_pylist()}
+        row | {"blob": from_blob(row["blob"]).to_pylist()}
         for packed in packer([batch, batch.slice(0, 0)])
         for row in packed.to_pylist()
     ]
@@ -172,3 +173,7 @@ def test_request_routed_by_key_has_exactly_one() -> None:
     assert good["shard"] == LABELS[hashed("a", "x") % len(LABELS)]
     reason = "not exactly one watch key (route by key)"
     assert [row["reason"] for row in rejects["blob"]] == [reason, reason, "null watch_keys"]
+
+
+def test_columns_that_are_passed_on_are_keywords_of_a_table() -> None:
+    assert list(PassedFields.__annotations__) == [column.name for column in PASSED]

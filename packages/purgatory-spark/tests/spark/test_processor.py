@@ -11,6 +11,7 @@ import pytest
 from tests.spark.naive_trace import TraceEvent, TraceRequest
 from tests.spark.test_shard import event_rows, request_rows
 
+from purgatory_spark.rows.packing import to_blob
 from purgatory_spark.stream.processor import COUNTS, ShardProcessor
 from purgatory_spark.stream.state import rows
 from purgatory_spark.stream.state.layout import StateLayoutError
@@ -56,7 +57,7 @@ class SparkTask:
         now = SimpleNamespace(getCurrentWatermarkInMs=lambda: watermark_ms)
         frames = []
         if inputs:
-            packed = [(kind, rows.to_blob(table)) for kind, table in inputs.items()]
+            packed = [(kind, to_blob(table).to_pybytes()) for kind, table in inputs.items()]
             frame = pd.DataFrame(packed, columns=["kind", "blob"])
             frames += self.processor.handleInputRows(self._label, iter([frame]), now)
         for at_ms in sorted(at_ms for at_ms in self.timers if at_ms <= watermark_ms):

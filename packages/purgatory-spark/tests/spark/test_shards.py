@@ -21,13 +21,13 @@ from purgatory_spark.outcomes import string_hashes
 from purgatory_spark.outcomes.batch import reject_repeated, satisfy_shard
 from purgatory_spark.outcomes.shards import (
     BLOB_SCHEMAS,
-    INPUT_SCHEMAS,
-    PACKED_SCHEMA,
     Sharding,
     pack_batches,
     unpack,
 )
 from purgatory_spark.outcomes.string_hashes import hash_strings
+from purgatory_spark.rows.packing import PACKED_SCHEMA
+from purgatory_spark.rows.schema import ARROW_SCHEMAS
 
 HOSTS = ["a", "b", "", "hôte-10", "a much longer name of a host"]
 
@@ -37,7 +37,7 @@ TRACES = st.lists(st.tuples(requests(), st.lists(EVENTS, max_size=25)), min_size
 
 def input_table(tables: list[pa.Table], kind: str) -> pa.Table:
     """Return tables of a trace in the form that is packed, with integers for times."""
-    return pa.concat_tables(tables).cast(INPUT_SCHEMAS[kind])
+    return pa.concat_tables(tables).cast(ARROW_SCHEMAS[kind])
 
 
 def cut(table: pa.Table, rows: int, *, encoded: bool) -> list[pa.RecordBatch]:

@@ -20,9 +20,9 @@ from purgatory_spark.errors import TraceFormatError
 from purgatory_spark.notebook.html import html_table
 from purgatory_spark.notebook.replay_result import Replay
 from purgatory_spark.output_folder import OutputExistsError, output_folder
+from purgatory_spark.rows.host_sizes import BATCH, REPLAY, HostTooLargeError
 from purgatory_spark.rows.mapping import TableMapping
 from purgatory_spark.rows.schema import REJECTS
-from purgatory_spark.spark.host_sizes import BATCH, REPLAY, HostTooLargeError
 from purgatory_spark.traces.trace_reader import ImportSettings
 from purgatory_spark.traces.workload import Workload
 from purgatory_spark.traces.workload_blocks import workload_trace

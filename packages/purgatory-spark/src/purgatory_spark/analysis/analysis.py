@@ -37,11 +37,8 @@ from purgatory_spark.outcomes.results import (
     require_no_rejects,
 )
 from purgatory_spark.output_folder import write_json
+from purgatory_spark.rows.host_sizes import MAX_WORKER_MB, measure_trace
 from purgatory_spark.spark.files import read_spark_table, write_spark_table
-from purgatory_spark.spark.host_sizes import (
-    MAX_WORKER_MB,
-    measure_trace,
-)
 from purgatory_spark.spark.memory import bytes_per_pending_operation
 from purgatory_spark.spark.workers import require_workers
 from purgatory_spark.traces.trace_folder import TraceFolder, read_manifest

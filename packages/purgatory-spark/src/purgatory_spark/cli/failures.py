@@ -10,8 +10,8 @@ from pyspark.errors import PySparkException
 
 from purgatory_spark.errors import SchemaError, TraceFormatError
 from purgatory_spark.output_folder import OutputExistsError
+from purgatory_spark.rows.host_sizes import HostTooLargeError
 from purgatory_spark.spark.archive import ArchiveError
-from purgatory_spark.spark.host_sizes import HostTooLargeError
 from purgatory_spark.spark.java import JavaNotFoundError
 from purgatory_spark.spark.session import SessionSettingError
 from purgatory_spark.spark.workers import WorkersError

@@ -20,6 +20,7 @@ from purgatory_spark.rows.checks import (
 from purgatory_spark.rows.mapped_values import event_values, request_values
 from purgatory_spark.rows.mapping import TableMapping
 from purgatory_spark.rows.repeats import IS_FIRST, flag_repeated, mark_chains
+from purgatory_spark.rows.schema import IDENTITY, with_passed
 from purgatory_spark.rows.values import (
     require_table_columns,
 )
@@ -164,10 +165,8 @@ def map_rows(
         accepted = accepted.withColumn("watch_keys", F.array(key))
     trace = ImportedTrace(
         format="columns",
-        requests=accepted.select(
-            "host",
-            "request_id",
-            F.coalesce("request_type", F.lit("request")).alias("request_type"),
+        requests=with_passed(accepted).select(
+            *IDENTITY,
             F.timestamp_micros("arrived_us").alias("arrived_at"),
             F.col("timeout_ms").cast("int").alias("timeout_ms"),
             "watch_keys",

@@ -8,6 +8,8 @@ from typing import Self
 
 from pyspark.sql import DataFrame
 
+from purgatory_spark.rows.schema import REQUESTS, with_passed
+
 
 @dataclass
 class ImportedTrace:
@@ -33,6 +35,11 @@ class ImportedTrace:
     rows: dict[str, DataFrame]
     notes: list[str] = field(default_factory=list)
     cached: list[DataFrame] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.requests.columns != REQUESTS.names:
+            # A format need not know of all columns that are passed on.
+            self.requests = with_passed(self.requests).select(*REQUESTS.names)
 
     def unpersist(self) -> None:
         """Drop the cached rows. The data frames stay usable, and read the files again."""

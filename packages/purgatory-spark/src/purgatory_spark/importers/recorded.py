@@ -19,7 +19,7 @@ from purgatory_spark.rows.checks import (
     request_checks,
 )
 from purgatory_spark.rows.repeats import flag_repeated, mark_chains
-from purgatory_spark.rows.schema import EVENTS, REQUESTS, require
+from purgatory_spark.rows.schema import EVENTS, REQUESTS, require, with_passed
 from purgatory_spark.spark.files import JSON_ZONE, RAW, SOURCE, read_parquet
 
 
@@ -63,9 +63,8 @@ def check_tables(requests: DataFrame, events: DataFrame, *, cache: bool = False)
     Raises:
         SchemaError: A column is missing or of another type.
     """
-    requests = _with_whole_row(requests, REQUESTS, "requests")
+    requests = with_passed(_with_whole_row(requests, REQUESTS, "requests"))
     events = _with_whole_row(events, EVENTS, "events")
-    requests = requests.withColumn("request_type", F.coalesce("request_type", F.lit("request")))
     flagged = flag_rejects(requests, request_checks())
     arrived_us = F.when(F.col(REASON).isNull(), F.unix_micros("arrived_at"))
     deadline_us = arrived_us + F.col("timeout_ms").cast("bigint") * 1000

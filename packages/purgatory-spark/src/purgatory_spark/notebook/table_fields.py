@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark.rows.checks import TIME_UNITS
 from purgatory_spark.rows.mapping import TableMapping
-from purgatory_spark.rows.schema import AGGREGATES, QUANTIFIERS
+from purgatory_spark.rows.schema import AGGREGATES, QUANTIFIERS, PassedFields
 from request_purgatory.errors import InvalidArgumentError
 
 #: Fields that a column has, or that have one value for all requests.
@@ -19,7 +19,7 @@ _WORDS = (*AGGREGATES, *QUANTIFIERS)
 _SETTINGS = ("event_columns", "time_unit", "time_zone")
 
 
-class TableFields(TypedDict, total=False):
+class TableFields(PassedFields, total=False):
     """What the columns of a table of requests mean, by keyword.
 
     `host`, `request_id`, `request_type`, `arrived_at`, `ended_at` and `service_ms` are names of
@@ -30,7 +30,6 @@ class TableFields(TypedDict, total=False):
 
     host: str
     request_id: str
-    request_type: str
     arrived_at: str
     ended_at: str
     service_ms: str

@@ -36,15 +36,15 @@ from purgatory_spark.notebook.what_if_result import WhatIf
 from purgatory_spark.outcomes.replay import WHEEL, ReplaySettings, replay
 from purgatory_spark.outcomes.results import outcomes_of, rejects_of
 from purgatory_spark.output_folder import output_folder
-from purgatory_spark.rows.mapping import TableMapping
-from purgatory_spark.rows.schema import EVENTS, REQUESTS, require
-from purgatory_spark.spark.host_sizes import (
+from purgatory_spark.rows.host_sizes import (
     MAX_WORKER_MB,
     REPLAY,
     HostTooLargeError,
     parts_of_hosts,
     require_hosts_fit,
 )
+from purgatory_spark.rows.mapping import TableMapping
+from purgatory_spark.rows.schema import EVENTS, REQUESTS, require
 from purgatory_spark.spark.memory import bytes_per_pending_operation
 from purgatory_spark.traces.marks import Mark, known_incidents
 from purgatory_spark.traces.trace_folder import (

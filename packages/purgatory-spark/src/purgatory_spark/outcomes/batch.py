@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from purgatory_spark.outcomes.condition import NEVER, satisfied_us
 from purgatory_spark.outcomes.results import (
@@ -22,14 +23,22 @@ from purgatory_spark.outcomes.results import (
     split_repeated,
 )
 from purgatory_spark.outcomes.shards import (
-    ENCODED,
-    INPUT_SCHEMAS,
     Sharding,
     pack_batches,
     unpack,
 )
+from purgatory_spark.rows.packing import ENCODED, PACKED_SCHEMA
 from purgatory_spark.rows.repeats import REPEATED
-from purgatory_spark.rows.schema import COMPLETED, EVENTS, EXPIRED, OUTCOMES, REQUESTS, require
+from purgatory_spark.rows.schema import (
+    ARROW_SCHEMAS,
+    COMPLETED,
+    EVENTS,
+    EXPIRED,
+    IDENTITY,
+    OUTCOMES,
+    REQUESTS,
+    require,
+)
 from purgatory_spark.spark.arrow_times import to_micros
 from purgatory_spark.spark.files import read_spark_table
 from purgatory_spark.spark.parquet_splits import list_files, plan_tasks, read_split
@@ -51,15 +60,11 @@ _SCHEMAS = {_REQUESTS: REQUESTS, _EVENTS: EVENTS}
 #: cache, and a hundred times as many still fit into a worker.
 _SHARDS = 256
 
-_PACKED = T.StructType([
-    T.StructField("shard", T.IntegerType()),
-    T.StructField("kind", T.StringType()),
-    T.StructField("blob", T.BinaryType()),
-])
+_PACKED = from_arrow_schema(PACKED_SCHEMA)
 
 # In rejects all columns but the last two are null.
 _SATISFIED = T.StructType([
-    *OUTCOMES.fields[:3],
+    *[OUTCOMES[name] for name in IDENTITY],
     T.StructField("arrived_us", T.LongType()),
     T.StructField("deadline_us", T.LongType()),
     T.StructField("satisfied_us", T.LongType()),
@@ -132,7 +137,7 @@ def trace_satisfactions(
                 rows = (
                     batch
                     for split in splits
-                    for batch in read_split(split, INPUT_SCHEMAS[kind], ENCODED[kind])
+                    for batch in read_split(split, ARROW_SCHEMAS[kind], ENCODED[kind])
                 )
                 yield from pack_batches(rows, kind, sharding)
 
@@ -219,7 +224,7 @@ def _satisfactions(packed: DataFrame, sharding: Sharding) -> DataFrame:
     completed = F.coalesce(F.col("satisfied_us") <= F.col("deadline_us"), F.lit(False))
     ended_us = F.when(completed, F.col("satisfied_us")).otherwise(F.col("deadline_us"))
     return satisfied.select(
-        *_SATISFIED.names[:3],
+        *IDENTITY,
         F.timestamp_micros("arrived_us").alias("arrived_at"),
         F.timestamp_micros(ended_us).alias("ended_at"),
         F.when(completed, COMPLETED).when(~is_reject, EXPIRED).alias("outcome"),
@@ -235,10 +240,10 @@ def satisfy_shard(packed: pa.Table) -> pa.Table:
     """Compute when the requests of one shard are satisfied, in a Python worker.
 
     Args:
-        packed: All rows of `shards.PACKED_SCHEMA` of the shard.
+        packed: All rows of `packing.PACKED_SCHEMA` of the shard.
 
     Returns:
-        One row for each request: host, request_id, request_type, arrived_us, deadline_us, and
+        One row for each request: the columns of `IDENTITY`, arrived_us, deadline_us, and
         satisfied_us, which is null if the condition is never satisfied. One row for each reject:
         reason and row, which are null for requests.
     """
@@ -248,7 +253,7 @@ def satisfy_shard(packed: pa.Table) -> pa.Table:
     arrived_us = requests.column("arrived_at")
     timeout_us = pc.multiply(requests.column("timeout_ms").cast(pa.int64()), 1000)
     columns = [
-        *requests.select(OUTCOMES.names[:3]).columns,
+        *requests.select(IDENTITY).columns,
         arrived_us,
         pc.add(arrived_us, timeout_us),
         pa.array(satisfied, mask=satisfied == NEVER),

@@ -28,7 +28,7 @@ from purgatory_spark.outcomes.results import (
 from purgatory_spark.outcomes.trace_part import EventPart, RequestPart
 from purgatory_spark.rows.checks import REASON
 from purgatory_spark.rows.repeats import REPEATED
-from purgatory_spark.rows.schema import COMPLETED, EXPIRED, OUTCOMES
+from purgatory_spark.rows.schema import COMPLETED, EXPIRED, IDENTITY, OUTCOMES
 from purgatory_spark.spark.arrays import Ints
 from purgatory_spark.spark.arrow_times import (
     batch_to_micros,
@@ -387,7 +387,7 @@ class HostReplay(HostDriver):
         schema = _arrow_schema()
         schema = schema.remove(schema.get_field_index(DESIGN_NUMBER))
         columns = [
-            *[self._table.column(name) for name in OUTCOMES.names[:4]],
+            *[self._table.column(name) for name in (*IDENTITY, "arrived_at")],
             pa.array(ended, pa.timestamp("us", tz="UTC")),
             pa.array([EXPIRED, COMPLETED]).take(pa.array(completed.astype(np.int8))),
             pa.array((ended - arrived) / 1000),

@@ -1,6 +1,6 @@
 """Results: the outcomes of requests, and in the same table the rows that have none.
 
-Rows that break a rule of `rows.checks`, and repeated requests, are rejects. They come out beside the
+Rows that break a rule of `checks`, and repeated requests, are rejects. They come out beside the
 outcomes, as rows of another `kind`, so that one pass over the input gives both.
 """
 
@@ -20,16 +20,13 @@ from pyspark.sql import types as T  # noqa: N812
 from purgatory_spark.errors import TraceFormatError
 from purgatory_spark.rows.checks import REASON, Check, event_checks, flag_rejects, request_checks
 from purgatory_spark.rows.repeats import repeated_in_table
-from purgatory_spark.rows.schema import EVENTS, OUTCOMES, REQUESTS, require
+from purgatory_spark.rows.schema import EVENTS, IDENTITY, OUTCOMES, REQUESTS, require, with_passed
 from purgatory_spark.spark.arrays import Bools, Ints
 from purgatory_spark.spark.files import JSON_OPTIONS, RAW
 
 #: The value of `kind` in rows of outcomes, and in rejects.
 OUTCOME_KIND = "outcomes"
 REJECT_KIND = "rejects"
-
-#: The type of a request without one.
-DEFAULT_TYPE = "request"
 
 #: The columns of a reject: why it is one, and itself as JSON.
 REJECT_FIELDS = [
@@ -79,13 +76,12 @@ def flag_requests(requests: DataFrame) -> DataFrame:
 
     Returns:
         The columns of `schema.REQUESTS`, `REASON` (null for a good row), and `RAW`, the row as
-        JSON (null for a good row). A request without a type gets `DEFAULT_TYPE`.
+        JSON (null for a good row). What is passed on has its default in place of null.
 
     Raises:
         SchemaError: A column is missing or of another type.
     """
-    flagged = _flag(requests, REQUESTS, "requests", request_checks())
-    return flagged.withColumn("request_type", F.coalesce("request_type", F.lit(DEFAULT_TYPE)))
+    return with_passed(_flag(requests, REQUESTS, "requests", request_checks()))
 
 
 def flag_events(events: DataFrame) -> DataFrame:
@@ -125,12 +121,12 @@ def split_repeated(
     """Find the repeated requests among good ones.
 
     Args:
-        requests: The columns `host`, `request_id` and `request_type`.
+        requests: The columns of `schema.IDENTITY`.
         arrived_us: Their arrivals, in microseconds since the epoch.
         deadline_us: Their deadlines.
 
     Returns:
-        Which are repeated, and these rows as JSON: the three columns, `arrived_at` and
+        Which are repeated, and these rows as JSON: those columns, `arrived_at` and
         `timeout_ms`.
     """
     repeated = repeated_in_table(
@@ -139,7 +135,7 @@ def split_repeated(
     at = np.flatnonzero(repeated)
     if not len(at):
         return repeated, []
-    rows = requests.select(["host", "request_id", "request_type"]).take(pa.array(at))
+    rows = requests.select(IDENTITY).take(pa.array(at))
     timeouts_ms = (deadline_us[at] - arrived_us[at]) // 1000
     rows = rows.append_column("arrived_at", pa.array(arrived_us[at]))
     return repeated, rows_as_json(rows.append_column("timeout_ms", pa.array(timeouts_ms)))

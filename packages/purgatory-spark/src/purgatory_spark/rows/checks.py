@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as in Spark's documentation
 from pyspark.sql import types as T  # noqa: N812
 
-from purgatory_spark.rows.schema import AGGREGATES, QUANTIFIERS
+from purgatory_spark.rows.schema import AGGREGATES, NOT_NULL, QUANTIFIERS
 from purgatory_spark.spark.files import CORRUPT, RAW, SOURCE, quote_column
 
 Check = tuple[str, Column]
@@ -184,18 +184,8 @@ def malformed_check() -> Check:
 
 def request_checks() -> list[Check]:
     """Return the checks of the rows of `schema.REQUESTS`."""
-    required = (
-        "host",
-        "request_id",
-        "arrived_at",
-        "timeout_ms",
-        "watch_keys",
-        "aggregate",
-        "threshold",
-        "quantifier",
-    )
     return [
-        *[(f"null {name}", F.col(name).isNull()) for name in required],
+        *[(f"null {name}", F.col(name).isNull()) for name in NOT_NULL["requests"]],
         *time_checks("arrived_at", F.unix_micros("arrived_at")),
         ("null watch key", F.exists("watch_keys", lambda key: key.isNull())),
         ("negative timeout", F.col("timeout_ms") < 0),
@@ -236,10 +226,7 @@ def quantifier_checks(num_keys: Column | None = None) -> list[Check]:
 def event_checks() -> list[Check]:
     """Return the checks of the rows of `schema.EVENTS`."""
     return [
-        *[
-            (f"null {name}", F.col(name).isNull())
-            for name in ("host", "key", "occurred_at", "amount")
-        ],
+        *[(f"null {name}", F.col(name).isNull()) for name in NOT_NULL["events"]],
         *time_checks("occurred_at", F.unix_micros("occurred_at")),
         ("amount is not a finite number", F.isnan("amount") | (F.abs("amount") == float("inf"))),
         ("negative amount", F.col("amount") < 0),

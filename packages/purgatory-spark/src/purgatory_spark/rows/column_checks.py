@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from purgatory_spark.rows.checks import MAX_TIME_US, MIN_TIME_US
-from purgatory_spark.rows.schema import AGGREGATES, QUANTIFIERS
+from purgatory_spark.rows.schema import AGGREGATES, NOT_NULL, QUANTIFIERS
 from purgatory_spark.spark.arrays import Bools, Floats, Ints
 
 #: A reason, and whether each row is rejected for it.
@@ -31,7 +31,7 @@ def reject_reasons(rows: pa.RecordBatch, kind: str) -> pa.Array | None:
     """Return why rows are rejected.
 
     Args:
-        rows: Rows of `shards.INPUT_SCHEMAS[kind]`. The columns host, aggregate and quantifier are
+        rows: Rows of `schema.ARROW_SCHEMAS[kind]`. The columns host, aggregate and quantifier are
             dictionaries, of which null may be a value.
         kind: "requests" or "events".
 
@@ -50,17 +50,7 @@ def reject_reasons(rows: pa.RecordBatch, kind: str) -> pa.Array | None:
 
 
 def _request_checks(rows: pa.RecordBatch) -> Iterator[_Check]:
-    yield from _nulls(
-        rows,
-        "host",
-        "request_id",
-        "arrived_at",
-        "timeout_ms",
-        "watch_keys",
-        "aggregate",
-        "threshold",
-        "quantifier",
-    )
+    yield from _nulls(rows, "requests")
     yield _time_check(rows, "arrived_at")
     watch_keys = rows.column("watch_keys")
     keys = watch_keys.flatten()
@@ -85,15 +75,15 @@ def _request_checks(rows: pa.RecordBatch) -> Iterator[_Check]:
 
 
 def _event_checks(rows: pa.RecordBatch) -> Iterator[_Check]:
-    yield from _nulls(rows, "host", "key", "occurred_at", "amount")
+    yield from _nulls(rows, "events")
     yield _time_check(rows, "occurred_at")
     amount = _numbers(rows, "amount")
     yield "amount is not a finite number", ~np.isfinite(amount)
     yield "negative amount", amount < 0
 
 
-def _nulls(rows: pa.RecordBatch, *names: str) -> Iterator[_Check]:
-    for name in names:
+def _nulls(rows: pa.RecordBatch, kind: str) -> Iterator[_Check]:
+    for name in NOT_NULL[kind]:
         column = rows.column(name)
         if pa.types.is_dictionary(column.type):
             if column.dictionary.null_count:

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark.rows.checks import MAX_TIME_US, quantifier_checks
 from purgatory_spark.rows.mapping import TableMapping
-from purgatory_spark.rows.schema import AGGREGATES
+from purgatory_spark.rows.schema import AGGREGATES, PASSED
 from purgatory_spark.rows.values import (
     Values,
     duration_values,
@@ -35,15 +35,16 @@ def request_values(rows: DataFrame, mapping: TableMapping) -> Values:
     columns = mapping.columns
     values = Values()
 
-    def text(name: str, default: str, *, required: bool = True) -> None:
+    def text(name: str, default: str | None, *, required: bool = True) -> None:
         if name in columns:
             values.add(text_values(rows, name, mapping.column(name), required=required))
         else:
-            values.columns[name] = F.lit(default)
+            values.columns[name] = F.lit(default).cast("string")
 
     text("host", _HOST)
     text("request_id", "")
-    text("request_type", "request", required=False)
+    for passed in PASSED:
+        text(passed.name, passed.default, required=False)
     unit, zone = mapping.time_unit, mapping.time_zone
     values.add(time_values(rows, "arrived_us", mapping.column("arrived_at"), unit, zone))
     if "ended_at" in columns:

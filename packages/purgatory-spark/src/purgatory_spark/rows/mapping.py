@@ -9,25 +9,19 @@ from zoneinfo import ZoneInfo
 
 from purgatory_spark.errors import TraceFormatError
 from purgatory_spark.rows.checks import TIME_UNITS
-from purgatory_spark.rows.schema import AGGREGATES, MAX_TIMEOUT_MS
+from purgatory_spark.rows.schema import AGGREGATES, EVENTS, IDENTITY, MAX_TIMEOUT_MS, REQUESTS
 from request_purgatory.errors import InvalidArgumentError
 
 #: Fields of a request that a mapping may name. `arrived_at` is required.
 REQUEST_FIELDS = (
-    "host",
-    "request_id",
-    "request_type",
+    *IDENTITY,
     "arrived_at",
     "ended_at",
     "service_ms",
-    "timeout_ms",
-    "watch_keys",
-    "aggregate",
-    "threshold",
-    "quantifier",
+    *[name for name in REQUESTS.names if name not in (*IDENTITY, "arrived_at")],
 )
 #: Fields of an event, in a table of its own. `key` and `occurred_at` are required.
-EVENT_FIELDS = ("host", "key", "occurred_at", "amount")
+EVENT_FIELDS = tuple(EVENTS.names)
 
 _QUANTIFIER = re.compile("all|any|[1-9][0-9]*")
 

@@ -1,4 +1,4 @@
-"""The tables of the pipeline and their columns.
+"""The tables of the pipeline and their columns: all that knows a column is made from `TABLES`.
 
 `host` is the process whose purgatory holds the request, such as a broker or a pod. A request is
 completed by events of its own host only.
@@ -22,8 +22,14 @@ makes it unusable.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypedDict
+
+import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import types as T  # noqa: N812 - as in Spark's documentation
+from pyspark.sql import functions as F  # noqa: N812 - as in Spark's documentation
+from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark.errors import SchemaError
 from request_purgatory.errors import InvalidArgumentError
@@ -36,34 +42,117 @@ MAX_TIMEOUT_MS = 2**31 - 1
 COMPLETED = "completed"
 EXPIRED = "expired"
 
-REQUESTS = T.StructType([
-    T.StructField("host", T.StringType()),
-    T.StructField("request_id", T.StringType()),
-    T.StructField("request_type", T.StringType()),
-    T.StructField("arrived_at", T.TimestampType()),
-    T.StructField("timeout_ms", T.IntegerType()),
-    T.StructField("watch_keys", T.ArrayType(T.StringType())),
-    T.StructField("aggregate", T.StringType()),
-    T.StructField("threshold", T.DoubleType()),
-    T.StructField("quantifier", T.StringType()),
-])
 
-EVENTS = T.StructType([
-    T.StructField("host", T.StringType()),
-    T.StructField("key", T.StringType()),
-    T.StructField("occurred_at", T.TimestampType()),
-    T.StructField("amount", T.DoubleType()),
-])
+@dataclass(frozen=True)
+class Column:
+    """A column of a trace's table.
 
-OUTCOMES = T.StructType([
-    T.StructField("host", T.StringType()),
-    T.StructField("request_id", T.StringType()),
-    T.StructField("request_type", T.StringType()),
-    T.StructField("arrived_at", T.TimestampType()),
-    T.StructField("ended_at", T.TimestampType()),
-    T.StructField("outcome", T.StringType()),
-    T.StructField("waited_ms", T.DoubleType()),
-])
+    Attributes:
+        name: Its name.
+        type: Its type in SQL, one of `_TYPES`.
+        meaning: What it holds, for the page on tables.
+        nullable: Whether a usable row may have null.
+        passed: Whether it is a text of a request that its outcome has, unchanged. Nothing but the
+            table below needs to know such a column.
+        default: The value that takes the place of null, of a column that is passed.
+        may_lack: Whether a table of requests may be without the column, which is null then.
+        few_values: Whether most traces have few distinct values of it.
+    """
+
+    name: str
+    type: str
+    meaning: str
+    nullable: bool = False
+    passed: bool = False
+    default: str | None = None
+    may_lack: bool = False
+    few_values: bool = False
+
+    @property
+    def field(self) -> T.StructField:
+        """The column in a schema of Spark's."""
+        return T.StructField(self.name, _TYPES[self.type][0])
+
+    @property
+    def arrow(self) -> pa.Field:
+        """The column in Arrow; times are microseconds since the epoch."""
+        return pa.field(self.name, _TYPES[self.type][1])
+
+
+_TYPES: dict[str, tuple[T.DataType, pa.DataType]] = {
+    "STRING": (T.StringType(), pa.string()),
+    "INT": (T.IntegerType(), pa.int32()),
+    "DOUBLE": (T.DoubleType(), pa.float64()),
+    "TIMESTAMP": (T.TimestampType(), pa.int64()),
+    "ARRAY<STRING>": (T.ArrayType(T.StringType()), pa.list_(pa.string())),
+}
+
+REQUEST_COLUMNS = (
+    Column("host", "STRING", "the process whose purgatory holds the request", few_values=True),
+    Column("request_id", "STRING", "unique among the host's requests at any time"),
+    Column(
+        "request_type",
+        "STRING",
+        "what kind of request it is",
+        nullable=True,
+        passed=True,
+        default="request",
+        few_values=True,
+    ),
+    Column("arrived_at", "TIMESTAMP", "when it arrived, in the years 1900 to 2199"),
+    Column("timeout_ms", "INT", "its timeout in milliseconds, at least 0"),
+    Column("watch_keys", "ARRAY<STRING>", "the keys whose events it waits for"),
+    Column("aggregate", "STRING", "of a key's events: count, sum or max", few_values=True),
+    Column("threshold", "DOUBLE", "the value that satisfies a key"),
+    Column(
+        "quantifier",
+        "STRING",
+        "how many keys must be satisfied: all, any or a whole number of at least 1",
+        few_values=True,
+    ),
+)
+EVENT_COLUMNS = (
+    Column("host", "STRING", "the process; its own requests alone see the event", few_values=True),
+    Column("key", "STRING", "the watch key on which it occurs"),
+    Column("occurred_at", "TIMESTAMP", "when it occurred, in the years 1900 to 2199"),
+    Column("amount", "DOUBLE", "finite, at least 0"),
+)
+#: The columns that are passed from a request to its outcome.
+PASSED = tuple(column for column in REQUEST_COLUMNS if column.passed)
+OUTCOME_COLUMNS = (
+    *REQUEST_COLUMNS[:2],
+    *PASSED,
+    Column("arrived_at", "TIMESTAMP", "when the request arrived"),
+    Column("ended_at", "TIMESTAMP", "when it completed, or its deadline"),
+    Column("outcome", "STRING", f"{COMPLETED} or {EXPIRED}"),
+    Column("waited_ms", "DOUBLE", "from the arrival to the end, in milliseconds"),
+)
+#: The columns of the two tables of a trace.
+TABLES: dict[str, tuple[Column, ...]] = {"requests": REQUEST_COLUMNS, "events": EVENT_COLUMNS}
+
+REQUESTS = T.StructType([column.field for column in REQUEST_COLUMNS])
+EVENTS = T.StructType([column.field for column in EVENT_COLUMNS])
+OUTCOMES = T.StructType([column.field for column in OUTCOME_COLUMNS])
+#: The two tables in Arrow, with microseconds since the epoch: Arrow's timestamps have a time zone,
+#: which Spark would ask to be the session's.
+ARROW_SCHEMAS = {
+    kind: pa.schema([column.arrow for column in columns]) for kind, columns in TABLES.items()
+}
+#: What an outcome has of its request, but the arrival.
+IDENTITY = ("host", "request_id", *[column.name for column in PASSED])
+#: The columns that are not null in a usable row, by table.
+NOT_NULL = {
+    kind: tuple(column.name for column in columns if not column.nullable)
+    for kind, columns in TABLES.items()
+}
+_OPTIONAL = {column.name: column for column in REQUEST_COLUMNS if column.may_lack}
+
+
+class PassedFields(TypedDict, total=False):
+    """The columns of `PASSED`, as keywords of a user's columns (`notebook.table_fields`)."""
+
+    request_type: str
+
 
 #: Rows that an import rejected: the reason, the file, and the row as JSON (malformed ones as text).
 REJECTS = T.StructType([
@@ -73,16 +162,19 @@ REJECTS = T.StructType([
 ])
 
 
-def require(table: DataFrame, schema: T.StructType, what: str) -> DataFrame:
+def require(
+    table: DataFrame, schema: T.StructType, what: str, further: Iterable[str] = ()
+) -> DataFrame:
     """Select the columns of `schema` from `table`, in the schema's order.
 
     Args:
         table: A table that may have further columns.
         schema: The required columns and types.
         what: The table's name in error messages.
+        further: Other columns to keep.
 
     Returns:
-        The table with exactly these columns.
+        The table with exactly these columns. One that it may lack is null.
 
     Raises:
         SchemaError: A column is missing or of another type; the message lists every difference.
@@ -92,12 +184,32 @@ def require(table: DataFrame, schema: T.StructType, what: str) -> DataFrame:
         raise InvalidArgumentError(what, "a DataFrame", table)
     given = {field.name: field.dataType for field in table.schema}
     problems = []
+    columns = []
     for field in schema:
         wanted = field.dataType.simpleString()
-        if field.name not in given:
+        if field.name in given:
+            columns.append(F.col(field.name))
+            if given[field.name].simpleString() != wanted:
+                problems.append(f"{field.name} is {given[field.name].simpleString()}, not {wanted}")
+        elif field.name in _OPTIONAL:
+            columns.append(F.lit(None).cast(field.dataType).alias(field.name))
+        else:
             problems.append(f"{field.name} ({wanted}) is missing")
-        elif given[field.name].simpleString() != wanted:
-            problems.append(f"{field.name} is {given[field.name].simpleString()}, not {wanted}")
     if problems:
         raise SchemaError(f"{what}: " + "; ".join(problems))
-    return table.select(*schema.names)
+    return table.select(*columns, *further)
+
+
+def file_columns(schema: T.StructType) -> tuple[str, ...]:
+    """Return the columns that files of a table must have."""
+    return tuple(name for name in schema.names if name not in _OPTIONAL)
+
+
+def with_passed(requests: DataFrame) -> DataFrame:
+    """Return requests with all columns of `PASSED`, and their defaults in place of nulls."""
+    values = {}
+    for column in PASSED:
+        default = F.lit(column.default).cast(column.field.dataType)
+        is_there = column.name in requests.columns
+        values[column.name] = F.coalesce(column.name, default) if is_there else default
+    return requests.withColumns(values)

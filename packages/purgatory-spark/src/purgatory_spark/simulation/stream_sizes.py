@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from purgatory_spark.rows.schema import AGGREGATES
+from purgatory_spark.rows.schema import AGGREGATES, PASSED
 from purgatory_spark.stream.state import key_history, pending, request_ids
 from purgatory_spark.stream.state.rows import EVENT_SCHEMA, EVENTS, REQUESTS
 from purgatory_spark.stream.state.rows import REQUEST_INPUT_SCHEMA as REQUEST_COLUMNS
@@ -89,25 +89,21 @@ def _inputs(block: Block) -> tuple[pa.Table, pa.Table]:
     ids, own = hashes[0, :count], hashes[1, :count]
     keys = np.column_stack([own, hashes[1, count:][block.shared]]).ravel()
     offsets = np.arange(0, count * (1 + shared) + 1, 1 + shared)
-    names = ["id", "host", "request_id", "request_type", "arrived_us", "deadline_us", "keys"]
-    names += ["aggregate", "threshold", "needed", "watch_keys"]
-    requests = pa.table(
-        [
-            pa.array(ids),
-            block.hosts,
-            block.ids,
-            pa.repeat(block.workload.name, count),
-            pa.array(block.arrived_us),
-            # So late that all of them are pending at once.
-            pa.array(block.arrived_us + _FOREVER_US),
-            pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(keys)),
-            pa.repeat(AGGREGATES.index("count"), count),
-            pa.repeat(1.0, count),
-            pa.repeat(1, count),
-            pa.nulls(count, pa.list_(pa.string())),
-        ],
-        names=names,
-    )
+    columns = {
+        "id": pa.array(ids),
+        "host": block.hosts,
+        "request_id": block.ids,
+        **{column.name: pa.repeat(block.workload.name, count) for column in PASSED},
+        "arrived_us": pa.array(block.arrived_us),
+        # So late that all of them are pending at once.
+        "deadline_us": pa.array(block.arrived_us + _FOREVER_US),
+        "keys": pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(keys)),
+        "aggregate": pa.repeat(AGGREGATES.index("count"), count),
+        "threshold": pa.repeat(1.0, count),
+        "needed": pa.repeat(1, count),
+        "watch_keys": pa.nulls(count, pa.list_(pa.string())),
+    }
+    requests = pa.table(columns)
     amounts = np.full(count, float(block.workload.amount))
     events = pa.table([own, block.occurred_us, amounts], schema=EVENT_SCHEMA)
     return requests.select(REQUEST_COLUMNS.names).cast(REQUEST_COLUMNS), events

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from purgatory_spark.rows.schema import EVENTS, REQUESTS, require
+from purgatory_spark.rows.schema import EVENTS, REQUESTS, file_columns, require
 from purgatory_spark.spark.files import CORRUPT, RAW, SOURCE
 from purgatory_spark.spark.session import require_stream_settings
-from purgatory_spark.stream.packing import Packer, shard_labels
+from purgatory_spark.stream.packing import TIMED_SCHEMA, Packer, shard_labels
 from purgatory_spark.stream.processor import (
     STEPPED,
     ShardProcessor,
@@ -26,12 +27,7 @@ BY_HOST = "host"
 BY_KEY = "key"
 ROUTES = (BY_HOST, BY_KEY)
 
-_PACKED = T.StructType([
-    T.StructField("shard", T.IntegerType()),
-    T.StructField("kind", T.StringType()),
-    T.StructField("blob", T.BinaryType()),
-    T.StructField("event_us", T.LongType()),
-])
+_PACKED = from_arrow_schema(TIMED_SCHEMA)
 #: The value of a column that is marked as a watermarked event time, in microseconds since the
 #: epoch: the year 2261. Spark needs such a column to run a stateful operator by event time, and
 #: drops rows that are late by it. Shards find and report late rows themselves, so this one must
@@ -160,16 +156,16 @@ def _packed(
     Raises:
         SchemaError: a column is missing or of another type.
     """
-    require(table, schema, kind)
-    described = [name for name in _SOURCE_COLUMNS if name in table.columns]
+    described = [name for name in _SOURCE_COLUMNS if name in getattr(table, "columns", ())]
+    checked = require(table, schema, kind, described)
     metadata = (table.schema[SOURCE].metadata or {}) if SOURCE in described else {}
     packer = Packer(
         kind,
         labels,
         by_key=settings.route == BY_KEY,
-        file_columns=tuple(metadata.get(FILE_COLUMNS, schema.names)),
+        file_columns=tuple(metadata.get(FILE_COLUMNS, file_columns(schema))),
     )
-    packed = table.select(*schema.names, *described).mapInArrow(packer, _PACKED)
+    packed = checked.mapInArrow(packer, _PACKED)
     timed = packed.select(
         "shard", "kind", "blob", F.timestamp_micros("event_us").alias("event_time")
     )

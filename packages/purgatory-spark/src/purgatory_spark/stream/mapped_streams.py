@@ -14,6 +14,7 @@ from purgatory_spark.errors import TraceFormatError
 from purgatory_spark.rows.checks import REASON, flag_rejects
 from purgatory_spark.rows.mapped_values import event_values, request_values
 from purgatory_spark.rows.mapping import TableMapping
+from purgatory_spark.rows.schema import IDENTITY, with_passed
 from purgatory_spark.rows.values import Values, require_table_columns
 from purgatory_spark.spark.files import CORRUPT, JSON_OPTIONS, RAW, SOURCE
 
@@ -65,10 +66,8 @@ def require_stream_mapping(mapping: TableMapping) -> None:
 def _map_requests(rows: DataFrame, mapping: TableMapping) -> DataFrame:
     flagged = _flagged(rows, request_values(rows, mapping))
     watch_keys = F.col("watch_keys") if mapping.key_columns else F.array("request_id")
-    return flagged.select(
-        "host",
-        "request_id",
-        F.coalesce("request_type", F.lit("request")).alias("request_type"),
+    return with_passed(flagged).select(
+        *IDENTITY,
         F.timestamp_micros("arrived_us").alias("arrived_at"),
         F.col("timeout_ms").cast("int").alias("timeout_ms"),
         watch_keys.alias("watch_keys"),

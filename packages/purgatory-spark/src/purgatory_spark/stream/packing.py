@@ -14,9 +14,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from purgatory_spark.outcomes.results import DEFAULT_TYPE, rows_as_json
-from purgatory_spark.outcomes.shards import encoded_rows, hash_watch_keys
+from purgatory_spark.outcomes.results import rows_as_json
 from purgatory_spark.rows.column_checks import quorum_of, reject_reasons
+from purgatory_spark.rows.packing import (
+    PACKED_SCHEMA,
+    blobs_by_shard,
+    encoded_rows,
+    hash_watch_keys,
+    packed_batch,
+    passed_columns,
+    to_blob,
+)
 from purgatory_spark.rows.schema import AGGREGATES
 from purgatory_spark.spark.arrays import Bools, Ints, Words
 from purgatory_spark.spark.arrow_times import batch_to_micros
@@ -24,6 +32,13 @@ from purgatory_spark.spark.files import CORRUPT, RAW, SOURCE, require_parquet_co
 from purgatory_spark.spark.hashes import SEED, int_with_hash, xxhash64
 from purgatory_spark.spark.worker_gc import freeze_imported_objects
 from purgatory_spark.stream.state import rows
+
+#: Blobs on their way to their shards: `shard` is the number by which Spark knows the shard,
+#: `event_us` the time of the last good row that was packed with it, in microseconds since the
+#: epoch, or null.
+TIMED_SCHEMA = PACKED_SCHEMA.append(pa.field("event_us", pa.int64()))
+# For what is only passed on within a batch, LZ4 takes half of the time of zstd.
+_PASSED_ON = pa.ipc.IpcWriteOptions(compression="lz4")
 
 #: Quantifiers as numbers; others are the number of keys that is needed.
 _ALL, _ANY = 0, -1
@@ -67,7 +82,7 @@ class Packer:
                 `SOURCE`.
 
         Yields:
-            Rows of `rows.PACKED_SCHEMA`.
+            Rows of `TIMED_SCHEMA`.
 
         Raises:
             TraceFormatError: a file of `SOURCE` lacks a column.
@@ -88,7 +103,8 @@ class Packer:
             is_bad = reasons.is_valid()
             # An unusable row may lack the columns that decide its shard. Any shard can report it.
             rejects = _rejects(batch.filter(is_bad), found.filter(is_bad), reasons.filter(is_bad))
-            packed.append((self.labels[0], rows.REJECTS, rows.to_blob(rejects)))
+            blob = to_blob(rejects, _PASSED_ON)
+            packed.append(packed_batch(rows.REJECTS, [(self.labels[0], blob)]))
             found = found.filter(pc.invert(is_bad))
         if found.num_rows:
             if self.kind == rows.REQUESTS:
@@ -97,14 +113,12 @@ class Packer:
                 good, shard_hashes, event_us = self._event_columns(found)
             # Spark's `pmod` of the hash as a signed number.
             shards = shard_hashes.view(np.int64) % len(self.labels)
-            packed += [
-                (self.labels[shard], self.kind, blob)
-                for shard, blob in rows.blobs_by_shard(good, shards)
-            ]
-        labels, kinds, blobs = zip(*packed, strict=True)
-        return pa.record_batch(
-            [labels, kinds, blobs, [event_us] * len(packed)], schema=rows.PACKED_SCHEMA
-        )
+            blobs = blobs_by_shard(good, shards, options=_PASSED_ON)
+            labelled = [(self.labels[shard], blob) for shard, blob in blobs]
+            packed.append(packed_batch(self.kind, labelled))
+        found = pa.Table.from_batches(packed).combine_chunks()
+        times = pa.repeat(pa.scalar(event_us, pa.int64()), found.num_rows)
+        return found.append_column("event_us", times).to_batches()[0]
 
     def _reasons(self, batch: pa.RecordBatch, found: pa.RecordBatch) -> pa.Array:
         """Return why rows are unusable, null for good ones."""
@@ -135,15 +149,11 @@ class Packer:
         needed = np.where(needed == _ALL, np.diff(keys.offsets.to_numpy()), abs(needed))
         arrived_us = found.column("arrived_at").to_numpy()
         timeout_us = found.column("timeout_ms").to_numpy().astype(np.int64) * 1000
-        types = found.column("request_type")
-        types = pa.DictionaryArray.from_arrays(
-            types.indices, pc.fill_null(types.dictionary, DEFAULT_TYPE)
-        )
         columns = {
             "id": xxhash64(found.column("request_id").cast(pa.string()), hosts).view(np.int64),
             "host": found.column("host").cast(pa.string()),
             "request_id": found.column("request_id"),
-            "request_type": types.cast(pa.string()),
+            **{name: text.cast(pa.string()) for name, text in passed_columns(found).items()},
             "arrived_us": arrived_us,
             "deadline_us": arrived_us + timeout_us,
             "keys": pa.ListArray.from_arrays(keys.offsets, keys.values.view(pa.int64())),

@@ -15,7 +15,8 @@ from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from purgatory_spark.outcomes.results import OUTCOME_KIND, RESULTS
-from purgatory_spark.rows.schema import COMPLETED, EXPIRED
+from purgatory_spark.rows.packing import from_blob
+from purgatory_spark.rows.schema import COMPLETED, EXPIRED, IDENTITY
 from purgatory_spark.spark.arrow_times import (
     batch_to_micros,
     from_micros,
@@ -23,7 +24,7 @@ from purgatory_spark.spark.arrow_times import (
 )
 from purgatory_spark.spark.worker_gc import freeze_imported_objects
 from purgatory_spark.stream.state.layout import StateLayoutError
-from purgatory_spark.stream.state.rows import RESULT_SCHEMA, from_blob
+from purgatory_spark.stream.state.rows import RESULT_SCHEMA
 from purgatory_spark.stream.state.shard import NO_WATERMARK_US, Shard, StepResult
 from purgatory_spark.stream.state.store import ShardStore
 
@@ -34,9 +35,7 @@ if TYPE_CHECKING:
 #: changed the number of pending requests and the state's bytes.
 COUNTS = ("completed", "expired", "late", "pending_change", "state_change")
 _RESULT_NAMES = (
-    "host",
-    "request_id",
-    "request_type",
+    *IDENTITY,
     "arrived_at",
     "ended_at",
     "outcome",
@@ -110,7 +109,7 @@ class ShardProcessor(StatefulProcessor):
 
         Args:
             key: the shard's label.
-            rows: frames of `rows.PACKED_SCHEMA`.
+            rows: frames of `packing.PACKED_SCHEMA`.
             timerValues: Spark's clock and watermark.
 
         Yields:

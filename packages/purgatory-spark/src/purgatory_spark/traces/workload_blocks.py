@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark.rows.schema import EVENTS, REQUESTS
 from purgatory_spark.spark.arrays import Floats, Ints
@@ -150,26 +151,32 @@ class Block:
             pa.array(np.arange(0, count * keys_per_request + 1, keys_per_request), pa.int32()),
             names.take(pa.array(positions)),
         )
-        return _batch({
-            "host": self.hosts,
-            "request_id": self.ids,
-            "request_type": pa.repeat(workload.name, count),
-            "arrived_at": _timestamps(self.arrived_us),
-            "timeout_ms": pa.repeat(pa.scalar(workload.timeout_ms, pa.int32()), count),
-            "watch_keys": watch_keys,
-            "aggregate": pa.repeat("count", count),
-            "threshold": pa.repeat(1.0, count),
-            "quantifier": pa.repeat("any", count),
-        })
+        return _batch(
+            REQUESTS,
+            {
+                "host": self.hosts,
+                "request_id": self.ids,
+                "request_type": pa.repeat(workload.name, count),
+                "arrived_at": _timestamps(self.arrived_us),
+                "timeout_ms": pa.repeat(pa.scalar(workload.timeout_ms, pa.int32()), count),
+                "watch_keys": watch_keys,
+                "aggregate": pa.repeat("count", count),
+                "threshold": pa.repeat(1.0, count),
+                "quantifier": pa.repeat("any", count),
+            },
+        )
 
     def events(self) -> pa.RecordBatch:
         """Return the events as rows of `schema.EVENTS`."""
-        return _batch({
-            "host": self.hosts,
-            "key": self.own_keys(),
-            "occurred_at": _timestamps(self.occurred_us),
-            "amount": pa.repeat(float(self.workload.amount), len(self.arrived_us)),
-        })
+        return _batch(
+            EVENTS,
+            {
+                "host": self.hosts,
+                "key": self.own_keys(),
+                "occurred_at": _timestamps(self.occurred_us),
+                "amount": pa.repeat(float(self.workload.amount), len(self.arrived_us)),
+            },
+        )
 
     def own_keys(self) -> pa.StringArray:
         """Return the key of each request's own event, which no other request watches."""
@@ -263,5 +270,8 @@ def _timestamps(us: Ints) -> pa.Array:
     return pa.array(us, pa.timestamp("us", tz="UTC"))
 
 
-def _batch(columns: dict[str, pa.Array]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+def _batch(schema: T.StructType, columns: dict[str, pa.Array]) -> pa.RecordBatch:
+    absent = pa.nulls(len(columns["host"]), pa.string())
+    return pa.RecordBatch.from_arrays(
+        [columns.get(name, absent) for name in schema.names], names=schema.names
+    )

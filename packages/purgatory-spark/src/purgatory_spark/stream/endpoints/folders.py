@@ -14,7 +14,7 @@ from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from purgatory_spark.errors import TraceFormatError
-from purgatory_spark.rows.schema import require
+from purgatory_spark.rows.schema import file_columns, require
 from purgatory_spark.spark.files import (
     JSON_OPTIONS,
     PARQUET_OPTIONS,
@@ -96,7 +96,7 @@ class FolderSource:
         rows = reader.schema(schema).parquet(spark_read_path(self.folder))
         # Spark returns nulls for a column that a file lacks. So a row with nulls names its file,
         # whose columns are then checked.
-        has_null = reduce(Column.__or__, [F.col(name).isNull() for name in schema.names])
+        has_null = reduce(Column.__or__, [F.col(name).isNull() for name in file_columns(schema)])
         return rows.select(
             *schema.names, F.when(has_null, F.col("_metadata.file_path")).alias(SOURCE)
         )

@@ -83,7 +83,8 @@ class RateSource:
             "occurred_at": F.col("timestamp"),
             "amount": F.lit(1.0),
         }
-        return rows.select(*[columns[name].alias(name) for name in schema.names])
+        absent = F.lit(None).cast("string")
+        return rows.select(*[columns.get(name, absent).alias(name) for name in schema.names])
 
     def read_columns(
         self,

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from purgatory_spark.outcomes.condition import NEVER
-from purgatory_spark.rows.schema import COMPLETED, EXPIRED
+from purgatory_spark.rows.schema import COMPLETED, EXPIRED, IDENTITY
 from purgatory_spark.spark.arrays import Bools, Ints
 from purgatory_spark.stream.state.columns import find_sorted, numpy_column
 from purgatory_spark.stream.state.compaction import segments_to_merge
@@ -335,9 +335,7 @@ def _outcomes(requests: pa.Table, ended_us: Ints, completed: Bools) -> pa.Table:
     timestamp = pa.timestamp("us", tz="UTC")
     return result_rows(
         kind="outcomes",
-        host=requests.column("host"),
-        request_id=requests.column("request_id"),
-        request_type=requests.column("request_type"),
+        **{name: requests.column(name) for name in IDENTITY},
         arrived_at=pa.array(arrived_us, timestamp),
         ended_at=pa.array(ended_us, timestamp),
         outcome=pa.array([EXPIRED, COMPLETED]).take(pa.array(completed.astype(np.int64))),

@@ -8,18 +8,18 @@ rows.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from purgatory_spark.spark.arrays import Ints
+from purgatory_spark.rows.schema import ARROW_SCHEMAS, IDENTITY
 
 #: The three kinds of input. Segments of the first two are stored under these names.
 REQUESTS = "requests"
 EVENTS = "events"
 REJECTS = "rejects"
+
+_IDENTITY = {name: ARROW_SCHEMAS["requests"].field(name).type for name in IDENTITY}
 
 #: A request that a shard stores until the watermark reaches its arrival: times in microseconds
 #: since the epoch; `id` is a hash of host and request_id, `keys` are hashes of host and watch key;
@@ -27,9 +27,7 @@ REJECTS = "rejects"
 #: satisfied: all of them for `all`, 1 for `any`. Only for these two may a key occur twice.
 REQUEST_SCHEMA = pa.schema({
     "id": pa.int64(),
-    "host": pa.string(),
-    "request_id": pa.string(),
-    "request_type": pa.string(),
+    **_IDENTITY,
     "arrived_us": pa.int64(),
     "deadline_us": pa.int64(),
     "keys": pa.list_(pa.int64()),
@@ -57,9 +55,7 @@ INPUT_SCHEMAS = {
 #: What a shard returns: outcomes, with null `reason` and `row`; and late or rejected rows, with
 #: null in all columns but `reason`, `row` and `kind`.
 RESULT_SCHEMA = pa.schema({
-    "host": pa.string(),
-    "request_id": pa.string(),
-    "request_type": pa.string(),
+    **_IDENTITY,
     "arrived_at": pa.timestamp("us", tz="UTC"),
     "ended_at": pa.timestamp("us", tz="UTC"),
     "outcome": pa.string(),
@@ -68,58 +64,6 @@ RESULT_SCHEMA = pa.schema({
     "row": pa.string(),
     "kind": pa.string(),
 })
-
-#: A blob on its way to its shard: `shard` is the number by which Spark knows the shard, `event_us`
-#: the time of the last good row that was packed with it, in microseconds since the epoch, or null.
-PACKED_SCHEMA = pa.schema({
-    "shard": pa.int32(),
-    "kind": pa.string(),
-    "blob": pa.binary(),
-    "event_us": pa.int64(),
-})
-
-# The state store's cost is in its bytes, and zstd's output has two thirds of the size of LZ4's.
-# For what is only passed on within a batch, LZ4 takes half of the time.
-_STORED = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1))
-_PASSED_ON = pa.ipc.IpcWriteOptions(compression="lz4")
-
-
-def to_blob(table: pa.Table | pa.RecordBatch, *, stored: bool = False) -> bytes:
-    """Return a table as a compressed Arrow IPC stream.
-
-    Args:
-        table: any table.
-        stored: whether it is stored, and not only passed on within a batch.
-    """
-    sink = pa.BufferOutputStream()
-    options = _STORED if stored else _PASSED_ON
-    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
-        writer.write(table)
-    blob: bytes = sink.getvalue().to_pybytes()
-    return blob
-
-
-def from_blob(blob: bytes) -> pa.Table:
-    """Return the table that `to_blob` was given."""
-    with pa.ipc.open_stream(blob) as reader:
-        return reader.read_all()
-
-
-def blobs_by_shard(rows: pa.RecordBatch, shards: Ints) -> Iterator[tuple[int, bytes]]:
-    """Pack rows into one blob for each shard.
-
-    Args:
-        rows: at least one row.
-        shards: the shard of each row.
-
-    Yields:
-        Shards in ascending order, each with the blob of its rows.
-    """
-    order = np.argsort(shards, kind="stable")
-    rows, shards = rows.take(pa.array(order)), shards[order]
-    starts = np.flatnonzero(np.concatenate([[True], shards[1:] != shards[:-1]])).tolist()
-    for start, end in zip(starts, [*starts[1:], len(shards)], strict=True):
-        yield int(shards[start]), to_blob(rows.slice(start, end - start))
 
 
 def late_rows(kind: str, rows: pa.Table, reason: str) -> pa.Table:

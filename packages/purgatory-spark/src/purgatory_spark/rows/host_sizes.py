@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812
 
+from purgatory_spark.rows.schema import IDENTITY
 from request_purgatory.errors import InvalidArgumentError
 
 #: The default limit of a Python worker's memory, in MiB.
@@ -233,7 +234,7 @@ def _totals(
     """
     keys = F.greatest(F.coalesce(F.size("watch_keys"), F.lit(0)), F.lit(0))
     first_key = [F.get("watch_keys", F.lit(0)).alias("key")] if by_key else []
-    names = _octets(F.concat_ws("", "host", "request_id", "request_type", "watch_keys"))
+    names = _octets(F.concat_ws("", *IDENTITY, "watch_keys"))
     size = model.request + keys * model.watch_key + names * model.character
     of_requests = requests.select(
         "host",
