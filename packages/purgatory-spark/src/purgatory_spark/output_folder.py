@@ -26,15 +26,7 @@ def output_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
     is removed and an earlier `target` is left untouched. If `target` is a symbolic link, the folder
     that it links to is made or replaced, and the link stays.
 
-    Args:
-        target: The folder to make; missing parents are made too.
-        replace: Replace an existing folder, if it is empty or was made by this function.
-
-    Yields:
-        The folder to write into.
-
-    Raises:
-        OutputExistsError: `target` exists, and `replace` is false or does not apply to it.
+    `target`: the folder to make; missing parents are made too.
     """
     target = target.resolve()
     if target.exists():

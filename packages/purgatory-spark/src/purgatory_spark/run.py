@@ -54,15 +54,8 @@ class RunPlan:
 def run(spark: SparkSession, plan: RunPlan, target: Path, console: Console) -> list[Analysis]:
     """Carry out a plan.
 
-    Args:
-        spark: The session.
-        plan: What to run.
-        target: An empty folder; `traces/`, `replays/`, `analyses/`, `report.html` and `run.json`
-            are written into it.
-        console: Shows the progress.
-
-    Returns:
-        The analysis of each trace.
+    `target`: an empty folder; `traces/`, `replays/`, `analyses/`, `report.html` and `run.json` are
+    written into it.
     """
     sources: list[Workload | Path] = [*plan.workloads, *plan.sources]
     names = _folder_names([
@@ -118,16 +111,7 @@ def print_row_counts(console: Console, trace: TraceFolder) -> None:
 
 
 def print_summary(console: Console, spark: SparkSession, analyses: list[Analysis]) -> int:
-    """Print a table of the analyses, and what each of them found.
-
-    Args:
-        console: Where to print.
-        spark: The session to read the analyses with.
-        analyses: One or two rows each in the table.
-
-    Returns:
-        The number of rows, over all replays, that differ from the batch outcomes.
-    """
+    """Print a table of the analyses, and what each of them found."""
     table = Table(title="How the requests ended", box=box.SIMPLE_HEAD, padding=(0, 1))
     table.add_column("trace", no_wrap=True, max_width=24)
     table.add_column("design", no_wrap=True)

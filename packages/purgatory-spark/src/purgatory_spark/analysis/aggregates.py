@@ -30,14 +30,10 @@ def _without_time(counts: DataFrame) -> DataFrame:
 def summarize_outcomes(counts: DataFrame) -> DataFrame:
     """Summarize the outcomes of all requests, of each request type and of each host.
 
-    Args:
-        counts: Rows of `count_outcomes`.
-
-    Returns:
-        `dimension` (all, request_type or host), `value`, `requests`, `completed`, `expired`,
-        `expired_share`, and of the waiting times `mean_ms`, the columns of `QUANTILES`, `max_ms`.
-        The columns of `UNCUT_QUANTILES` are of the time from the arrival until the condition
-        holds; null if it never does for that share of the requests.
+    Returns `dimension` (all, request_type or host), `value`, `requests`, `completed`, `expired`,
+    `expired_share`, and of the waiting times `mean_ms`, the columns of `QUANTILES`, `max_ms`. The
+    columns of `UNCUT_QUANTILES` are of the time from the arrival until the condition holds; null if
+    it never does for that share of the requests.
     """
     return _summarize(_without_time(counts), ())
 
@@ -103,14 +99,10 @@ def _summarize(counts: DataFrame, columns: Sequence[str]) -> DataFrame:
 def histogram_waits(counts: DataFrame) -> DataFrame:
     """Count waiting times in bins of equal width on a log scale.
 
-    Args:
-        counts: Rows of `count_outcomes`.
-
-    Returns:
-        `bin`, `from_ms` (the bin's lower end), `completed`, `expired`, and `satisfied_late`,
-        ascending. The last one counts expired requests by the time after which their condition
-        held, too late. Bin i begins at 10**(i/20) ms; waits below a microsecond are in the bin of
-        one microsecond.
+    Returns `bin`, `from_ms` (the bin's lower end), `completed`, `expired`, and `satisfied_late`,
+    ascending. The last one counts expired requests by the time after which their condition held,
+    too late. Bin i begins at 10**(i/20) ms; waits below a microsecond are in the bin of one
+    microsecond.
     """
     none, expired = F.lit(0).cast("bigint"), F.col("expired")
     numbers = ("completed", "expired", "satisfied_late")
@@ -139,12 +131,7 @@ def histogram_waits(counts: DataFrame) -> DataFrame:
 def satisfied_quantiles_ms(counts: DataFrame, shares: list[float]) -> list[float] | None:
     """Compute quantiles of the time after which conditions hold, of those that ever do.
 
-    Args:
-        counts: Rows of `count_outcomes`.
-        shares: Which quantiles.
-
-    Returns:
-        Milliseconds; None if no condition ever holds.
+    Returns milliseconds; None if no condition ever holds.
     """
     satisfied = _without_time(counts).where(F.col("uncut").isNotNull())
     counted = satisfied.select(
@@ -162,15 +149,9 @@ def satisfied_quantiles_ms(counts: DataFrame, shares: list[float]) -> list[float
 def timeline(counts: DataFrame, bins: TimeBins) -> DataFrame:
     """Count arrivals, ends and pending requests over time.
 
-    Args:
-        counts: Rows of `count_outcomes`.
-        bins: The bins that these were counted in.
-
-    Returns:
-        A row for each bin, empty ones too: `from_at`, `arrived`, `ended`, `expired`, `p50_ms` and
-        `p99_ms` (the latter three of the requests that arrived in the bin; quantiles of the waiting
-        times are at most 2.4 % too long, and null without arrivals) and `pending` (at the bin's
-        end).
+    Returns a row for each bin, empty ones too: `from_at`, `arrived`, `ended`, `expired`, `p50_ms`
+    and `p99_ms` (the latter three of the requests that arrived in the bin; quantiles of the waiting
+    times are at most 2.4 % too long, and null without arrivals) and `pending` (at the bin's end).
     """
     is_arrival, none = F.col("arrived_bin").isNotNull(), F.lit(0).cast("bigint")
     counted = counts.where(is_arrival | F.col("ended_bin").isNotNull()).select(
@@ -227,13 +208,8 @@ def timeline(counts: DataFrame, bins: TimeBins) -> DataFrame:
 def compare_marks(counts: DataFrame, marks: list[Mark]) -> DataFrame:
     """Summarize the outcomes of the requests that arrived before and after each mark.
 
-    Args:
-        counts: Rows of `count_outcomes` with these marks.
-        marks: At least one.
-
-    Returns:
-        `label`, `at`, `side` (before or after; a request that arrives at the mark is after it), and
-        the columns of `summarize_outcomes`.
+    `counts`: rows of `count_outcomes` with these marks. Returns `label`, `at`, `side` (before or
+    after; a request that arrives at the mark is after it), and the columns of `summarize_outcomes`.
     """
     eras = {at: number for number, at in enumerate(sorted({mark.at for mark in marks}), start=1)}
     sides = F.array(*[
@@ -255,14 +231,9 @@ def compare_marks(counts: DataFrame, marks: list[Mark]) -> DataFrame:
 def compare_outcomes(spark: SparkSession, outcomes: DataFrame, replay: ReplayFolder) -> DataFrame:
     """Compare a replay's outcomes with the batch outcomes, request by request.
 
-    Args:
-        spark: The session.
-        outcomes: The batch outcomes, rows of `schema.OUTCOMES`.
-        replay: A replay of the same trace.
-
-    Returns:
-        One row: `design` (the replay's name), `rows` (in either table), `differing` (rows that are
-        not equal in both, or missing in one), `example` (host and id of one of these, or null).
+    `outcomes`: the batch outcomes, rows of `schema.OUTCOMES`. Returns one row: `design` (the
+    replay's name), `rows` (in either table), `differing` (rows that are not equal in both, or
+    missing in one), `example` (host and id of one of these, or null).
     """
     replayed = require(replay.table(spark, "outcomes"), OUTCOMES, f"{replay.path}/outcomes")
     return compare_replayed(outcomes, replayed, replay.name)
@@ -271,13 +242,8 @@ def compare_outcomes(spark: SparkSession, outcomes: DataFrame, replay: ReplayFol
 def compare_replayed(outcomes: DataFrame, replayed: DataFrame, name: str) -> DataFrame:
     """Compare two tables of outcomes, as `compare_outcomes` does.
 
-    Args:
-        outcomes: The batch outcomes, rows of `schema.OUTCOMES`.
-        replayed: The outcomes of a replay, with further columns or without.
-        name: The replay's name.
-
-    Returns:
-        One row, as of `compare_outcomes`.
+    `outcomes`: the batch outcomes, rows of `schema.OUTCOMES`. Returns one row, as of
+    `compare_outcomes`.
     """
     names = OUTCOMES.names
     # A host may use an id again, but not for two requests that arrive at the same time.

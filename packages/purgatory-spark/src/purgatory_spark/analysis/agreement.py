@@ -32,13 +32,8 @@ def compare_replays(
     nothing is shuffled or sorted but the groups. Only rows of groups that differ are joined. Equal
     hashes of different groups have a probability of 3e-39 each.
 
-    Args:
-        spark: The session.
-        outcomes: The batch outcomes, rows of `schema.OUTCOMES`.
-        replays: Replays of the same trace, at least one.
-
-    Returns:
-        A row for each replay: the columns of `aggregates.compare_outcomes`.
+    `outcomes`: the batch outcomes, rows of `schema.OUTCOMES`. Returns a row for each replay: the
+    columns of `aggregates.compare_outcomes`.
     """
     names = [replay.name for replay in replays]
     batch = outcomes_of(outcomes).select(*OUTCOMES.names)
@@ -98,14 +93,9 @@ def _fingerprints(tables: list[DataFrame]) -> list[_Fingerprints]:
 def summarize_lateness(spark: SparkSession, replays: list[ReplayFolder]) -> DataFrame:
     """Summarize how long after their deadlines the replays' requests expired.
 
-    Args:
-        spark: The session.
-        replays: At least one.
-
-    Returns:
-        A row for each replay: `design` (its name), `expired`, and of the lateness on the replay's
-        virtual clock `mean_ms`, `p50_ms`, `p99_ms` (at most 0.24 % too long), `max_ms`. They are
-        null if no request expired.
+    Returns a row for each replay: `design` (its name), `expired`, and of the lateness on the
+    replay's virtual clock `mean_ms`, `p50_ms`, `p99_ms` (at most 0.24 % too long), `max_ms`. They
+    are null if no request expired.
     """
     late = [
         replay.table(spark, "outcomes").select(F.lit(replay.name).alias("design"), "late_ms")

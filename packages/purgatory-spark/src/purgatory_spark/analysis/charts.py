@@ -78,11 +78,7 @@ class PageChart:
 def page_chart(draw: Callable[[float], str]) -> PageChart:
     """Draw a chart for a desktop and for a phone, on which a wide one can't be read.
 
-    Args:
-        draw: Returns the chart as SVG, for a width in inches.
-
-    Returns:
-        The chart in both widths.
+    `draw`: returns the chart as SVG, for a width in inches.
     """
     # Markup is safe: these charts are our own, and matplotlib escapes the trace's names in them.
     wide, narrow = (Markup(themed(draw(width))) for width in (WIDE, NARROW))
@@ -90,15 +86,7 @@ def page_chart(draw: Callable[[float], str]) -> PageChart:
 
 
 def new_figure(height: float = 2.9, width: float = WIDE) -> tuple[Figure, Axes]:
-    """Create a figure in the report's `STYLE`.
-
-    Args:
-        height: Inches.
-        width: Inches.
-
-    Returns:
-        The figure and its only axes.
-    """
+    """Create a figure in the report's `STYLE`."""
     with plt.rc_context(STYLE):
         # Not by pyplot: its backend, and the figures that it shows, are the user's.
         figure = Figure(figsize=(width, height), layout="constrained")
@@ -109,13 +97,8 @@ def new_figure(height: float = 2.9, width: float = WIDE) -> tuple[Figure, Axes]:
 def to_svg(figure: Figure, title: str) -> str:
     """Render a figure for embedding in a page.
 
-    Args:
-        figure: A figure in the report's `STYLE`.
-        title: Text for readers who can't see the chart.
-
-    Returns:
-        An `<svg>` element without a size of its own: the page sets the width. The same figure
-        always gives the same text.
+    `figure`: a figure in the report's `STYLE`. Returns an `<svg>` element without a size of its
+    own: the page sets the width. The same figure always gives the same text.
     """
     for each in figure.findobj(Text):
         # Those that are added outside of `STYLE`, such as a legend's.
@@ -143,14 +126,8 @@ def waiting_times(
     Completed and expired requests are stacked. An outline shows after what time the conditions of
     expired requests held, too late.
 
-    Args:
-        waits: Rows of the table `waits`, ascending.
-        bins_per_decade: Bins of these rows in each factor of ten.
-        quantiles: Labels and waits in ms: a dashed line for each wait above 0.
-        width: Inches.
-
-    Returns:
-        SVG text.
+    `waits`: rows of the table `waits`, ascending. `quantiles`: labels and waits in ms: a dashed
+    line for each wait above 0.
     """
     figure, axes = new_figure(3.2, width)
     left = [row["from_ms"] for row in waits]
@@ -222,14 +199,8 @@ def _mark_quantiles(axes: Axes, quantiles: dict[str, float]) -> None:
 def expired_by_type(summary: list[Row], max_types: int = 12, width: float = WIDE) -> str:
     """Draw the expired share by request type, the largest first.
 
-    Args:
-        summary: Rows of the table `summary` whose dimension is `request_type`. Types without
-            expired requests are left out.
-        max_types: Maximum number of types.
-        width: Inches. On a `NARROW` chart names are shortened more.
-
-    Returns:
-        SVG text.
+    `summary`: rows of the table `summary` whose dimension is `request_type`. Types without expired
+    requests are left out. `width`: inches. On a `NARROW` chart names are shortened more.
     """
     rows = [row for row in summary if row["expired"]]
     rows = sorted(rows, key=lambda row: (-row["expired_share"], -row["requests"], row["value"]))[
@@ -266,14 +237,9 @@ def what_if_curve(
     The axis of the shares is logarithmic if one of them is small. A share of 0 is then an empty
     circle at the bottom.
 
-    Args:
-        rows: Rows of the table `what_if`, in order of the timeouts.
-        in_use: The trace's own timeouts in ms: a dashed line for each.
-        recommended: The recommended timeout in ms: a line; None if there is none.
-        width: Inches.
-
-    Returns:
-        SVG text.
+    `rows`: rows of the table `what_if`, in order of the timeouts. `in_use`: the trace's own
+    timeouts in ms: a dashed line for each. `recommended`: the recommended timeout in ms: a line;
+    None if there is none.
     """
     figure, axes = new_figure(3.4, width)
     timeouts = [max(row["timeout_ms"], 0.5) for row in rows]

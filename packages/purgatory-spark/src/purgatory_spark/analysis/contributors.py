@@ -29,20 +29,14 @@ _COUNTS = ("requests", "expired", "other_requests", "other_expired")
 def find_contributors(summary: DataFrame, marks: DataFrame | None) -> DataFrame:
     """Find the hosts and request types that contribute most to the expired requests.
 
-    Args:
-        summary: The table `summary`.
-        marks: The table `marks`; None if the trace has no marks.
-
-    Returns:
-        For each `dimension` (host or request_type) at most three rows, the largest first: `value`,
-        `requests` and `expired` of it, and `other_requests` and `other_expired` of all others;
-        `extra` (how many more requests of it expired than with the others' expired share) and
-        `rank`. `label` and `at` are null.
-        For each mark too, with its `label` and `at`: the first two counts are of the requests after
-        the mark, the other two of the same host or type before it. `extra` is how many more
-        requests expired after the mark than with the share before it, and `extra_of_all` the same
-        of all values of the dimension. They are negative where fewer expired; then the least is
-        first.
+    `marks`: the table `marks`; None if the trace has no marks. Returns for each `dimension` (host
+    or request_type) at most three rows, the largest first: `value`, `requests` and `expired` of it,
+    and `other_requests` and `other_expired` of all others; `extra` (how many more requests of it
+    expired than with the others' expired share) and `rank`. `label` and `at` are null. For each
+    mark too, with its `label` and `at`: the first two counts are of the requests after the mark,
+    the other two of the same host or type before it. `extra` is how many more requests expired
+    after the mark than with the share before it, and `extra_of_all` the same of all values of the
+    dimension. They are negative where fewer expired; then the least is first.
     """
     is_part = F.col("dimension") != "all"
     no_mark = (F.lit(None).cast("string").alias("label"), F.lit(None).cast("timestamp").alias("at"))
@@ -94,9 +88,6 @@ def stands_out(row: Row) -> bool:
 
     They do if one is at least twice the other, and if they differ by three standard errors, as
     independent requests have them. A share of fewer than ten expired requests never does.
-
-    Args:
-        row: With `requests`, `expired`, `other_requests` and `other_expired`.
     """
     requests, expired, others, others_expired = (int(row[name]) for name in _COUNTS)
     if max(expired, others_expired) < _MIN_EXPIRED:

@@ -40,14 +40,7 @@ class Findings:
 
 
 def find(analysis: Analysis) -> Findings:
-    """Find what an analysis has to say, without a Spark job.
-
-    Args:
-        analysis: The analysis, of whose tables only small ones are read.
-
-    Returns:
-        The findings.
-    """
+    """Find what an analysis has to say, without a Spark job."""
     tables = analysis.manifest["tables"]
     rows = sorted(analysis.rows("what_if"), key=lambda row: int(row["timeout_ms"]))
     late_answers = sum(row["satisfied_late"] for row in analysis.rows("waits"))
@@ -65,13 +58,10 @@ def find(analysis: Analysis) -> Findings:
 def describe_changes(marks: Sequence[Row], contributors: Sequence[Row]) -> tuple[str, ...]:
     """Describe what changed at each mark.
 
-    Args:
-        marks: Rows of the table `marks` of all requests, in order of time.
-        contributors: Rows of the table `contributors`.
-
-    Returns:
-        Sentences: one for each mark with the expired share, the median and the 99th percentile
-        before and after it; and one for each host and type that the change is of.
+    `marks`: rows of the table `marks` of all requests, in order of time. `contributors`: rows of
+    the table `contributors`. Returns Sentences: one for each mark with the expired share, the
+    median and the 99th percentile before and after it; and one for each host and type that the
+    change is of.
     """
     sentences = []
     for label, at in dict.fromkeys((row["label"], row["at"]) for row in marks):
@@ -133,14 +123,9 @@ def _describe_extra(rows: Sequence[Row]) -> list[str]:
 def describe_contributors(overall: Row, contributors: Sequence[Row]) -> tuple[str, ...]:
     """Describe the hosts and request types that have more than their part of expired requests.
 
-    Args:
-        overall: The row of the table `summary` of all requests.
-        contributors: Rows of the table `contributors`.
-
-    Returns:
-        A sentence for each host and type that stands out; or one for all hosts, and one for all
-        types, if none does. There is none where the trace has a single one, or if no request
-        expired.
+    `contributors`: rows of the table `contributors`. Returns a sentence for each host and type that
+    stands out; or one for all hosts, and one for all types, if none does. There is none where the
+    trace has a single one, or if no request expired.
     """
     if not overall["expired"]:
         return ()

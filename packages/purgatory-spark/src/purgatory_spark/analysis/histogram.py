@@ -26,11 +26,7 @@ _LIMIT = 2**52
 def bucket_of(values: Ints) -> Ints:
     """Return the bucket index of each value.
 
-    Args:
-        values: Whole numbers from 0 to 2**52 - 1, any shape.
-
-    Returns:
-        Indices of the same shape.
+    `values`: whole numbers from 0 to 2**52 - 1, any shape.
     """
     # The exponent of v | 1 is the number of binary digits of v, and 1 for 0.
     digits = np.frexp((values | 1).astype(np.float64))[1].astype(np.int64)
@@ -40,14 +36,6 @@ def bucket_of(values: Ints) -> Ints:
 
 
 def bounds_of(buckets: Ints) -> tuple[Ints, Ints]:
-    """Return the range of values in each bucket.
-
-    Args:
-        buckets: Bucket indices.
-
-    Returns:
-        Each bucket's least value, and the least value of the bucket after it.
-    """
     shift = np.maximum((buckets >> _BITS) - 1, 0)
     first = (buckets - (shift << _BITS)) << shift
     return first, first + (np.int64(1) << shift)
@@ -62,18 +50,9 @@ class Histogram:
 
     @property
     def total(self) -> int:
-        """The number of values counted."""
         return int(self._counts.sum())
 
     def add(self, values: Ints) -> None:
-        """Count values.
-
-        Args:
-            values: One-dimensional array.
-
-        Raises:
-            InvalidArgumentError: A value is negative, or 2**52 or more.
-        """
         if not len(values):
             return
         for value in (int(values.min()), int(values.max())):
@@ -82,12 +61,7 @@ class Histogram:
         self._add(np.bincount(bucket_of(values)).astype(np.int64))
 
     def add_counts(self, buckets: Ints, counts: Ints) -> None:
-        """Add the result of another histogram's `counts`.
-
-        Args:
-            buckets: Bucket indices.
-            counts: The number of values in each of these buckets.
-        """
+        """Add the result of another histogram's `counts`."""
         if len(buckets):
             added = np.zeros(int(buckets.max()) + 1, dtype=np.int64)
             np.add.at(added, buckets, counts)
@@ -114,15 +88,8 @@ class Histogram:
     def quantile(self, share: float) -> float | None:
         """Return a quantile, with a relative error of at most `RELATIVE_ERROR`.
 
-        Args:
-            share: From 0 to 1: 0.99 asks for the least value such that 99 % of all values are at
-                most as large.
-
-        Returns:
-            The middle of that value's bucket; None if the histogram is empty.
-
-        Raises:
-            InvalidArgumentError: `share` is outside 0 to 1.
+        `share`: from 0 to 1: 0.99 asks for the least value such that 99 % of all values are at most
+        as large. Returns the middle of that value's bucket; None if the histogram is empty.
         """
         if not 0 <= share <= 1:
             raise InvalidArgumentError("share", "from 0 to 1", share)

@@ -18,15 +18,10 @@ def count_outcomes(outcomes: DataFrame, bins: TimeBins, marks: list[Mark]) -> Da
     and both waits; by the bin of the arrival; and by the bin of the end. There are as many as
     combinations of these, so the result is small where the waits of many requests are counted.
 
-    Args:
-        outcomes: Rows of `schema.OUTCOMES` with `satisfied_at`.
-        bins: The timeline's bins.
-        marks: The trace's marks.
-
-    Returns:
-        `host`, `request_type`, `era`, `wait` and `uncut` (buckets; `uncut` is null if the condition
-        never holds), `arrived_bin`, `ended_bin`, of which those by which a row is not counted are
-        null; and `requests`, `expired`, `waited_us` (a sum), `longest_us`, `longest_uncut_us`.
+    `outcomes`: rows of `schema.OUTCOMES` with `satisfied_at`. Returns `host`, `request_type`,
+    `era`, `wait` and `uncut` (buckets; `uncut` is null if the condition never holds),
+    `arrived_bin`, `ended_bin`, of which those by which a row is not counted are null; and
+    `requests`, `expired`, `waited_us` (a sum), `longest_us`, `longest_uncut_us`.
     """
     arrived_us = F.unix_micros("arrived_at")
     eras = [(F.col("arrived_at") >= F.lit(at)).cast("int") for at in {mark.at for mark in marks}]

@@ -37,12 +37,9 @@ def light_color(name: str) -> str:
 def themed(svg: str) -> str:
     """Make a chart take its colors from the page that it is embedded in.
 
-    Args:
-        svg: SVG text, drawn in colors of the `PALETTE`.
-
-    Returns:
-        The same with variables, such as `var(--line)`, instead of these colors. In a page without
-        them the chart has its own colors, and its text that of the page.
+    `svg`: SVG text, drawn in colors of the `PALETTE`. Returns the same with variables, such as
+    `var(--line)`, instead of these colors. In a page without them the chart has its own colors, and
+    its text that of the page.
     """
 
     def variable(found: re.Match[str]) -> str:
@@ -56,9 +53,5 @@ def themed(svg: str) -> str:
 
 
 def variables(ground: int) -> str:
-    """Return the declarations of the variables in CSS.
-
-    Args:
-        ground: 0 for a light ground, 1 for a dark one.
-    """
+    """Return the declarations of the variables in CSS."""
     return " ".join(f"--{name}: {colors[ground]};" for name, colors in PALETTE.items())

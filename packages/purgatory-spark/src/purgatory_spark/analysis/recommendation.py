@@ -52,15 +52,12 @@ def recommend(
     A trace may not say what happens after its own timeouts: nothing in it was answered later,
     although requests expired. Then timeouts above the shortest one in use are not considered.
 
-    Args:
-        rows: Rows of the table `what_if`, in order of the timeouts.
-        in_use: The trace's own timeouts in ms, at least the shortest and the longest one.
-        late_answers: How many requests the trace has that were satisfied after their own timeout;
-            if None, this is found from `rows` where they include the longest timeout in use.
-
-    Returns:
-        The recommendation. There is none if fewer than two timeouts were tried, if there are too
-        few answers, or if the longest timeout still answers clearly more than the others.
+    `rows`: rows of the table `what_if`, in order of the timeouts. `in_use`: the trace's own
+    timeouts in ms, at least the shortest and the longest one. `late_answers`: how many requests the
+    trace has that were satisfied after their own timeout; if None, this is found from `rows` where
+    they include the longest timeout in use. Returns the recommendation. There is none if fewer than
+    two timeouts were tried, if there are too few answers, or if the longest timeout still answers
+    clearly more than the others.
     """
     ends_at_timeout = bool(in_use) and _ends_at_timeout(rows, max(in_use), late_answers)
     known = [row for row in rows if not ends_at_timeout or row["timeout_ms"] <= min(in_use)]
@@ -157,9 +154,8 @@ def _expired_share(chosen: Row, in_use: Sequence[int], rows: Sequence[Row]) -> t
 def _steep(rows: Sequence[Row]) -> tuple[str, ...]:
     """Return where each halving of the timeout at least doubles the expired share.
 
-    Args:
-        rows: At least one, in order of the timeouts. The range that ends nearest to the last one is
-            meant.
+    `rows`: at least one, in order of the timeouts. The range that ends nearest to the last one is
+    meant.
     """
     steep: list[Row] = []
     for longer, shorter in zip(rows[:0:-1], rows[-2::-1], strict=True):

@@ -44,11 +44,7 @@ class ReplayFolder:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The purgatory's settings, read from `replay.json`.
-
-        Raises:
-            TraceFormatError: The folder is not a replay folder.
-        """
+        """The purgatory's settings, read from `replay.json`."""
         return read_manifest(
             self.path, "a replay folder", _MANIFEST, "make one with `purgatory replay`"
         )
@@ -59,12 +55,6 @@ class ReplayFolder:
         return self.label or str(self.settings["design"])
 
     def table(self, spark: SparkSession, name: str) -> DataFrame:
-        """Return one of the tables.
-
-        Args:
-            spark: The session.
-            name: `outcomes` or `hosts`.
-        """
         return read_spark_table(spark, self.path / name)
 
 
@@ -75,22 +65,7 @@ def replay_trace(
     target: Path,
     max_worker_mb: int = MAX_WORKER_MB,
 ) -> ReplayFolder:
-    """Replay a trace and write the replay folder.
-
-    Args:
-        spark: The session.
-        trace: The trace.
-        settings: The purgatory.
-        target: An empty folder.
-        max_worker_mb: Memory limit for one host in a Python worker.
-
-    Returns:
-        The folder.
-
-    Raises:
-        TraceFormatError: The trace has no requests.
-        HostTooLargeError: A host does not fit into a Python worker.
-    """
+    """Replay a trace and write the replay folder."""
     (folder,) = replay_trace_in_designs(spark, trace, {target: settings}, max_worker_mb)
     return folder
 
@@ -101,21 +76,7 @@ def replay_trace_in_designs(
     designs: Mapping[Path, ReplaySettings],
     max_worker_mb: int = MAX_WORKER_MB,
 ) -> list[ReplayFolder]:
-    """Replay a trace through several purgatories, reading it once, and write the replay folders.
-
-    Args:
-        spark: The session.
-        trace: The trace.
-        designs: The purgatories, by the empty folder of each.
-        max_worker_mb: Memory limit for one host in a Python worker.
-
-    Returns:
-        The folders.
-
-    Raises:
-        TraceFormatError: The trace has no requests.
-        HostTooLargeError: A host does not fit into a Python worker.
-    """
+    """Replay a trace through several purgatories, reading it once, and write the replay folders."""
     trace.require_requests()
     requests, events = trace.requests(spark), trace.events(spark)
     require_hosts_fit(requests, events, REPLAY, max_worker_mb)
@@ -128,16 +89,7 @@ def replay_trace_in_designs(
 def write_replay(replayed: DataFrame, settings: dict[str, Any], target: Path) -> ReplayFolder:
     """Compute a replay and write it to a replay folder.
 
-    Args:
-        replayed: The result of `replay.replay`.
-        settings: The purgatory's settings.
-        target: An empty folder.
-
-    Returns:
-        The folder, without a label.
-
-    Raises:
-        TraceFormatError: The trace has rows that break a rule.
+    `replayed`: the result of `replay.replay`.
     """
     (folder,) = write_replays(replayed.withColumn(DESIGN_NUMBER, F.lit(0)), {target: settings})
     return folder
@@ -148,15 +100,7 @@ def write_replays(
 ) -> list[ReplayFolder]:
     """Compute the replays of several designs, and write each to a folder of its own.
 
-    Args:
-        replayed: The result of `replay.replay_designs`.
-        settings: The settings of each of its designs, by an empty folder.
-
-    Returns:
-        The folders, without labels.
-
-    Raises:
-        TraceFormatError: The trace has rows that break a rule.
+    `replayed`: the result of `replay.replay_designs`.
     """
     for target in settings:
         require_workers(replayed.sparkSession, target)
@@ -186,11 +130,7 @@ def label_replays(replays: list[ReplayFolder]) -> list[ReplayFolder]:
     a number where the settings are equal: `wheel tick_ms=1`, `wheel tick_ms=5`, `wheel tick_ms=5
     #2`.
 
-    Args:
-        replays: Replays of one trace.
-
-    Returns:
-        The same folders with labels, in the same order.
+    Returns the same folders with labels, in the same order.
     """
     labels: list[str] = []
     labelled = []

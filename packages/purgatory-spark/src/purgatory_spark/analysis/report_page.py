@@ -82,11 +82,6 @@ def _trace_section(spark: SparkSession, analysis: Analysis, folder: Path) -> Row
 
     The rows collected here are few whatever the trace's size: bins, timeouts, and the first
     `_MAX_ROWS` hosts and types.
-
-    Args:
-        spark: The session.
-        analysis: The analysis.
-        folder: The folder of the page.
     """
     manifest = analysis.manifest
     trace = manifest["trace"]

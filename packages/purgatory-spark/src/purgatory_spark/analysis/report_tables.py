@@ -90,14 +90,8 @@ class Table:
     ) -> Table:
         """Make a table.
 
-        Args:
-            name: Its name in files.
-            columns: The columns.
-            rows: Their values; None where there is none.
-            remarks: Remarks on the first value of rows, by the row's number; these are highlighted.
-
-        Returns:
-            The table.
+        `rows`: their values; None where there is none. `remarks`: remarks on the first value of
+        rows, by the row's number; these are highlighted.
         """
         remarks = remarks or {}
         cells = [[_cell(column, row[column.name]) for column in columns] for row in rows]
@@ -171,10 +165,8 @@ def waits_table(overall: Row) -> Table:
 def what_if_table(rows: Sequence[Row], in_use: Sequence[int], recommended: int | None) -> Table:
     """Return the table of other timeouts.
 
-    Args:
-        rows: Rows of the table `what_if`.
-        in_use: The trace's own timeouts in ms.
-        recommended: The recommended timeout in ms, if there is one.
+    `rows`: rows of the table `what_if`. `in_use`: the trace's own timeouts in ms. `recommended`:
+    the recommended timeout in ms, if there is one.
     """
     columns = [
         Column("timeout_ms", "timeout", "ms"),
@@ -199,14 +191,7 @@ def replay_tables(
 ) -> dict[str, Table]:
     """Return the tables of replays.
 
-    Args:
-        designs: Sums of the table `hosts`, by design.
-        lateness: Rows of the table `lateness`.
-        hosts: Rows of the table `hosts`.
-        wheel_size: The number of buckets of a wheel.
-
-    Returns:
-        The tables `designs`, `lateness` and `replayed_hosts`.
+    `lateness`: rows of the table `lateness`. `hosts`: rows of the table `hosts`.
     """
     counted = [
         Column("peak_pending", "peak pending, one host", "integer"),

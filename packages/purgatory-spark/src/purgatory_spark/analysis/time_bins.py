@@ -29,9 +29,7 @@ class TimeBins:
     def covering(cls, first_us: int, last_us: int) -> TimeBins:
         """Return bins of a round width that cover a span.
 
-        Args:
-            first_us: The span's first microsecond since the epoch.
-            last_us: Its last one.
+        `first_us`: the span's first microsecond since the epoch.
         """
         width_us = bin_width_us(last_us - first_us)
         return cls(first_us // width_us, last_us // width_us, width_us)
@@ -47,11 +45,8 @@ class TimeBins:
 def bin_width_us(span_us: int) -> int:
     """Choose a round width such that at most `MAX_BINS` bins cover a span of time.
 
-    Args:
-        span_us: The span's length in microseconds.
-
-    Returns:
-        The width in microseconds, at least a millisecond.
+    `span_us`: the span's length in microseconds. Returns the width in microseconds, at least a
+    millisecond.
     """
     width = 1
     for candidate in _round_widths_us():

@@ -50,14 +50,8 @@ def complete_bins(timeline: list[Row], bin_ms: float, first: datetime, last: dat
 
     A trace begins and ends within a bin, whose counts are smaller for that alone.
 
-    Args:
-        timeline: Rows of the table `timeline`, in order of time.
-        bin_ms: The width of its bins.
-        first: The first arrival.
-        last: The last one.
-
-    Returns:
-        The bins between the two arrivals; all if the trace is so short that there is none.
+    `timeline`: rows of the table `timeline`, in order of time. Returns the bins between the two
+    arrivals; all if the trace is so short that there is none.
     """
     width = timedelta(milliseconds=bin_ms)
     complete = [row for row in timeline if first <= row["from_at"] <= last - width]
@@ -83,15 +77,8 @@ def pending_over_time(
 
     After the last arrival the line is dotted: the trace has no requests any more.
 
-    Args:
-        timeline: Rows of the table `timeline`, in order of time.
-        bin_ms: The width of its bins.
-        last_arrival: The last arrival.
-        marks: Rows of the table `marks`: a dashed line at each `at`.
-        width: Inches.
-
-    Returns:
-        SVG text.
+    `timeline`: rows of the table `timeline`, in order of time. `marks`: rows of the table `marks`:
+    a dashed line at each `at`.
     """
     figure, axes = new_figure(3.1, width)
     # The number is that at the end of a bin.
@@ -118,13 +105,8 @@ def expired_over_time(timeline: list[Row], marks: Sequence[Row], width: float = 
 
     The line has a gap at each bin without arrivals.
 
-    Args:
-        timeline: Rows of the table `timeline`, in order of time.
-        marks: Rows of the table `marks`: a dashed line at each `at`.
-        width: Inches.
-
-    Returns:
-        SVG text.
+    `timeline`: rows of the table `timeline`, in order of time. `marks`: rows of the table `marks`:
+    a dashed line at each `at`.
     """
     figure, axes = new_figure(2.7, width)
     times = [row["from_at"] for row in timeline]
@@ -146,14 +128,8 @@ def arrivals_over_time(
 ) -> str:
     """Draw how many requests arrived a second, over time.
 
-    Args:
-        timeline: Rows of the table `timeline`, in order of time: those of `complete_bins`.
-        bin_ms: The width of its bins.
-        marks: Rows of the table `marks`: a dashed line at each `at`.
-        width: Inches.
-
-    Returns:
-        SVG text.
+    `timeline`: rows of the table `timeline`, in order of time: those of `complete_bins`. `marks`:
+    rows of the table `marks`: a dashed line at each `at`.
     """
     figure, axes = new_figure(2.7, width)
     rates = [row["arrived"] / bin_ms * 1000 for row in timeline]
@@ -173,13 +149,8 @@ def waits_over_time(timeline: list[Row], marks: Sequence[Row], width: float = WI
 
     The lines have a gap at each bin without arrivals, and where a quantile is 0.
 
-    Args:
-        timeline: Rows of the table `timeline`, in order of time.
-        marks: Rows of the table `marks`: a dashed line at each `at`.
-        width: Inches.
-
-    Returns:
-        SVG text.
+    `timeline`: rows of the table `timeline`, in order of time. `marks`: rows of the table `marks`:
+    a dashed line at each `at`.
     """
     figure, axes = new_figure(2.9, width)
     times = [row["from_at"] for row in timeline]

@@ -10,11 +10,7 @@ _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|\N{MICRO SIGN}s|ms|s|min|h|B|[KMGT]i
 def format_ms(ms: float) -> str:
     """Format a duration in the unit that suits it, with three significant digits.
 
-    Args:
-        ms: Milliseconds.
-
-    Returns:
-        For example `1.5 ms`, `90 s` or `2.78 h`.
+    Returns for example `1.5 ms`, `90 s` or `2.78 h`.
     """
     if ms == 0:
         return "0"
@@ -35,11 +31,7 @@ def _three_digits(number: float) -> str:
 def binary_unit(count: float) -> tuple[str, int]:
     """Find the largest binary unit that is not larger than `count` bytes.
 
-    Args:
-        count: Bytes.
-
-    Returns:
-        The unit's symbol, `B` to `TiB`, and its size in bytes.
+    Returns the unit's symbol, `B` to `TiB`, and its size in bytes.
     """
     scale = 1
     for unit in ("B", "KiB", "MiB", "GiB"):
@@ -52,11 +44,7 @@ def binary_unit(count: float) -> tuple[str, int]:
 def format_bytes(count: float) -> str:
     """Format a number of bytes with a binary prefix.
 
-    Args:
-        count: Bytes.
-
-    Returns:
-        For example `1023 B` or `1.5 KiB`.
+    Returns for example `1023 B` or `1.5 KiB`.
     """
     unit, scale = binary_unit(count)
     return f"{count:.0f} B" if scale == 1 else f"{count / scale:.1f} {unit}"
@@ -65,11 +53,7 @@ def format_bytes(count: float) -> str:
 def format_share(share: float) -> str:
     """Format a share as a percentage, with more digits for small ones.
 
-    Args:
-        share: From 0 to 1.
-
-    Returns:
-        For example `50.0 %`, `0.13 %` or `0.0001 %`.
+    Returns for example `50.0 %`, `0.13 %` or `0.0001 %`.
     """
     percent = share * 100
     if percent == 0 or percent >= 10:
@@ -80,11 +64,7 @@ def format_share(share: float) -> str:
 def format_number(number: float) -> str:
     """Format a measured number with two or three significant digits and all integer digits.
 
-    Args:
-        number: A number of any unit.
-
-    Returns:
-        For example `0.012`, `56.8` or `1,234,568`.
+    Returns for example `0.012`, `56.8` or `1,234,568`.
     """
     if number == 0 or abs(number) >= 100:
         return f"{number:,.0f}"
@@ -94,10 +74,6 @@ def format_number(number: float) -> str:
 def unbroken(text: str) -> str:
     """Put a no-break space between each number and its unit.
 
-    Args:
-        text: For example a sentence with `1.5 ms` in it.
-
-    Returns:
-        The text, in which lines break elsewhere.
+    `text`: for example a sentence with `1.5 ms` in it.
     """
     return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", text)

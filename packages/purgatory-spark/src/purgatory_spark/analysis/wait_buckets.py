@@ -23,11 +23,7 @@ _SHORTEST_US = 1
 def bucket_of(wait_us: Column) -> Column:
     """Return the bucket of each wait.
 
-    Args:
-        wait_us: Microseconds, not negative.
-
-    Returns:
-        A whole number, larger for longer waits; null for null.
+    Returns a whole number, larger for longer waits; null for null.
     """
     wait_ms = F.when(wait_us > _SHORTEST_US, wait_us).otherwise(F.lit(_SHORTEST_US)) / 1000
     bucket = F.floor(F.log10(wait_ms) * (BINS_PER_DECADE * _BUCKETS_PER_BIN))
@@ -49,16 +45,11 @@ def ranked(
 ) -> DataFrame:
     """Add up counted waits, and rank them for `quantile`.
 
-    Args:
-        counts: For each group and bucket, in any number of rows: the columns of `groups`, those of
-            `order`, `number` (of waits), `largest` (of these), and those of `sums`.
-        groups: Columns of which waits are ranked for each combination of values.
-        order: Columns by which waits are ranked, such as the bucket; null is after all others.
-        sums: Further columns to add up.
-
-    Returns:
-        A row for each bucket of a group, with these columns and `rank`: the number of waits in the
-        bucket and in those before. The rows of a group are in one partition.
+    `counts`: for each group and bucket, in any number of rows: the columns of `groups`, those of
+    `order`, `number` (of waits), `largest` (of these), and those of `sums`. `order`: columns by
+    which waits are ranked, such as the bucket; null is after all others. Returns a row for each
+    bucket of a group, with these columns and `rank`: the number of waits in the bucket and in those
+    before. The rows of a group are in one partition.
     """
     by_bucket = counts.groupBy(*groups, *order).agg(
         *[F.sum(name).alias(name) for name in ("number", *sums)], F.max("largest").alias("largest")
@@ -71,14 +62,9 @@ def ranked(
 def quantile(share: float, total: Column, rank: Column | None = None) -> Column:
     """Return an aggregate over the rows of `ranked` of a group: a quantile of its waits.
 
-    Args:
-        share: 0.99 asks for the least wait such that 99 % of all waits are at most as long.
-        total: The number of all waits, in each row.
-        rank: The rank among them; the column `rank` if None.
-
-    Returns:
-        The largest wait in that wait's bucket, in the unit of `largest`. So it is at most 0.24 %
-        too long. It is null if the bucket is.
+    `share`: 0.99 asks for the least wait such that 99 % of all waits are at most as long. `rank`:
+    the rank among them; the column `rank` if None. Returns the largest wait in that wait's bucket,
+    in the unit of `largest`. So it is at most 0.24 % too long. It is null if the bucket is.
     """
     # Without the last digits of a product: the rank of 0.9 of ten is nine.
     reached = (F.col("rank") if rank is None else rank) >= F.ceil(total * share - 1e-9)

@@ -51,13 +51,9 @@ _REACH = 3
 def suggest_timeouts(satisfactions: DataFrame) -> list[int]:
     """Suggest timeouts to try for a trace.
 
-    Args:
-        satisfactions: Rows of `batch.SATISFACTIONS`.
-
-    Returns:
-        The `STEPS` from the first quartile of the service times to three times their 99.95th
-        percentile, and their 99th and 99.9th percentiles, rounded up to two digits; in ms,
-        ascending; at least one.
+    Returns the `STEPS` from the first quartile of the service times to three times their 99.95th
+    percentile, and their 99th and 99.9th percentiles, rounded up to two digits; in ms, ascending;
+    at least one.
     """
     service_ms = (F.unix_micros("satisfied_at") - F.unix_micros("arrived_at")) / 1000
     row = (
@@ -72,11 +68,7 @@ def suggest_timeouts(satisfactions: DataFrame) -> list[int]:
 def timeouts_for(quantiles_ms: Sequence[float] | None) -> list[int]:
     """Choose timeouts to try.
 
-    Args:
-        quantiles_ms: The `SUGGESTED_QUANTILES` of the service times; None if there are none.
-
-    Returns:
-        As of `suggest_timeouts`.
+    `quantiles_ms`: the `SUGGESTED_QUANTILES` of the service times; None if there are none.
     """
     low, *between, high = quantiles_ms or (1.0, 1000.0)
     chosen = [step for step in STEPS if low <= step <= _REACH * max(high, 1.0)]
@@ -102,22 +94,12 @@ def what_if(
     A task takes one host, or one slice of a host. A host is cut by time, such that about as many
     requests arrive in each slice. The result does not depend on it.
 
-    Args:
-        satisfactions: Rows of `batch.SATISFACTIONS`.
-        timeouts: Whole milliseconds; each replaces the timeout of every request in turn.
-        bytes_per_operation: Memory of one pending request.
-        parts: Number of slices of each host that does not fit into a worker's memory; those of
-            `host_sizes.parts_of_hosts` are enough.
-
-    Returns:
-        One row for each timeout, ascending: `timeout_ms`, `requests`, `expired`, `expired_share`,
-        `expired_waited_ms` (the sum over the expired requests), `mean_waited_ms`, and the
-        `peak_pending` and `peak_bytes` of the host where they are largest, as one process has to
-        hold them.
-
-    Raises:
-        InvalidArgumentError: `timeouts` is empty, or a timeout is negative or longer than a trace
-            may have.
+    `timeouts`: whole milliseconds; each replaces the timeout of every request in turn. `parts`:
+    number of slices of each host that does not fit into a worker's memory; those of
+    `host_sizes.parts_of_hosts` are enough. Returns one row for each timeout, ascending:
+    `timeout_ms`, `requests`, `expired`, `expired_share`, `expired_waited_ms` (the sum over the
+    expired requests), `mean_waited_ms`, and the `peak_pending` and `peak_bytes` of the host where
+    they are largest, as one process has to hold them.
     """
     if not timeouts or min(timeouts) < 0 or max(timeouts) > MAX_TIMEOUT_MS:
         raise InvalidArgumentError(
@@ -167,15 +149,7 @@ def what_if(
 
 
 def _cut_hosts(rows: DataFrame, parts: Mapping[str, int]) -> _Bounds:
-    """Find the times at which hosts are cut, with a pass over those with equally many parts.
-
-    Args:
-        rows: With `host` and `arrived_us`.
-        parts: Number of parts by host.
-
-    Returns:
-        The times by host.
-    """
+    """Find the times at which hosts are cut, with a pass over those with equally many parts."""
     bounds: _Bounds = {}
     for count in sorted(set(parts.values())):
         hosts = [host for host, number in parts.items() if number == count]
@@ -192,11 +166,7 @@ def _cut_hosts(rows: DataFrame, parts: Mapping[str, int]) -> _Bounds:
 
 
 def _slices(rows: DataFrame, bounds: _Bounds, timeouts: list[int]) -> DataFrame:
-    """Add the slices in which each request arrives, or ends under one of the timeouts.
-
-    Returns:
-        A row for each request and slice, with `slice` and its bounds `start_us` and `end_us`.
-    """
+    """Add the slices in which each request arrives, or ends under one of the timeouts."""
     first, last = F.lit(int(-NEVER)), F.lit(int(NEVER))
     columns = ("group", "arrived_us", "satisfied_us")
     if not bounds:
@@ -267,13 +237,8 @@ def peak_pending(arrived: Ints, ended: Ints) -> int:
 
     A request that ends when another arrives is not pending any more at that time.
 
-    Args:
-        arrived: Times of arrival, ascending.
-        ended: Times of the same requests' ends, row by row. A request that ends on arrival was
-            never pending.
-
-    Returns:
-        The number; 0 without requests.
+    `arrived`: times of arrival, ascending. `ended`: times of the same requests' ends, row by row. A
+    request that ends on arrival was never pending.
     """
     waited = ended > arrived
     return _rise(arrived[waited], ended[waited])
@@ -282,9 +247,7 @@ def peak_pending(arrived: Ints, ended: Ints) -> int:
 def _rise(arrived: Ints, ended: Ints) -> int:
     """Return by how much the number of pending requests rises at most, at least 0.
 
-    Args:
-        arrived: Times of arrival, ascending.
-        ended: Times of ends, of the same or of other requests.
+    `arrived`: times of arrival, ascending.
     """
     if not len(arrived):
         return 0

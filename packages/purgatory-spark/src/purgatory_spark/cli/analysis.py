@@ -185,11 +185,7 @@ def report(
 
 
 def _require_free_file(out: Path, *, force: bool) -> None:
-    """Check that a file can be written to `out`.
-
-    Raises:
-        OutputExistsError: It is a folder, or exists and may not be replaced.
-    """
+    """Check that a file can be written to `out`."""
     if out.is_dir():
         raise OutputExistsError(
             f"{out} is a folder, and the report is one file: choose another --out"

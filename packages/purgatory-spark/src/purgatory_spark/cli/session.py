@@ -25,15 +25,7 @@ SessionFactory = Callable[[], SparkSession]
 def open_session(create: SessionFactory | None = None) -> Iterator[SparkSession]:
     """Open a session for a block; it stops with the block, also where Ctrl-C ends the block.
 
-    Args:
-        create: Makes the session; `create_session` unless given.
-
-    Yields:
-        The session.
-
-    Raises:
-        KeyboardInterrupt: Ctrl-C ended the block.
-        BaseException: What the block raised otherwise.
+    `create`: makes the session; `create_session` unless given.
     """
     verbose = logging.getLogger().isEnabledFor(logging.DEBUG)
     if not verbose:

@@ -211,12 +211,7 @@ def stream(
 
 
 def _mapping(given: Given) -> TableMapping | None:
-    """Return the mapping that the options say, or None.
-
-    Raises:
-        InvalidArgumentError: There is no --map, but another option of a mapping.
-        TraceFormatError: The mapping lacks a field.
-    """
+    """Return the mapping that the options say, or None."""
     columns = given.get("columns", {})
     if not columns:
         for name, value in given.items():
@@ -233,11 +228,7 @@ def _mapping(given: Given) -> TableMapping | None:
 
 
 def _session_factory(addresses: tuple[str, ...], connector: str | None) -> session.SessionFactory:
-    """Return what makes the session: with Spark's Kafka connector if an address needs it.
-
-    Raises:
-        InvalidArgumentError: The connector is not one, or no address needs it.
-    """
+    """Return what makes the session: with Spark's Kafka connector if an address needs it."""
     if any(is_kafka_address(address) for address in addresses):
         connector_settings(connector)  # raises for a connector that is not one
         return partial(create_kafka_session, connector)
@@ -249,11 +240,7 @@ def _session_factory(addresses: tuple[str, ...], connector: str | None) -> sessi
 def _open_metrics(
     file: LocalPath | None, address: str | None, output: Output, stack: ExitStack
 ) -> list[OnBatch]:
-    """Open the metrics file and serve metrics, as the options say, until the stack is closed.
-
-    Returns:
-        Functions to call with every batch.
-    """
+    """Open the metrics file and serve metrics, as the options say, until the stack is closed."""
     observers: list[OnBatch] = []
     if address is not None:
         metrics = StreamMetrics()

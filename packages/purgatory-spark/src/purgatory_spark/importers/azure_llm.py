@@ -41,19 +41,8 @@ def import_azure_llm(
     A request arrives at its row's `TIMESTAMP`, and is complete when its tokens are generated. The
     trace does not record that time. It is *derived* from a cost per token, and labelled as derived.
 
-    Args:
-        spark: The session to read with.
-        source: The table, or its files.
-        timeout_ms: Timeout of every request.
-        ms_per_context_token: Milliseconds per token of the prompt.
-        ms_per_generated_token: Milliseconds per generated token. Both defaults are of a large
-            model's order of magnitude.
-
-    Returns:
-        The trace.
-
-    Raises:
-        TraceFormatError: A file lacks a column or can't be read.
+    `ms_per_generated_token`: milliseconds per generated token. Both defaults are of a large model's
+    order of magnitude.
     """
     rows = read_source(spark, source, COLUMNS)
     context, generated = (F.col(name).cast("string").try_cast("bigint") for name in COLUMNS[1:])
@@ -120,9 +109,6 @@ def _with_request_ids(rows: DataFrame) -> DataFrame:
     """Add request ids, the row numbers of each host in order of time, equal at every import.
 
     Files such as code.csv and code.csv.gz are of one host, and their rows are numbered together.
-
-    Returns:
-        `rows` with `host`, the file's name without suffixes, and `request_id`.
     """
     host = F.regexp_replace(SOURCE, r"\.csv(\.gz|\.bz2)?$|\.parquet$", "")
     in_order = Window.partitionBy(host).orderBy("arrived_us", "context", "generated")

@@ -97,19 +97,9 @@ def import_columns(
         1000   2.5    ->   000000000001  1.0 s       [000000000001]           1.0025 s
         2000          ->   000000000002  2.0 s       [000000000002]           (none)
 
-    Args:
-        spark: The session to read with.
-        files: The files to read.
-        columns: The columns that hold fields of `mapping.REQUEST_FIELDS`.
-        time_unit: Unit of numeric times, one of `checks.TIME_UNITS`.
-        timeout_ms: Timeout of every request, unless a column has it.
-
-    Returns:
-        The trace.
-
-    Raises:
-        TraceFormatError: The mapping lacks a required field or has an unknown one, or a file lacks
-            a column or can't be read.
+    `columns`: the columns that hold fields of `mapping.REQUEST_FIELDS`. `time_unit`: unit of
+    numeric times, one of `checks.TIME_UNITS`. `timeout_ms`: timeout of every request, unless a
+    column has it.
     """
     mapping = TableMapping(columns, time_unit=time_unit, timeout_ms=timeout_ms)
     return map_rows(read_rows(spark, files, mapping.input_columns), mapping, cache=True)
@@ -124,18 +114,7 @@ def map_rows(
 ) -> ImportedTrace:
     """Convert rows with the columns `SOURCE`, `RAW` and `CORRUPT`, as `map_tables` does.
 
-    Args:
-        rows: The rows of requests.
-        mapping: The columns of the fields.
-        event_rows: The rows of events.
-        cache: Whether Spark caches the parsed rows, so that several tables read the input once.
-
-    Returns:
-        The trace.
-
-    Raises:
-        TraceFormatError: A column has a type that can't hold its field, or there are events and no
-            mapping of them, or the reverse.
+    `rows`: the rows of requests. `event_rows`: the rows of events.
     """
     mapping.require_events(event_rows is not None)
     values = request_values(rows, mapping)
@@ -226,7 +205,6 @@ def _with_request_ids(rows: DataFrame) -> DataFrame:
 
 
 def _with_whole_row(table: DataFrame, source: str) -> DataFrame:
-    """Return a table with the columns that rejects are made of."""
     return table.select(
         "*",
         F.lit(source).alias(SOURCE),

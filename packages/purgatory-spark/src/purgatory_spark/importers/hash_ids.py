@@ -36,17 +36,7 @@ def import_hash_ids(
     prompt. The trace does not record that time. It is *derived* from a cost per token, and labelled
     as derived. No block leaves the cache.
 
-    Args:
-        spark: The session to read with.
-        source: The files, or a table.
-        timeout_ms: Timeout of every request.
-        ms_per_context_token: Milliseconds per token of the prompt.
-
-    Returns:
-        The trace. All requests are of "host-0", as the trace names no host.
-
-    Raises:
-        TraceFormatError: The source lacks a column or can't be read.
+    Returns the trace. All requests are of "host-0", as the trace names no host.
     """
     rows = read_source(spark, source, COLUMNS)
     length = F.col("input_length").cast("string").try_cast("double")

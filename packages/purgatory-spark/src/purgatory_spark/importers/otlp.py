@@ -50,18 +50,7 @@ def import_otlp(
     The host of a span is the attribute `service.name` of its resource. Lines of metrics or logs
     have no spans.
 
-    Args:
-        spark: The session to read with.
-        source: The files, in JSON.
-        timeout_ms: Timeout of every request.
-        keys: "children" or "operations".
-        quantifier: The keys that must be satisfied: all, any, or a number of them.
-
-    Returns:
-        The trace. A line that is not such an object is a reject.
-
-    Raises:
-        TraceFormatError: The source is not in JSON, or can't be read.
+    Returns the trace. A line that is not such an object is a reject.
     """
     lines = load_json(spark, source, schema=_SCHEMA).withColumn(SOURCE, file_name())
     trace = spans_trace(

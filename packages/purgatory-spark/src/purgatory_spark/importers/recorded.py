@@ -31,16 +31,7 @@ def is_recorded(path: Path) -> bool:
 def import_recorded(spark: SparkSession, path: Path) -> ImportedTrace:
     """Import the Parquet files in `requests/` and `events/`, and reject rows that break a rule.
 
-    Args:
-        spark: The session to read with.
-        path: The folder with the two subfolders.
-
-    Returns:
-        The trace. A request without a type gets the type "request".
-
-    Raises:
-        SchemaError: A column is missing or of another type; the message names the folder.
-        TraceFormatError: A subfolder has no Parquet file.
+    Returns the trace. A request without a type gets the type "request".
     """
     requests = _read(spark, path / "requests", REQUESTS)
     events = _read(spark, path / "events", EVENTS)
@@ -52,16 +43,9 @@ def check_tables(requests: DataFrame, events: DataFrame, *, cache: bool = False)
 
     The result is lazy.
 
-    Args:
-        requests: Rows of `schema.REQUESTS`, with or without further columns.
-        events: Rows of `schema.EVENTS`, with or without further columns.
-        cache: Whether Spark caches the checked rows, so that several tables read the input once.
-
-    Returns:
-        The trace. A request without a type gets the type "request".
-
-    Raises:
-        SchemaError: A column is missing or of another type.
+    `requests`: rows of `schema.REQUESTS`, with or without further columns. `events`: rows of
+    `schema.EVENTS`, with or without further columns. Returns the trace. A request without a type
+    gets the type "request".
     """
     requests = with_passed(_with_whole_row(requests, REQUESTS, "requests"))
     events = _with_whole_row(events, EVENTS, "events")
@@ -90,7 +74,6 @@ def _read(spark: SparkSession, folder: Path, schema: T.StructType) -> DataFrame:
 
 
 def _with_whole_row(table: DataFrame, schema: T.StructType, source: str) -> DataFrame:
-    """Return a table with the columns that rejects are made of."""
     return require(table, schema, source).select(
         "*",
         F.lit(source).alias(SOURCE),

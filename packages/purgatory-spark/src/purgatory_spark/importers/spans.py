@@ -80,23 +80,11 @@ def import_spans(
         s3    s1      ads      3      95         s2       front  20
                                                  s3       front  95
 
-    Args:
-        spark: The session to read with.
-        source: The table, or its files.
-        columns: The columns of fields in `COLUMNS`, where they differ from it.
-        time_unit: Unit of `start` and `end`, one of `checks.TIME_UNITS`.
-        timeout_ms: Timeout of every request.
-        keys: "children" watches the child spans themselves. "operations" watches the distinct
-            (service, operation) pairs of the children, for contention on few keys; the first end
-            of each pair satisfies its key.
-        quantifier: The keys that must be satisfied: all, any, or a number of them. A span that has
-            fewer is a reject.
-
-    Returns:
-        The trace.
-
-    Raises:
-        TraceFormatError: A file lacks a column or can't be read.
+    `columns`: the columns of fields in `COLUMNS`, where they differ from it. `time_unit`: unit of
+    `start` and `end`, one of `checks.TIME_UNITS`. `keys`: "children" watches the child spans
+    themselves. "operations" watches the distinct (service, operation) pairs of the children, for
+    contention on few keys; the first end of each pair satisfies its key. `quantifier`: the keys
+    that must be satisfied: all, any, or a number of them. A span that has fewer is a reject.
     """
     names = {**COLUMNS, **(columns or {})}
     rows = read_source(spark, source, names.values())
@@ -116,16 +104,8 @@ def spans_trace(
 ) -> ImportedTrace:
     """Return the trace of rows that are spans; see `import_spans`.
 
-    Args:
-        rows: Rows with the columns `SOURCE`, `RAW` and `CORRUPT`.
-        names: The column of each field of `COLUMNS`.
-        time_unit: Unit of `start` and `end`.
-        timeout_ms: Timeout of every request.
-        keys: One of `KEY_KINDS`.
-        quantifier: The keys that must be satisfied.
-
-    Returns:
-        The trace.
+    `rows`: rows with the columns `SOURCE`, `RAW` and `CORRUPT`. `names`: the column of each field
+    of `COLUMNS`. `time_unit`: unit of `start` and `end`.
     """
     flagged = _flagged_spans(rows, names, time_unit).persist()
     accepted = accepted_rows(flagged).drop(REASON)
@@ -172,14 +152,9 @@ def spans_trace(
 def _flagged_spans(rows: DataFrame, names: Mapping[str, str], time_unit: str) -> DataFrame:
     """Parse the rows and flag the bad ones.
 
-    Args:
-        rows: The input's rows.
-        names: The input's column for each field of `COLUMNS`.
-        time_unit: Unit of `start` and `end`.
-
-    Returns:
-        A table with `start_us` and `end_us`, the other fields of `COLUMNS`, `SOURCE`, `RAW` and
-        `REASON`.
+    `names`: the input's column for each field of `COLUMNS`. `time_unit`: unit of `start` and `end`.
+    Returns a table with `start_us` and `end_us`, the other fields of `COLUMNS`, `SOURCE`, `RAW` and
+    `REASON`.
     """
     ids = ("trace_id", "span_id", "parent_id", "service", "operation")
     spans = rows.select(
@@ -214,16 +189,7 @@ def _flagged_spans(rows: DataFrame, names: Mapping[str, str], time_unit: str) ->
 
 
 def _children_with_parents(spans: DataFrame, keys: str) -> DataFrame:
-    """Join each child span to its parent.
-
-    Args:
-        spans: The accepted spans.
-        keys: One of `KEY_KINDS`.
-
-    Returns:
-        A row per child whose parent is in `spans`: the parent as request_id, host, request_type,
-        arrived_us and SOURCE, and the child as key and end_us.
-    """
+    """Join each child span to its parent."""
     parents = spans.select(
         SOURCE,
         F.col("span_id").alias("request_id"),

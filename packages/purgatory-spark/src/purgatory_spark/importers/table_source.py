@@ -65,14 +65,7 @@ class TableSource:
         >>> TableSource.parse("s3a://bucket/calls.jsonl.gz").format
         'json'
 
-        Args:
-            text: A path, a URI or a name. A folder has the format of the files in it.
-
-        Returns:
-            The source.
-
-        Raises:
-            TraceFormatError: There is no such file, or its format can't be told.
+        `text`: a path, a URI or a name. A folder has the format of the files in it.
         """
         kind, colon, location = str(text).partition(":")
         if colon and kind in SOURCE_FORMATS and isinstance(text, str):
@@ -110,7 +103,6 @@ class TableSource:
         return self.location.rstrip("/").rpartition("/")[2]
 
     def __str__(self) -> str:
-        """Return the location."""
         return self.location
 
 
@@ -119,17 +111,8 @@ def read_source(
 ) -> DataFrame:
     """Read the rows of a source.
 
-    Args:
-        spark: The session.
-        source: The source, or CSV or Parquet files.
-        required: The names of the columns to read.
-
-    Returns:
-        A table with the `required` columns, `SOURCE`, `RAW` and `CORRUPT`. All columns of CSV are
-        text. A malformed row of CSV or JSON has its text in `CORRUPT`.
-
-    Raises:
-        TraceFormatError: The session can't read the source, or it lacks a column.
+    Returns a table with the `required` columns, `SOURCE`, `RAW` and `CORRUPT`. All columns of CSV
+    are text. A malformed row of CSV or JSON has its text in `CORRUPT`.
     """
     required = list(dict.fromkeys(required))
     files = source if isinstance(source, list) else _local_files(source)
@@ -184,16 +167,8 @@ def _load(spark: SparkSession, source: TableSource) -> DataFrame:
 def load_json(spark: SparkSession, source: TableSource, *, schema: str | None = None) -> DataFrame:
     """Read files with a JSON object a line.
 
-    Args:
-        spark: The session.
-        source: The files.
-        schema: The columns, with `CORRUPT`; found in the files unless given.
-
-    Returns:
-        The table; `CORRUPT` is the text of a line that is not such an object.
-
-    Raises:
-        TraceFormatError: The source is of another format, or can't be read.
+    `schema`: the columns, with `CORRUPT`; found in the files unless given. Returns the table;
+    `CORRUPT` is the text of a line that is not such an object.
     """
     if source.format != "json":
         raise TraceFormatError(f"{source}: expected JSON, not {source.format}")

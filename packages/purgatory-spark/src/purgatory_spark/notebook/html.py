@@ -8,12 +8,7 @@ from markupsafe import Markup
 
 
 def html_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Markup:
-    """Return a table; texts are escaped, and `Markup` is kept.
-
-    Args:
-        headings: The headings of the columns.
-        rows: The cells of each row.
-    """
+    """Return a table; texts are escaped, and `Markup` is kept."""
     head = Markup("").join(Markup("<th>{}</th>").format(heading) for heading in headings)
     body = Markup("").join(
         Markup("<tr>{}</tr>").format(

@@ -34,10 +34,7 @@ class Replay:
     ) -> None:
         """Take the result of a replay.
 
-        Args:
-            results: The result of `replay`.
-            batch_outcomes: Returns how the requests of the trace ended, computed with vectors.
-            settings: The settings of the replay.
+        `results`: the result of `replay`.
         """
         self.results = results
         self.settings = settings

@@ -23,16 +23,7 @@ ANALYSIS = "analysis"
 
 
 def require_replaceable(target: Path, trace: Path | None) -> None:
-    """Check that a report can be made in a folder without a loss.
-
-    Args:
-        target: The folder.
-        trace: The trace folder that the report is of, if there is one.
-
-    Raises:
-        OutputExistsError: The folder exists, and is not an earlier report.
-        InvalidArgumentError: The trace is in it, and would be removed.
-    """
+    """Check that a report can be made in a folder without a loss."""
     is_report = (target / PAGE).is_file() and (target / ANALYSIS).is_dir()
     is_empty = target.is_dir() and not any(target.iterdir())
     if target.exists() and not is_report and not is_empty:

@@ -44,18 +44,6 @@ class TableFields(PassedFields, total=False):
 
 
 def table_mapping(fields: Mapping[str, Any]) -> TableMapping:
-    """Make a mapping.
-
-    Args:
-        fields: Items of `TableFields`.
-
-    Returns:
-        The mapping.
-
-    Raises:
-        TraceFormatError: A required field is missing, or a field is unknown.
-        InvalidArgumentError: A value is not one that its field may have.
-    """
     columns: dict[str, Any] = {}
     settings: dict[str, Any] = {}
     for name, value in fields.items():
@@ -72,14 +60,6 @@ def require_time_unit(mapping: TableMapping, requests: DataFrame, events: DataFr
     """Check that numeric columns of times have a unit.
 
     Without one, all rows would be rejects.
-
-    Args:
-        mapping: The columns.
-        requests: The table of requests.
-        events: The table of events, if there is one.
-
-    Raises:
-        InvalidArgumentError: A column of times is numeric, and the mapping has no unit.
     """
     if mapping.time_unit != "iso":
         return

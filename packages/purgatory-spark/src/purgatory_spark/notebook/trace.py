@@ -94,16 +94,9 @@ class Trace:
     ) -> None:
         """Make a trace of DataFrames in the schema; rows that break a rule become rejects.
 
-        Args:
-            requests: Rows of `schema.REQUESTS`, with or without further columns.
-            events: Rows of `schema.EVENTS`, with or without further columns.
-            name: Name of the trace in reports.
-            marks: Moments that reports compare before and after.
-            max_worker_mb: Memory limit for one host in a Python worker, in MiB.
-
-        Raises:
-            SchemaError: A column is missing or of another type; the message lists all of them.
-            InvalidArgumentError: A table is no DataFrame.
+        `requests`: rows of `schema.REQUESTS`, with or without further columns. `events`: rows of
+        `schema.EVENTS`, with or without further columns. `max_worker_mb`: memory limit for one host
+        in a Python worker, in MiB.
         """
         self.requests = require(requests, REQUESTS, "requests")
         self.events = require(events, EVENTS, "events")

@@ -82,11 +82,7 @@ def satisfactions(
     Rows that break a rule, and repeated requests, come out in the same pass as rows of the kind
     "rejects" (`results.rejects_of`). `batch_outcomes` has the arguments.
 
-    Returns:
-        A table of the schema `SATISFACTIONS`.
-
-    Raises:
-        SchemaError: A column is missing or of another type.
+    Returns a table of the schema `SATISFACTIONS`.
     """
     tables = {
         _REQUESTS: require(requests, REQUESTS, "requests"),
@@ -109,11 +105,7 @@ def trace_satisfactions(
     Spark reads them: if the folders' scheme is unknown to Arrow, or if Spark did not write the
     files with exactly these types.
 
-    Returns:
-        A table of the schema `SATISFACTIONS`.
-
-    Raises:
-        SchemaError: A column is missing or of another type.
+    Returns a table of the schema `SATISFACTIONS`.
     """
     folders = {
         kind: f"{folder}/{kind}" if "://" in str(folder) else os.path.abspath(Path(folder) / kind)
@@ -239,13 +231,10 @@ def _satisfactions(packed: DataFrame, sharding: Sharding) -> DataFrame:
 def satisfy_shard(packed: pa.Table) -> pa.Table:
     """Compute when the requests of one shard are satisfied, in a Python worker.
 
-    Args:
-        packed: All rows of `packing.PACKED_SCHEMA` of the shard.
-
-    Returns:
-        One row for each request: the columns of `IDENTITY`, arrived_us, deadline_us, and
-        satisfied_us, which is null if the condition is never satisfied. One row for each reject:
-        reason and row, which are null for requests.
+    `packed`: all rows of `packing.PACKED_SCHEMA` of the shard. Returns one row for each request:
+    the columns of `IDENTITY`, arrived_us, deadline_us, and satisfied_us, which is null if the
+    condition is never satisfied. One row for each reject: reason and row, which are null for
+    requests.
     """
     freeze_imported_objects()
     requests, events = unpack(packed, _REQUESTS), unpack(packed, _EVENTS)
@@ -265,11 +254,7 @@ def satisfy_shard(packed: pa.Table) -> pa.Table:
 def reject_repeated(satisfied: pa.Table) -> pa.Table:
     """Turn repeated requests into rejects, in a Python worker.
 
-    Args:
-        satisfied: Rows of `satisfy_shard`, with all requests of their hosts and ids.
-
-    Returns:
-        Such rows.
+    `satisfied`: rows of `satisfy_shard`, with all requests of their hosts and ids.
     """
     requests = satisfied
     if satisfied.column("reason").null_count < satisfied.num_rows:

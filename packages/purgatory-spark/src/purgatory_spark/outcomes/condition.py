@@ -59,9 +59,8 @@ class KeyEvents:
     def __init__(self, watch_keys: pa.Array, events: pa.Table) -> None:
         """Sort the events.
 
-        Args:
-            watch_keys: The watch keys of all requests; a key may occur several times.
-            events: The columns key, occurred_at and amount of `schema.EVENTS`.
+        `watch_keys`: the watch keys of all requests; a key may occur several times. `events`: the
+        columns key, occurred_at and amount of `schema.EVENTS`.
         """
         of_events = events.column("key").chunks
         encoded = pa.concat_arrays([watch_keys, *of_events]).dictionary_encode("encode")
@@ -124,15 +123,8 @@ def first_index(low: Ints, high: Ints, holds: Callable[[Ints, Ints], Bools]) -> 
     >>> first_index(low, high, lambda searches, index: values[index] >= wanted[searches]).tolist()
     [2, 4, 3]
 
-    Args:
-        low: The first index of each search.
-        high: The index after the last one of each search.
-        holds: The predicate. It gets the numbers of the searches that have not finished and one
-            index for each. Within a search it must be false up to some index, and true from then
-            on.
-
-    Returns:
-        The index that each search found, or its `high` if the predicate is true nowhere.
+    `holds`: the predicate. It gets the numbers of the searches that have not finished and one index
+    for each. Within a search it must be false up to some index, and true from then on.
     """
     low = low.copy()
     high = high.copy()
@@ -149,11 +141,7 @@ def first_index(low: Ints, high: Ints, holds: Callable[[Ints, Ints], Bools]) -> 
 def flat_keys(watch_keys: pa.ChunkedArray) -> tuple[pa.Array, Ints]:
     """Flatten the watch keys of all requests.
 
-    Args:
-        watch_keys: A column of lists; null is an empty list.
-
-    Returns:
-        The keys of all requests in one array, and the number of keys of each request.
+    `watch_keys`: a column of lists; null is an empty list.
     """
     array = watch_keys.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
@@ -186,12 +174,9 @@ def satisfied_us(requests: pa.Table, events: pa.Table) -> Ints:
     >>> [int(us) if us != NEVER else None for us in satisfied_us(requests, events)]
     [20, 10, 30, None]
 
-    Args:
-        requests: The requests of one host, with columns of `schema.REQUESTS`.
-        events: The events of the same host, with columns of `schema.EVENTS`.
-
-    Returns:
-        For each request the time in microseconds since the epoch, or NEVER.
+    `requests`: the requests of one host, with columns of `schema.REQUESTS`. `events`: the events of
+    the same host, with columns of `schema.EVENTS`. Returns for each request the time in
+    microseconds since the epoch, or NEVER.
     """
     keys, lengths = flat_keys(requests.column("watch_keys"))
     pairs = _Pairs(requests, keys, lengths, KeyEvents(keys, events))
@@ -259,9 +244,7 @@ class _Pairs:
 
         A key that a request lists several times counts once.
 
-        Args:
-            times: When each pair is satisfied.
-            needed: For each request the number of keys; 0 for a request that is not asked for.
+        `needed`: for each request the number of keys; 0 for a request that is not asked for.
         """
         request, number = np.repeat(np.arange(len(needed)), self._lengths), self._events.numbers
         pairs = np.flatnonzero(needed[request] > 0)

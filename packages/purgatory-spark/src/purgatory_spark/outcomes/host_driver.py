@@ -38,9 +38,7 @@ class HostDriver(ReplayDriver):
     def play(self, requests: RequestPart, events: EventPart) -> None:
         """Replay the next part of the trace.
 
-        Args:
-            requests: The requests that arrive in an interval of time.
-            events: The events that occur in it. No other part has any of the interval's instants.
+        `events`: the events that occur in it. No other part has any of the interval's instants.
         """
         request_rows = np.argsort(requests.arrived_us, kind="stable")
         # Events of the same time are sorted by amount, so that running totals do not depend on the

@@ -174,11 +174,7 @@ class _MeasuredPurgatory(DelayedOperationPurgatory):
         self._budget = 0
 
     def purge(self) -> int:
-        """Measure the estimate, if the budget allows it, and purge.
-
-        Returns:
-            The number of removed entries.
-        """
+        """Measure the estimate, if the budget allows it, and purge."""
         estimate = self._counters.estimate
         self._budget += _COUNTED_PER_ENDED * max(1, self.purge_interval)
         if estimate <= self._budget:
@@ -216,17 +212,8 @@ def replay_designs(
 
     Requests and events are read, shuffled and passed to Python once for all of them.
 
-    Args:
-        requests: Rows of `schema.REQUESTS`.
-        events: Rows of `schema.EVENTS`.
-        designs: At least one.
-
-    Returns:
-        A table of the schema `REPLAYED` and `DESIGN_NUMBER`, the design's position. It is null for
-        rejects, which are the same for all designs.
-
-    Raises:
-        SchemaError: A column is missing or of another type.
+    Returns a table of the schema `REPLAYED` and `DESIGN_NUMBER`, the design's position. It is null
+    for rejects, which are the same for all designs.
     """
     # Hosts are not told apart by a hash: a purgatory is for one host.
     groups = [F.when(is_good(), F.col("host")).alias("good_host"), reject_group().alias("group")]
@@ -348,10 +335,8 @@ class HostReplay(HostDriver):
     def __init__(self, requests: pa.Table, events: pa.Table, settings: ReplaySettings) -> None:
         """Make the purgatory.
 
-        Args:
-            requests: The host's rows of `schema.REQUESTS`, at least one; none breaks a rule.
-            events: The host's rows of `schema.EVENTS`; none breaks a rule.
-            settings: The design and its parameters.
+        `requests`: the host's rows of `schema.REQUESTS`, at least one; none breaks a rule.
+        `events`: the host's rows of `schema.EVENTS`; none breaks a rule.
         """
         self._table = requests
         self._settings = settings
@@ -402,11 +387,7 @@ class HostReplay(HostDriver):
     def stats(self, task_seconds: float) -> dict[str, Any]:
         """Return the statistics of the purgatory.
 
-        Args:
-            task_seconds: Time of the replay, by the wall clock.
-
-        Returns:
-            A row of `REPLAYED` of the kind "hosts".
+        Returns a row of `REPLAYED` of the kind "hosts".
         """
         errors = getattr(self.purgatory, "estimate_errors", [])
         stats = self.counts() | {

@@ -71,15 +71,9 @@ def rejects_of(results: DataFrame) -> DataFrame:
 def flag_requests(requests: DataFrame) -> DataFrame:
     """Check requests in Spark; the batch checks them in Python workers (`column_checks`).
 
-    Args:
-        requests: Rows of `schema.REQUESTS`, with or without further columns.
-
-    Returns:
-        The columns of `schema.REQUESTS`, `REASON` (null for a good row), and `RAW`, the row as
-        JSON (null for a good row). What is passed on has its default in place of null.
-
-    Raises:
-        SchemaError: A column is missing or of another type.
+    `requests`: rows of `schema.REQUESTS`, with or without further columns. Returns the columns of
+    `schema.REQUESTS`, `REASON` (null for a good row), and `RAW`, the row as JSON (null for a good
+    row). What is passed on has its default in place of null.
     """
     return with_passed(_flag(requests, REQUESTS, "requests", request_checks()))
 
@@ -87,14 +81,8 @@ def flag_requests(requests: DataFrame) -> DataFrame:
 def flag_events(events: DataFrame) -> DataFrame:
     """Check events in Spark; the batch checks them in Python workers (`column_checks`).
 
-    Args:
-        events: Rows of `schema.EVENTS`, with or without further columns.
-
-    Returns:
-        The columns of `schema.EVENTS`, `REASON` and `RAW`, as of `flag_requests`.
-
-    Raises:
-        SchemaError: A column is missing or of another type.
+    `events`: rows of `schema.EVENTS`, with or without further columns. Returns the columns of
+    `schema.EVENTS`, `REASON` and `RAW`, as of `flag_requests`.
     """
     return _flag(events, EVENTS, "events", event_checks())
 
@@ -120,14 +108,8 @@ def split_repeated(
 ) -> tuple[Bools, list[str]]:
     """Find the repeated requests among good ones.
 
-    Args:
-        requests: The columns of `schema.IDENTITY`.
-        arrived_us: Their arrivals, in microseconds since the epoch.
-        deadline_us: Their deadlines.
-
-    Returns:
-        Which are repeated, and these rows as JSON: those columns, `arrived_at` and
-        `timeout_ms`.
+    `requests`: the columns of `schema.IDENTITY`. `arrived_us`: their arrivals, in microseconds
+    since the epoch.
     """
     repeated = repeated_in_table(
         requests.column("host"), requests.column("request_id"), arrived_us, deadline_us
@@ -144,9 +126,8 @@ def split_repeated(
 def rows_as_json(rows: pa.Table) -> list[str]:
     """Return rows as JSON, without nulls, as Spark writes those of other rejects.
 
-    Args:
-        rows: Columns of `schema.REQUESTS` or `schema.EVENTS`, with microseconds since the epoch
-            for times.
+    `rows`: columns of `schema.REQUESTS` or `schema.EVENTS`, with microseconds since the epoch for
+    times.
     """
     return [
         json.dumps(
@@ -178,12 +159,7 @@ def reject_counts() -> list[Column]:
 def require_no_rejects(observed: Mapping[str, Any], what: str) -> None:
     """Check that a trace that an import has checked has no rejects.
 
-    Args:
-        observed: The values of `reject_counts`.
-        what: The trace, for the message.
-
-    Raises:
-        TraceFormatError: It has some.
+    `observed`: the values of `reject_counts`.
     """
     if observed["rejects"]:
         raise TraceFormatError(

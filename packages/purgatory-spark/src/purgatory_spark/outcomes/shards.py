@@ -67,19 +67,10 @@ class Sharding:
 
     @property
     def total(self) -> int:
-        """The number of all shards."""
         return self.shards + sum(self.parts.values())
 
     def host_shards(self, hosts: pa.Array, hashes: Words) -> tuple[Ints, Ints]:
-        """Return the first shard of each host, and its number of parts.
-
-        Args:
-            hosts: Names.
-            hashes: Their hashes.
-
-        Returns:
-            Two arrays of the hosts' length.
-        """
+        """Return the first shard of each host, and its number of parts."""
         first = (hashes % np.uint64(self.shards)).astype(np.int64)
         counts = np.ones(len(hosts), dtype=np.int64)
         offset = self.shards
@@ -95,13 +86,8 @@ def pack_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Check the rows of many batches, and pack them.
 
-    Args:
-        batches: Rows of `schema.ARROW_SCHEMAS[kind]`. Columns of strings may be dictionaries.
-        kind: "requests" or "events".
-        sharding: The shards.
-
-    Yields:
-        Rows of `PACKED_SCHEMA`, of this kind and of the kind "rejects".
+    `batches`: rows of `schema.ARROW_SCHEMAS[kind]`. Columns of strings may be dictionaries. Yields
+    rows of `PACKED_SCHEMA`, of this kind and of the kind "rejects".
     """
     for table in _buffered(batches):
         rows = encoded_rows(table, kind)
@@ -165,12 +151,7 @@ def _pack_rows(rows: pa.RecordBatch, kind: str, sharding: Sharding) -> pa.Record
 def unpack(packed: pa.Table, kind: str) -> pa.Table:
     """Return the rows of one kind.
 
-    Args:
-        packed: Rows of `PACKED_SCHEMA`.
-        kind: "requests", "events" or "rejects".
-
-    Returns:
-        A table of the schema `BLOB_SCHEMAS[kind]`.
+    Returns a table of the schema `BLOB_SCHEMAS[kind]`.
     """
     schema = BLOB_SCHEMAS[kind]
     blobs = packed.column("blob").filter(pc.equal(packed.column("kind"), kind))

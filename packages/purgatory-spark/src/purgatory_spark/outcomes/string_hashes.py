@@ -28,13 +28,6 @@ def hash_strings(strings: pa.Array, seeds: Words) -> Words:
     >>> hashes = hash_strings(pa.array(["a", "b", "a", None, ""]), np.zeros(5, np.uint64)).tolist()
     >>> [hashes.index(number) for number in hashes]
     [0, 1, 0, 3, 4]
-
-    Args:
-        strings: An array of strings.
-        seeds: One number for each string.
-
-    Returns:
-        The hashes.
     """
     if not len(strings):
         return np.zeros(0, dtype=np.uint64)

@@ -39,12 +39,8 @@ _MAX_DURATION_MS = 1e15
 def flag_rejects(table: DataFrame, checks: list[Check]) -> DataFrame:
     """Add the column `REASON`: the reason of the first check that is true, else null.
 
-    Args:
-        table: Any table.
-        checks: Checks in order of precedence. A null does not reject the row.
-
-    Returns:
-        `table` with the column `REASON`.
+    `checks`: checks in order of precedence. A null does not reject the row. Returns `table` with
+    the column `REASON`.
     """
     reason = F.coalesce(*[F.when(is_bad, F.lit(reason)) for reason, is_bad in checks])
     return table.withColumn(REASON, reason)
@@ -53,14 +49,9 @@ def flag_rejects(table: DataFrame, checks: list[Check]) -> DataFrame:
 def flag_repeats(table: DataFrame, keys: list[str], reason: str, order: list[str]) -> DataFrame:
     """Set `REASON` for good rows whose `keys` occurred in an earlier good row.
 
-    Args:
-        table: Rows with `RAW` and `REASON`.
-        keys: The columns that must be unique among the good rows.
-        reason: The value for `REASON`.
-        order: The columns that rows are sorted by to find the first one.
-
-    Returns:
-        `table` with `REASON` set in the second and further rows.
+    `table`: rows with `RAW` and `REASON`. `reason`: the value for `REASON`. `order`: the columns
+    that rows are sorted by to find the first one. Returns `table` with `REASON` set in the second
+    and further rows.
     """
     # One window over all rows reads the files once. Rejected rows get partitions of their own, by
     # the hash of their text. Without it, those with null keys would all be in one partition.
@@ -97,16 +88,10 @@ def parse_us(table: DataFrame, column: str, unit: str, zone: str = "UTC") -> Col
 
     Timestamps, dates and ISO 8601 text are parsed with every unit.
 
-    Args:
-        table: The table with the column.
-        column: The column's name.
-        unit: The unit of numbers since the epoch, one of `TIME_UNITS`. With "iso", numbers are not
-            times.
-        zone: The time zone of timestamps and text without one, such as "Europe/Berlin".
-
-    Returns:
-        Whole microseconds since the epoch, rounded down; null where the value is not a time. Of a
-        local time that `zone` has twice, the first is meant; one that it skips is not a time.
+    `unit`: the unit of numbers since the epoch, one of `TIME_UNITS`. With "iso", numbers are not
+    times. Returns whole microseconds since the epoch, rounded down; null where the value is not a
+    time. Of a local time that `zone` has twice, the first is meant; one that it skips is not a
+    time.
     """
     kind = dict(table.dtypes)[column]
     value = F.col(quote_column(column))
@@ -152,13 +137,9 @@ def _utc_us(local: Column) -> Column:
 def add_ms(time_us: Column, duration_ms: Column) -> Column:
     """Add a duration to a time, without the overflow that would fail Spark's whole query.
 
-    Args:
-        time_us: Whole microseconds since the epoch.
-        duration_ms: Milliseconds, as a double.
-
-    Returns:
-        Whole microseconds since the epoch, rounded up; null for a duration that is null, not a
-        number or too long, and for a sum beyond 64 bits.
+    `time_us`: whole microseconds since the epoch. Returns whole microseconds since the epoch,
+    rounded up; null for a duration that is null, not a number or too long, and for a sum beyond 64
+    bits.
     """
     duration_us = F.when(F.abs(duration_ms) < _MAX_DURATION_MS, F.ceil(duration_ms * 1000))
     return F.try_add(time_us, duration_us)
@@ -167,9 +148,7 @@ def add_ms(time_us: Column, duration_ms: Column) -> Column:
 def time_checks(name: str, time_us: Column) -> list[Check]:
     """Return the checks of a time: that it was parsed, and is in the accepted years.
 
-    Args:
-        name: The column's name, for the reasons.
-        time_us: The result of `parse_us`.
+    `time_us`: the result of `parse_us`.
     """
     return [
         (f"unparsable {name}", time_us.isNull()),
@@ -208,8 +187,7 @@ def quorum() -> Column:
 def quantifier_checks(num_keys: Column | None = None) -> list[Check]:
     """Return the checks of a request's quantifier, which must not need more keys than there are.
 
-    Args:
-        num_keys: The number of distinct keys; counted in `watch_keys` unless given.
+    `num_keys`: the number of distinct keys; counted in `watch_keys` unless given.
     """
     if num_keys is None:
         num_keys = F.size(F.array_distinct("watch_keys"))

@@ -72,15 +72,7 @@ def require_hosts_fit(
 ) -> None:
     """Check that every host fits into a Python worker, in one pass over both tables.
 
-    Args:
-        requests: Rows of `schema.REQUESTS`.
-        events: Rows of `schema.EVENTS`.
-        model: The memory that the work takes.
-        max_worker_mb: Limit of a worker's memory in MiB.
-
-    Raises:
-        HostTooLargeError: A host does not fit.
-        InvalidArgumentError: `max_worker_mb` is less than a worker takes without any row.
+    `max_worker_mb`: limit of a worker's memory in MiB.
     """
     large = _large_hosts(requests, events, model, max_worker_mb).limit(_MAX_NAMED).collect()
     if large:
@@ -112,18 +104,8 @@ def parts_of_hosts(requests: DataFrame, events: DataFrame, max_worker_mb: int) -
     that fit are one part each, since several of them could be in the same shard. The count takes
     one pass over both tables, and a second one if a host is too large.
 
-    Args:
-        requests: Rows of `schema.REQUESTS`.
-        events: Rows of `schema.EVENTS`.
-        max_worker_mb: Limit of a worker's memory in MiB.
-
-    Returns:
-        The number of parts by host. Other hosts are small.
-
-    Raises:
-        HostTooLargeError: A host can't be split, because a request of it watches several keys or
-            because a single key is too large.
-        InvalidArgumentError: `max_worker_mb` is less than a worker takes without any row.
+    `max_worker_mb`: limit of a worker's memory in MiB. Returns the number of parts by host. Other
+    hosts are small.
     """
     return measure_trace(requests, events, max_worker_mb).parts
 
@@ -131,17 +113,8 @@ def parts_of_hosts(requests: DataFrame, events: DataFrame, max_worker_mb: int) -
 def measure_trace(requests: DataFrame, events: DataFrame, max_worker_mb: int) -> TraceSizes:
     """Measure a trace and its hosts, for the batch and for its analysis.
 
-    Args:
-        requests: Rows of `schema.REQUESTS`.
-        events: Rows of `schema.EVENTS`.
-        max_worker_mb: Limit of a worker's memory in MiB.
-
-    Returns:
-        The sizes; the `parts` are those of `parts_of_hosts`. Without requests, means are 0.
-
-    Raises:
-        HostTooLargeError: As of `parts_of_hosts`.
-        InvalidArgumentError: `max_worker_mb` is less than a worker takes without any row.
+    `max_worker_mb`: limit of a worker's memory in MiB. Returns the sizes; the `parts` are those of
+    `parts_of_hosts`. Without requests, means are 0.
     """
     available = _available_bytes(BATCH, max_worker_mb)
     own_shard = available // _HOSTS_IN_SHARD
@@ -221,16 +194,10 @@ def _totals(
 ) -> DataFrame:
     """Sum up rows and bytes by host, or by host and key.
 
-    Args:
-        requests: Rows of `schema.REQUESTS`; with `by_key`, a request counts for its first key.
-        events: Rows of `schema.EVENTS`.
-        model: The bytes of each row.
-        by_key: Group by key as well.
-
-    Returns:
-        A table with the columns host, key (with `by_key`), requests, events, keys, most_keys (the
-        largest number of keys of one request), shortest_ms and longest_ms (of the timeouts; null
-        without requests) and bytes.
+    `requests`: rows of `schema.REQUESTS`; with `by_key`, a request counts for its first key.
+    `model`: the bytes of each row. Returns a table with the columns host, key (with `by_key`),
+    requests, events, keys, most_keys (the largest number of keys of one request), shortest_ms and
+    longest_ms (of the timeouts; null without requests) and bytes.
     """
     keys = F.greatest(F.coalesce(F.size("watch_keys"), F.lit(0)), F.lit(0))
     first_key = [F.get("watch_keys", F.lit(0)).alias("key")] if by_key else []

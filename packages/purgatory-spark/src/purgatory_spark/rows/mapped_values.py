@@ -23,15 +23,7 @@ _HOST = "host-0"
 
 
 def request_values(rows: DataFrame, mapping: TableMapping) -> Values:
-    """Return the fields of requests, with times as `arrived_us` and `ended_us`.
-
-    Args:
-        rows: The table of requests.
-        mapping: The columns of the fields.
-
-    Raises:
-        TraceFormatError: A column has a type that can't hold its field.
-    """
+    """Return the fields of requests, with times as `arrived_us` and `ended_us`."""
     columns = mapping.columns
     values = Values()
 
@@ -82,15 +74,7 @@ def request_values(rows: DataFrame, mapping: TableMapping) -> Values:
 
 
 def event_values(rows: DataFrame, mapping: TableMapping) -> Values:
-    """Return the fields of events, with the time as `occurred_us`.
-
-    Args:
-        rows: The table of events.
-        mapping: The columns of the fields.
-
-    Raises:
-        TraceFormatError: A column has a type that can't hold its field.
-    """
+    """Return the fields of events, with the time as `occurred_us`."""
     columns = mapping.event_columns
     values = Values()
     if "host" in columns:

@@ -168,22 +168,12 @@ class TableMapping:
 
 
 def require_fields(columns: Mapping[str, object], known: tuple[str, ...], what: str) -> None:
-    """Check the fields of a mapping.
-
-    Raises:
-        TraceFormatError: A field is unknown.
-    """
     unknown = sorted(set(columns) - set(known))
     if unknown:
         raise TraceFormatError(f"unknown field {unknown[0]!r} in {what}; known: {', '.join(known)}")
 
 
 def require_time_zone(zone: str) -> None:
-    """Check the name of a time zone.
-
-    Raises:
-        InvalidArgumentError: There is no such zone.
-    """
     try:
         ZoneInfo(zone)
     except (ValueError, OSError, LookupError):
@@ -193,11 +183,6 @@ def require_time_zone(zone: str) -> None:
 
 
 def require_quantifier(quantifier: str) -> None:
-    """Check a quantifier.
-
-    Raises:
-        InvalidArgumentError: It is neither all nor any nor a whole number.
-    """
     if not _QUANTIFIER.fullmatch(quantifier):
         raise InvalidArgumentError(
             "quantifier", "all, any or a whole number of at least 1", quantifier

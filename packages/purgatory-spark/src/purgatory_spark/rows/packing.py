@@ -56,13 +56,9 @@ def hash_watch_keys(
 ) -> tuple[pa.ListArray, Words]:
     """Hash all watch keys.
 
-    Args:
-        watch_keys: A list of strings for each request; null is an empty list.
-        seeds: The hash of each request's host.
-        hash_of: Returns the hashes of strings with these seeds.
-
-    Returns:
-        The lists of hashes, and the first hash of each request, or its seed without keys.
+    `watch_keys`: a list of strings for each request; null is an empty list. `seeds`: the hash of
+    each request's host. `hash_of`: returns the hashes of strings with these seeds. Returns the
+    lists of hashes, and the first hash of each request, or its seed without keys.
     """
     lengths = np.asarray(pc.fill_null(pc.list_value_length(watch_keys), 0), dtype=np.int64)
     hashes = hash_of(watch_keys.flatten().cast(pa.string()), np.repeat(seeds, lengths))
@@ -83,14 +79,8 @@ def blobs_by_shard(
 ) -> Iterator[tuple[int, pa.Buffer]]:
     """Pack rows into blobs of one shard each.
 
-    Args:
-        rows: At least one row.
-        shards: The shard of each row.
-        most_rows: The most rows of a blob; None for no limit.
-        options: How a blob is written; None for uncompressed.
-
-    Yields:
-        Shards in ascending order, each with a blob of its rows.
+    `most_rows`: the most rows of a blob; None for no limit. `options`: how a blob is written; None
+    for uncompressed. Yields shards in ascending order, each with a blob of its rows.
     """
     # NumPy sorts numbers of 16 bits by counting.
     order = np.argsort(shards.astype(np.uint16) if shards.max() < 2**16 else shards, kind="stable")
@@ -129,7 +119,6 @@ def to_blob(
 
 
 def from_blob(blob: bytes | pa.Buffer) -> pa.Table:
-    """Return the rows of a blob."""
     with pa.ipc.open_stream(blob) as stream:
         return stream.read_all()
 
@@ -168,7 +157,6 @@ def _take_lists(lists: pa.ListArray, order: Ints) -> pa.ListArray:
 
 
 def _one_chunk(column: Any) -> Any:
-    """Return a column as one array."""
     if isinstance(column, pa.ChunkedArray):
         if pa.types.is_dictionary(column.type):
             column = column.unify_dictionaries()

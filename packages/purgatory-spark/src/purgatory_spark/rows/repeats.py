@@ -48,11 +48,8 @@ def repeated_in_order(
     >>> repeated_in_order(ids, arrived, arrived + 10).tolist()
     [False, False, True, False]
 
-    Args:
-        ids: Numbers of host and id, in order of arrival and deadline.
-        arrived_us: Their arrivals.
-        deadline_us: Their deadlines.
-        reserved_until_us: Until when earlier requests reserve these ids; None if there are none.
+    `ids`: numbers of host and id, in order of arrival and deadline. `reserved_until_us`: until when
+    earlier requests reserve these ids; None if there are none.
     """
     if reserved_until_us is None:
         reserved_until_us = np.full(len(ids), _NOT_RESERVED_US)
@@ -74,11 +71,8 @@ def repeated_in_table(
 ) -> Bools:
     """Return which requests are repeated; they may be of several hosts, and in any order.
 
-    Args:
-        hosts: The column `host`, without nulls.
-        request_ids: The column `request_id`, without nulls.
-        arrived_us: The arrivals, in microseconds since the epoch.
-        deadline_us: The deadlines.
+    `hosts`: the column `host`, without nulls. `request_ids`: the column `request_id`, without
+    nulls. `arrived_us`: the arrivals, in microseconds since the epoch.
     """
     repeated: Bools = np.zeros(len(request_ids), dtype=bool)
     ids, distinct = _numbered(request_ids)
@@ -107,14 +101,10 @@ def mark_chains(
 
     Persist the result if several data frames are computed from it.
 
-    Args:
-        table: Rows with `host`, `request_id`, `RAW` and `REASON`.
-        arrived_us: The arrival, in microseconds since the epoch.
-        deadline_us: The deadline, in microseconds since the epoch.
-        order: Columns that order rows with equal arrivals and deadlines.
-
-    Returns:
-        `table` with `IS_FIRST` and columns for `flag_repeated`.
+    `table`: rows with `host`, `request_id`, `RAW` and `REASON`. `arrived_us`: the arrival, in
+    microseconds since the epoch. `deadline_us`: the deadline, in microseconds since the epoch.
+    `order`: columns that order rows with equal arrivals and deadlines. Returns `table` with
+    `IS_FIRST` and columns for `flag_repeated`.
     """
     is_good = F.col(REASON).isNull()
     # Rejected rows get partitions of their own, by the hash of their text. Without it, those with
@@ -140,12 +130,8 @@ def flag_repeated(chains: DataFrame, reason: str = REPEATED) -> DataFrame:
     Only rows that share an id while it is reserved pass through Python; usually they are few. They
     are decided one after the other, because a repeated request reserves nothing.
 
-    Args:
-        chains: The result of `mark_chains`.
-        reason: The value for `REASON`.
-
-    Returns:
-        The table that `mark_chains` was given, with `IS_FIRST`.
+    `chains`: the result of `mark_chains`. `reason`: the value for `REASON`. Returns the table that
+    `mark_chains` was given, with `IS_FIRST`.
     """
     schema = T.StructType([field for field in chains.schema if field.name not in _HELPERS])
 

@@ -167,18 +167,7 @@ def require(
 ) -> DataFrame:
     """Select the columns of `schema` from `table`, in the schema's order.
 
-    Args:
-        table: A table that may have further columns.
-        schema: The required columns and types.
-        what: The table's name in error messages.
-        further: Other columns to keep.
-
-    Returns:
-        The table with exactly these columns. One that it may lack is null.
-
-    Raises:
-        SchemaError: A column is missing or of another type; the message lists every difference.
-        InvalidArgumentError: `table` is no DataFrame.
+    Returns the table with exactly these columns. One that it may lack is null.
     """
     if not isinstance(getattr(table, "schema", None), T.StructType):
         raise InvalidArgumentError(what, "a DataFrame", table)

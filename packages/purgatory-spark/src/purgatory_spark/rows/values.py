@@ -43,11 +43,6 @@ class Values:
 
 
 def require_table_columns(table: DataFrame, required: Iterable[str], what: str) -> None:
-    """Check that a table has columns.
-
-    Raises:
-        TraceFormatError: A column is missing.
-    """
     missing = [name for name in required if name not in table.columns]
     if missing:
         raise TraceFormatError(
@@ -62,11 +57,7 @@ def text_values(table: DataFrame, name: str, column: str, *, required: bool = Tr
     A whole number that is a float is written without a fraction, like the same number in another
     table that has no nulls.
 
-    Args:
-        table: The input.
-        name: The field.
-        column: Its column.
-        required: Whether a null is a reason to reject the row.
+    `required`: whether a null is a reason to reject the row.
     """
     kind = _atomic_type(table, column)
     values = Values({name: _plain_text(F.col(quote_column(column)), kind)})
@@ -83,9 +74,6 @@ def key_values(table: DataFrame, columns: tuple[str, ...]) -> Values:
     """Return the field `watch_keys`: the elements of an array, or the values of several columns.
 
     A null in an array is a reason to reject the row. Of several columns some may be null.
-
-    Raises:
-        TraceFormatError: A column has neither text nor numbers.
     """
     kinds = [table.schema[column].dataType for column in columns]
     inputs = [F.col(quote_column(column)) for column in columns]
@@ -129,13 +117,7 @@ def time_values(
 ) -> Values:
     """Return a column of times as whole microseconds since the epoch.
 
-    Args:
-        table: The input.
-        name: The name of the result.
-        column: The input's column.
-        unit: Unit of numeric times.
-        zone: Zone of times that have none.
-        required: Whether a null is a reason to reject the row.
+    `required`: whether a null is a reason to reject the row.
     """
     kind = _atomic_type(table, column)
     is_null = f"no_{name}"
@@ -175,14 +157,7 @@ def timeout_values(table: DataFrame, column: str) -> Values:
 
 
 def number_values(table: DataFrame, name: str, column: str, checks: list[Check]) -> Values:
-    """Return a column as doubles; whole numbers that doubles lack are reasons to reject a row.
-
-    Args:
-        table: The input.
-        name: The field.
-        column: Its column.
-        checks: Further checks of the field.
-    """
+    """Return a column as doubles; whole numbers that doubles lack are reasons to reject a row."""
     text = _plain_text(F.col(quote_column(column)), _atomic_type(table, column))
     number = text.try_cast("double")
     whole = "decimal(38,0)"

@@ -180,15 +180,9 @@ def run_simulation(
 ) -> dict[str, Any]:
     """Carry out a plan and write its results.
 
-    Args:
-        spark: The session.
-        plan: The settings.
-        sizes: The result of `plan.measure()`.
-        target: An empty folder; the Parquet tables `hosts/`, `waits/`, `timeline/` and `tasks/`,
-            and `summary.json`, are written into it.
-
-    Returns:
-        The content of `summary.json`.
+    `sizes`: the result of `plan.measure()`. `target`: an empty folder; the Parquet tables `hosts/`,
+    `waits/`, `timeline/` and `tasks/`, and `summary.json`, are written into it. Returns the content
+    of `summary.json`.
     """
     workload = plan.workload
     bin_us = bin_width_us(

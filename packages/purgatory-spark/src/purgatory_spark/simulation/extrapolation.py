@@ -95,17 +95,8 @@ def extrapolate(
 ) -> list[Estimate]:
     """Estimate the resources that the target load would need.
 
-    Args:
-        workload: The simulated workload.
-        settings: The purgatory of each host.
-        measured: The results of the simulation.
-        target: The load to extrapolate to.
-        watermark_delay_ms: The stream's setting of this name.
-        key_retention_ms: The stream's setting of this name.
-
-    Returns:
-        The estimates, for printing in this order: the load; then cores, memory, and what a stream
-        stores, of each the largest part first.
+    Returns the estimates, for printing in this order: the load; then cores, memory, and what a
+    stream stores, of each the largest part first.
     """
     rate = target.per_day / DAY_S
     rate_per_host = workload.rate / workload.hosts
@@ -286,12 +277,7 @@ def _stored(
 
 
 def assumptions(workload: Workload, target: TargetLoad) -> list[str]:
-    """Return what the estimates assume, a sentence each.
-
-    Args:
-        workload: The simulated workload.
-        target: The load to extrapolate to.
-    """
+    """Return what the estimates assume, a sentence each."""
     return [
         f"The load is even: {target.per_day:g} requests a day arrive at a constant rate, spread "
         "over hosts with this workload's rate. Peaks and hot hosts need more.",

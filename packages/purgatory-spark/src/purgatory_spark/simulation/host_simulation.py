@@ -43,9 +43,7 @@ class Timeline:
     def add(self, column: str, times_us: Ints) -> None:
         """Count moments.
 
-        Args:
-            column: One of `COLUMNS`.
-            times_us: Microseconds since the epoch, in any order.
+        `times_us`: microseconds since the epoch, in any order.
         """
         if len(times_us):
             bins = (times_us - _START_US) // self._bin_us
@@ -92,7 +90,6 @@ class OutcomeCounts:
         self.timeline = Timeline(bin_us)
 
     def merge(self, other: OutcomeCounts) -> None:
-        """Add the counts of other requests."""
         self.completed.merge(other.completed)
         self.expired.merge(other.expired)
         self.timeline.merge(other.timeline)
@@ -117,10 +114,8 @@ class SimulatedHost(HostDriver):
     def __init__(self, settings: ReplaySettings, first_us: int, bin_us: int) -> None:
         """Create a host.
 
-        Args:
-            settings: Its purgatory.
-            first_us: No later than the first request or event, in microseconds since the epoch.
-            bin_us: Width of the timeline's bins in microseconds.
+        `first_us`: no later than the first request or event, in microseconds since the epoch.
+        `bin_us`: width of the timeline's bins in microseconds.
         """
         clock = ManualClock()
         super().__init__(settings.purgatory(clock), clock, first_us)
@@ -137,12 +132,7 @@ class SimulatedHost(HostDriver):
         self._peak_keys = max(self._peak_keys, self.purgatory.num_keys)
 
     def play(self, requests: RequestPart, events: EventPart) -> None:
-        """Replay the next part of the trace, and count the requests that end in it.
-
-        Args:
-            requests: The part's requests.
-            events: The part's events.
-        """
+        """Replay the next part of the trace, and count the requests that end in it."""
         super().play(requests, events)
         self.counts_by_outcome.timeline.add("arrived", requests.arrived_us)
         self._count_ended()
@@ -189,12 +179,8 @@ class SimulatedHost(HostDriver):
 def wait_quantiles(waits: Histogram, max_wait_us: int) -> dict[str, float | None]:
     """Return the `QUANTILES` of waiting times.
 
-    Args:
-        waits: Waiting times in microseconds.
-        max_wait_us: The longest wait, which is known exactly and which no quantile may exceed.
-
-    Returns:
-        Milliseconds by column name; None without requests.
+    `waits`: waiting times in microseconds. Returns milliseconds by column name; None without
+    requests.
     """
     found = {name: waits.quantile(share) for name, share in QUANTILES.items()}
     return {
@@ -209,11 +195,8 @@ def trace_parts(blocks: Iterable[Block]) -> Iterator[TracePart]:
     A block has the events of its own requests, and many of them occur during later blocks. A part
     has all requests and events of a span of time: no two parts share an instant.
 
-    Args:
-        blocks: The host's blocks, in order of time.
-
-    Yields:
-        The requests and events of each part, in order of time.
+    `blocks`: the host's blocks, in order of time. Yields the requests and events of each part, in
+    order of time.
     """
     arrived, occurred = _NO_TIMES, _NO_TIMES
     watched: list[list[str]] = []
@@ -272,14 +255,8 @@ def simulate_host(
     requests that have arrived, and the watcher-list entries of ended requests until they are
     purged.
 
-    Args:
-        workload: A workload that is drawn `host_by_host`.
-        host: The host's number, from 0.
-        settings: Its purgatory.
-        bin_us: Width of the timeline's bins in microseconds.
-
-    Returns:
-        A row of `tables.HOSTS`, and the counts of outcomes.
+    `host`: the host's number, from 0. `bin_us`: width of the timeline's bins in microseconds.
+    Returns a row of `tables.HOSTS`, and the counts of outcomes.
     """
     began = time.process_time()
     making_s = 0.0

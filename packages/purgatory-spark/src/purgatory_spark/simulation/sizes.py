@@ -48,12 +48,7 @@ class Sizes:
 def measure_sizes(workload: Workload, settings: ReplaySettings) -> Sizes:
     """Measure the sizes of a workload's rows and pending requests on the installed build.
 
-    Args:
-        workload: The workload; one block of one of its hosts is made.
-        settings: The purgatory.
-
-    Returns:
-        Mean sizes over the block.
+    `workload`: the workload; one block of one of its hosts is made.
     """
     one_host = replace(
         workload,
@@ -113,17 +108,7 @@ def _pending_bytes(workload: Workload, settings: ReplaySettings) -> int:
 def require_simulated_host_fits(
     workload: Workload, settings: ReplaySettings, sizes: Sizes, max_worker_mb: int
 ) -> None:
-    """Check that the simulation of one host fits into a Python worker.
-
-    Args:
-        workload: The cluster's workload.
-        settings: The purgatory of each host.
-        sizes: Measured sizes.
-        max_worker_mb: Memory limit of the worker.
-
-    Raises:
-        InvalidArgumentError: It does not fit; the message says which rate would.
-    """
+    """Check that the simulation of one host fits into a Python worker."""
     per_host, rate = workload.requests // workload.hosts, workload.rate / workload.hosts
     pending = min(per_host, rate * workload.expected_wait_ms / 1000)
     future = min(per_host, rate * workload.expected_service_ms / 1000)

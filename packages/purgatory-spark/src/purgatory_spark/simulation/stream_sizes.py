@@ -58,14 +58,7 @@ class StreamSizes:
 
 
 def measure_stream_sizes(block: Block) -> StreamSizes:
-    """Step a shard with a block's requests and events, and measure what it stores.
-
-    Args:
-        block: A block of a workload, each of whose requests has an event of its own.
-
-    Returns:
-        Mean sizes over the block.
-    """
+    """Step a shard with a block's requests and events, and measure what it stores."""
     count = len(block.arrived_us)
     requests, events = _inputs(block)
     ahead = _stored_by_shard({REQUESTS: [requests], EVENTS: [events]})

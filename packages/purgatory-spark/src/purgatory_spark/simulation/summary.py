@@ -43,18 +43,8 @@ def summarize_simulation(
 ) -> dict[str, Any]:
     """Summarize a simulation, and extrapolate it to the target load.
 
-    Args:
-        hosts: Rows of `tables.HOSTS`.
-        tasks: Rows of `tables.TASKS`.
-        waits: Waiting times of all requests in microseconds.
-        seconds: Duration of the simulation.
-        workload: The simulated workload.
-        settings: The purgatory of each host.
-        target: The load to extrapolate to.
-        sizes: Measured sizes of requests and rows.
-
-    Returns:
-        The content of `summary.json`, as JSON values, without parameters.
+    `waits`: waiting times of all requests in microseconds. Returns the content of `summary.json`,
+    as JSON values, without parameters.
     """
     totals = _totals(hosts)
     task_totals = _task_totals(tasks)

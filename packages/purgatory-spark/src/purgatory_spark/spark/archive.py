@@ -57,19 +57,9 @@ def make_archive(target: Path, *, source: str | None = None, replace: bool = Fal
     The unpacked environment works in any folder, through its `bin/python`. The interpreter and the
     standard library are not packed.
 
-    Args:
-        target: The `.tar.gz` file to write. It appears complete or not at all.
-        source: The wheel, checkout or requirement that pip installs the package from. None means
-            the source of this installation.
-        replace: Overwrite an existing file.
-
-    Returns:
-        The written archive.
-
-    Raises:
-        InvalidArgumentError: The name of `target` ends neither with `.tar.gz` nor with `.tgz`.
-        OutputExistsError: `target` is a folder, or exists and `replace` is false.
-        ArchiveError: pip failed.
+    `target`: the `.tar.gz` file to write. It appears complete or not at all. `source`: the wheel,
+    checkout or requirement that pip installs the package from. None means the source of this
+    installation.
     """
     if not target.name.endswith(_SUFFIXES):
         raise InvalidArgumentError(
@@ -96,14 +86,9 @@ def make_archive(target: Path, *, source: str | None = None, replace: bool = Fal
 def requirement(package: str, source: str | None = None) -> str:
     """Return the requirement by which pip is to install a package.
 
-    Args:
-        package: Its name.
-        source: A path, a URL or a requirement. None means the source of this installation, which
-            PEP 610 records in `direct_url.json`; without such a record it means the installed
-            version from the package index.
-
-    Returns:
-        A requirement such as `purgatory-spark @ file:///checkout`.
+    `source`: a path, a URL or a requirement. None means the source of this installation, which PEP
+    610 records in `direct_url.json`; without such a record it means the installed version from the
+    package index.
     """
     if source is None:
         direct_url = distribution(package).read_text("direct_url.json")

@@ -66,17 +66,8 @@ OPENERS: Mapping[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 def trace_files(path: Path, formats: Iterable[str] = tuple(SUFFIXES)) -> list[Path]:
     """Return the files of a trace.
 
-    Args:
-        path: A file of one of the formats, or a folder.
-        formats: Keys of `SUFFIXES`.
-
-    Returns:
-        The file itself; or the folder's files of the first format that it has files of, in order of
-        name. Hidden files, whose names begin with "." or "_", are left out.
-
-    Raises:
-        TraceFormatError: The path does not exist, has no such file, or has a file that Spark can't
-            read under its name.
+    Returns the file itself; or the folder's files of the first format that it has files of, in
+    order of name. Hidden files, whose names begin with "." or "_", are left out.
     """
     known = {each: SUFFIXES[each] for each in formats}
     listed = ", ".join(suffix for suffixes in known.values() for suffix in suffixes)
@@ -118,11 +109,7 @@ def file_format(name: str) -> str | None:
 
 
 def csv_header(file: Path) -> list[str]:
-    """Return the column names of a CSV file, from its first line that is not blank.
-
-    Raises:
-        TraceFormatError: The file is empty or not text, or has two columns of the same name.
-    """
+    """Return the column names of a CSV file, from its first line that is not blank."""
     try:
         # "utf-8-sig" accepts a byte order mark, and the csv module needs newline="". Bytes that are
         # not UTF-8 are replaced here as Spark replaces them; only in the header they are an error.
@@ -149,16 +136,6 @@ def csv_header(file: Path) -> list[str]:
 
 
 def require_columns(file: object, given: Iterable[str], required: Iterable[str]) -> None:
-    """Check the columns of a file.
-
-    Args:
-        file: The file or source, for the message.
-        given: The names of the file's columns.
-        required: The names of the columns that it must have.
-
-    Raises:
-        TraceFormatError: A required column is missing.
-    """
     given = list(given)
     missing = [name for name in required if name not in given]
     if missing:
@@ -168,11 +145,6 @@ def require_columns(file: object, given: Iterable[str], required: Iterable[str])
 
 
 def parquet_schema(file: Path) -> pa.Schema:
-    """Return the columns of a Parquet file and their types.
-
-    Raises:
-        TraceFormatError: The file is not a Parquet file.
-    """
     try:
         stored = pq.read_metadata(file).schema
         schema = stored.to_arrow_schema()
@@ -189,15 +161,7 @@ def parquet_schema(file: Path) -> pa.Schema:
 
 @lru_cache(maxsize=4096)
 def require_parquet_columns(location: str, required: tuple[str, ...]) -> None:
-    """Check the columns of a Parquet file; names match in any case, as in Spark.
-
-    Args:
-        location: The file's URL, as in Spark's `_metadata.file_path`.
-        required: The names of the columns that it must have.
-
-    Raises:
-        TraceFormatError: A required column is missing, or the file is not a Parquet file.
-    """
+    """Check the columns of a Parquet file; names match in any case, as in Spark."""
     file = Path(url2pathname(urlsplit(location).path))
     given = parquet_schema(file).names
     folded = {name.lower() for name in given}
@@ -221,12 +185,7 @@ def spark_write_path(path: Path) -> str:
 
 
 def write_spark_table(table: DataFrame, folder: Path) -> None:
-    """Write a table in Parquet, with times in the same type in every session.
-
-    Args:
-        table: The table.
-        folder: The folder to make.
-    """
+    """Write a table in Parquet, with times in the same type in every session."""
     table.write.options(**PARQUET_OPTIONS).parquet(spark_write_path(folder))
 
 
@@ -235,13 +194,6 @@ def read_spark_table(spark: SparkSession, folder: Path) -> DataFrame:
 
     Given a folder only, Spark would start a job to read the schema from a footer. So the driver
     reads the footer itself. Files of other writers have no such schema, and Spark infers it.
-
-    Args:
-        spark: The session.
-        folder: The folder with the table's files.
-
-    Returns:
-        The table.
     """
     reader = spark.read
     file = min(folder.glob(f"*{PARQUET_SUFFIX}"), default=None)
@@ -260,15 +212,7 @@ def read_parquet(spark: SparkSession, *paths: Path) -> DataFrame:
     Spark has no timestamps of nanoseconds, as pandas and Arrow write them. They are read as
     bigints, in every session.
 
-    Args:
-        spark: The session.
-        paths: Files of one schema, or one folder that has files somewhere in it.
-
-    Returns:
-        The table.
-
-    Raises:
-        TraceFormatError: The first file is not a Parquet file.
+    `paths`: files of one schema, or one folder that has files somewhere in it.
     """
     first = paths[0]
     file = min(first.rglob(f"*{PARQUET_SUFFIX}")) if first.is_dir() else first
@@ -304,18 +248,8 @@ def _readable_type(kind: pa.DataType) -> pa.DataType:
 def read_rows(spark: SparkSession, files: list[Path], required: Iterable[str]) -> DataFrame:
     """Read the rows of CSV or Parquet files.
 
-    Args:
-        spark: The session.
-        files: Files of one kind, as `trace_files` returns them.
-        required: The names of the columns to read.
-
-    Returns:
-        A table with the `required` columns, `SOURCE`, `RAW` and `CORRUPT`. All columns of CSV are
-        text. A CSV row with too few or too many fields has its text in `CORRUPT`.
-
-    Raises:
-        TraceFormatError: A file lacks a required column or can't be read, or a column has different
-            types in two files.
+    Returns a table with the `required` columns, `SOURCE`, `RAW` and `CORRUPT`. All columns of CSV
+    are text. A CSV row with too few or too many fields has its text in `CORRUPT`.
     """
     required = list(dict.fromkeys(required))
     if files[0].name.endswith(PARQUET_SUFFIX):

@@ -39,12 +39,8 @@ def xxhash64(strings: pa.StringArray, seeds: Words) -> Words:
     >>> xxhash64(pa.array(["a", "Spark"]), seeds).view(np.int64).tolist()
     [-8582455328737087284, -4294468057691064905]
 
-    Args:
-        strings: an array without nulls.
-        seeds: one number for each string: `SEED`, or the hash of the column before.
-
-    Returns:
-        The hashes, whose bits as a signed number are Spark's bigint.
+    `strings`: an array without nulls. `seeds`: one number for each string: `SEED`, or the hash of
+    the column before. Returns the hashes, whose bits as a signed number are Spark's bigint.
     """
     if not len(strings):
         return np.zeros(0, dtype=np.uint64)
@@ -81,12 +77,8 @@ def xxhash64(strings: pa.StringArray, seeds: Words) -> Words:
 def words_of(strings: pa.StringArray) -> tuple[Words, _Sizes, _Sizes]:
     """Return the text of strings as words.
 
-    Args:
-        strings: at least one string.
-
-    Returns:
-        The little-endian word of 8 bytes at each byte of the text, where zeros follow the text;
-        where each string begins; and their numbers of bytes.
+    Returns the little-endian word of 8 bytes at each byte of the text, where zeros follow the text;
+    where each string begins; and their numbers of bytes.
     """
     _, offsets, data = strings.buffers()
     begin, end = strings.offset, strings.offset + len(strings)
@@ -107,14 +99,8 @@ def _some(chosen: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
 def _hash_stripes(words: Words, at: Ints, lengths: Ints, seeds: Words) -> Words:
     """Hash the whole stripes of strings that have at least one.
 
-    Args:
-        words: the word at each byte of the text.
-        at: where each string begins.
-        lengths: their numbers of bytes.
-        seeds: their seeds.
-
-    Returns:
-        Their hashes, without their lengths and what follows the stripes.
+    `lengths`: their numbers of bytes. Returns their hashes, without their lengths and what follows
+    the stripes.
     """
     stripes = lengths // _STRIPE_BYTES
     lanes = [seeds + _P1 + _P2, seeds + _P2, seeds.copy(), seeds - _P1]
@@ -150,8 +136,7 @@ def int_with_hash(wanted: int) -> int:
     >>> [int_with_hash(number) for number in range(3)]
     [-1693959553, -1910889132, -1382833682]
 
-    Args:
-        wanted: the hash, from -2^31 to 2^31 - 1.
+    `wanted`: the hash, from -2^31 to 2^31 - 1.
     """
     word = wanted % _UINT32
     # The final mixing.

@@ -85,11 +85,7 @@ def install_hint() -> str:
 
 
 def require_java() -> str:
-    """Return the path of a Java runtime of version 17 or newer.
-
-    Raises:
-        JavaNotFoundError: No such runtime was found; the message has the command to install one.
-    """
+    """Return the path of a Java runtime of version 17 or newer."""
     command = java_command()
     if command is None:
         home = os.environ.get("JAVA_HOME")

@@ -19,10 +19,7 @@ _POLL_INTERVAL_S = 0.2
 def step(console: Console, spark: SparkSession, description: str) -> Iterator[None]:
     """Show a progress bar of Spark's tasks while the block runs, and print its duration at the end.
 
-    Args:
-        console: Where to print; the bar is shown on a terminal only.
-        spark: The session whose tasks are counted.
-        description: The text beside the bar and in the final line.
+    `console`: where to print; the bar is shown on a terminal only.
     """
     description = escape(description)
     started = time.monotonic()

@@ -48,13 +48,9 @@ def bytes_per_pending_operation(keys: int = 1, *, operations: int = 20_000) -> f
     Counted are the operation, its links in the watcher lists and the timer, and the watcher lists
     themselves. The keys and the attributes of a service's own operation class come on top.
 
-    Args:
-        keys: Watch keys per operation, at least 1.
-        operations: Number of operations to measure with `tracemalloc`; reduced for many keys, so
-            that there are at most `2 * operations` keys in all.
-
-    Returns:
-        The mean number of bytes per operation on the installed build, compiled or interpreted.
+    `operations`: number of operations to measure with `tracemalloc`; reduced for many keys, so that
+    there are at most `2 * operations` keys in all. Returns the mean number of bytes per operation
+    on the installed build, compiled or interpreted.
     """
     operations = max(1, min(operations, 2 * operations // max(keys, 1)))
     keys_of_operations = [

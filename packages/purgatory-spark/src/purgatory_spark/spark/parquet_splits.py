@@ -64,14 +64,9 @@ class TableFiles:
 def list_files(folder: str, schema: T.StructType) -> TableFiles | None:
     """List a table's files, if the workers can read them.
 
-    Args:
-        folder: A folder's path or URI.
-        schema: The columns that the table must have.
-
-    Returns:
-        The files. None if Arrow does not know the URI's
-        scheme, or if Spark did not write the first file with columns of these types: then Spark's
-        reader has to convert the types, or to raise its error.
+    Returns the files. None if Arrow does not know the URI's scheme, or if Spark did not write the
+    first file with columns of these types: then Spark's reader has to convert the types, or to
+    raise its error.
     """
     try:
         system, path = _file_system(folder)
@@ -111,12 +106,7 @@ def plan_tasks(tables: Mapping[str, TableFiles], cores: int) -> list[list[Split]
     [('/t/requests/1', 4666667, 9000000)]
     [('/t/events/1', 0, 3000000), ('/t/events/2', 0, 2000000)]
 
-    Args:
-        tables: The files of each table.
-        cores: The number of tasks that run at once.
-
-    Returns:
-        The splits of each task. The tasks have about the same number of bytes.
+    Returns the splits of each task. The tasks have about the same number of bytes.
     """
     total = sum(size for files in tables.values() for size in files.sizes.values())
     most = max(_LEAST_TASK_BYTES, min(_MOST_TASK_BYTES, -(-total // (_TASKS_PER_CORE * cores))))
@@ -141,19 +131,8 @@ def read_split(
 ) -> Iterator[pa.RecordBatch]:
     """Read the rows of a split.
 
-    Args:
-        split: The split.
-        schema: The columns to read and their types. A timestamp becomes an integer in microseconds
-            since the epoch.
-        dictionaries: The columns of strings to return as dictionaries, which is faster if they have
-            few distinct values.
-
-    Yields:
-        Batches with the columns of `schema`.
-
-    Raises:
-        TraceFormatError: The file is not a Parquet file, or lacks a column, or has it in a type
-            that can't be converted; the message names the file.
+    `schema`: the columns to read and their types. A timestamp becomes an integer in microseconds
+    since the epoch. Yields batches with the columns of `schema`.
     """
     try:
         system, _ = _file_system(split.folder)
@@ -190,7 +169,6 @@ def _converted(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _row_groups(metadata: pq.FileMetaData, split: Split) -> list[int]:
-    """Return the numbers of a split's row groups."""
     numbers = []
     for number in range(metadata.num_row_groups):
         columns = [

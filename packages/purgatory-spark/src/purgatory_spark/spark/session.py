@@ -121,12 +121,8 @@ def local_checkpoint_settings(spark: SparkSession) -> dict[str, str]:
     renames files within the JVM. On a local file system the two promise the same; on others the
     default is the better one.
 
-    Args:
-        spark: The session.
-
-    Returns:
-        The settings; none if the session has its own, or is one of Spark Connect, which does not
-        show where the class is.
+    Returns the settings; none if the session has its own, or is one of Spark Connect, which does
+    not show where the class is.
     """
     if _is_remote(spark) or spark.conf.get(_FILE_MANAGER, None) is not None:
         return {}
@@ -147,12 +143,6 @@ def require_stream_settings(spark: SparkSession) -> None:
     """Check `REQUIRED_STREAM_SETTINGS`.
 
     Any state store is accepted but Spark's default, since providers of RocksDB differ by platform.
-
-    Args:
-        spark: The session.
-
-    Raises:
-        SessionSettingError: A setting has another value.
     """
     for name, needed in REQUIRED_STREAM_SETTINGS.items():
         found = spark.conf.get(name) or ""
@@ -169,18 +159,7 @@ def require_stream_settings(spark: SparkSession) -> None:
 
 
 def require_setting(spark: SparkSession, name: str, refused: str, needed: str, what: str) -> None:
-    """Check that a setting does not have the one value that does not suit.
-
-    Args:
-        spark: The session.
-        name: The setting's name.
-        refused: The value that does not suit.
-        needed: A value that does, for the message.
-        what: The work that needs it, for the message.
-
-    Raises:
-        SessionSettingError: The setting has the value `refused`.
-    """
+    """Check that a setting does not have the one value that does not suit."""
     found = spark.conf.get(name) or ""
     if found.lower() == refused.lower():
         raise SessionSettingError(
@@ -193,13 +172,6 @@ def session_beside(spark: SparkSession, settings: Mapping[str, str]) -> SparkSes
 
     The given session is not changed. Do not stop the new one, as that would stop Spark: see
     `close_session_beside`.
-
-    Args:
-        spark: The session.
-        settings: Settings to change.
-
-    Returns:
-        The new session.
     """
     own: Any = spark
     # Spark Connect has `newSession` since 4.3 only.

@@ -27,13 +27,6 @@ def require_workers(spark: SparkSession, folder: Path) -> None:
 
     The check is one short job; local mode needs none. Workers that join the cluster later are not
     checked.
-
-    Args:
-        spark: The session.
-        folder: An existing folder on the driver's machine.
-
-    Raises:
-        WorkersError: A worker lacks the package, has another version or does not see the folder.
     """
     # With Spark Connect, "local" is the server's machine, which may be another one.
     is_remote = getattr(spark, "sparkContext", None) is None
@@ -65,13 +58,6 @@ def require_driver_python(spark: SparkSession) -> None:
     Spark starts a helper process of each stateful query on the driver, by the same path. A path
     such as `./env/bin/python` may exist beside the executors only. A Spark Connect server is not
     checked, as the client can't know its files.
-
-    Args:
-        spark: The session.
-
-    Raises:
-        WorkersError: The path does not exist on the driver; the message has the `ln` command that
-            makes it.
     """
     context = getattr(spark, "sparkContext", None)
     if context is None:
@@ -88,12 +74,7 @@ def require_driver_python(spark: SparkSession) -> None:
 def _probe_workers(spark: SparkSession, file: str) -> list[tuple[str, str | None, bool]]:
     """Ask the workers for their machine, their version of the package, and whether they see `file`.
 
-    Args:
-        spark: The session.
-        file: The absolute path of a new file.
-
-    Returns:
-        The distinct answers; the version is None for a worker without the package.
+    Returns the distinct answers; the version is None for a worker without the package.
     """
     package = _PACKAGE
 

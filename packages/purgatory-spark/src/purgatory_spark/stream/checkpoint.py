@@ -30,18 +30,9 @@ def require_compatible_checkpoint(
 ) -> bool:
     """Check that a checkpoint was made with these settings and endpoints, and record them.
 
-    Args:
-        folder: the checkpoint, created if it does not exist.
-        settings: the stream's settings.
-        endpoints: identities of the stream's inputs and output, by name; and, as `ticks`,
-            FOLDER_TICKS or CLOCK_TICKS.
-
-    Returns:
-        `even_shards` of `delayed_operations`: false for a checkpoint that version 0.1.0 began.
-
-    Raises:
-        CheckpointError: the folder is not a stream's checkpoint; its state has a layout that this
-            version can't read; or shards, route or endpoints differ.
+    `endpoints`: identities of the stream's inputs and output, by name; and, as `ticks`,
+    FOLDER_TICKS or CLOCK_TICKS. Returns `even_shards` of `delayed_operations`: false for a
+    checkpoint that version 0.1.0 began.
     """
     file = folder / _FILE
     requested = {
@@ -82,11 +73,7 @@ def _recorded(settings: StreamSettings) -> dict[str, Any]:
 
 
 def _require_equal(folder: Path, recorded: dict[str, Any], requested: dict[str, Any]) -> None:
-    """Compare what must not change between two starts.
-
-    Raises:
-        CheckpointError: something differs; the message lists all differences.
-    """
+    """Compare what must not change between two starts."""
     differences = []
     if not OLDEST_VERSION <= recorded["state_version"] <= STATE_VERSION:
         differences.append(

@@ -65,11 +65,6 @@ class StreamSettings:
     max_shard_mb: int = 2048
 
     def __post_init__(self) -> None:
-        """Check the fields.
-
-        Raises:
-            InvalidArgumentError: a number is too small, or the route is unknown.
-        """
         if self.route not in ROUTES:
             raise InvalidArgumentError("route", f"one of {', '.join(ROUTES)}", self.route)
         for name, least in (
@@ -151,11 +146,7 @@ def _packed(
     settings: StreamSettings,
     ticks: DataFrame | None,
 ) -> DataFrame:
-    """Return an input's rows packed into blobs by shard, with the input's watermark.
-
-    Raises:
-        SchemaError: a column is missing or of another type.
-    """
+    """Return an input's rows packed into blobs by shard, with the input's watermark."""
     described = [name for name in _SOURCE_COLUMNS if name in getattr(table, "columns", ())]
     checked = require(table, schema, kind, described)
     metadata = (table.schema[SOURCE].metadata or {}) if SOURCE in described else {}

@@ -46,11 +46,7 @@ def map_streams(
 
 
 def require_stream_mapping(mapping: TableMapping) -> None:
-    """Check that a mapping has the fields that a stream needs.
-
-    Raises:
-        TraceFormatError: it lacks one.
-    """
+    """Check that a mapping has the fields that a stream needs."""
     if not mapping.event_columns:
         raise TraceFormatError(
             "the events of a stream are an input of their own: map their columns, at least key and "

@@ -47,7 +47,6 @@ class StreamMetrics(Collector):
         self._latest: dict[str, Any] = {}
 
     def add(self, batch: BatchProgress) -> None:
-        """Add a batch."""
         fields = asdict(batch)
         with self._lock:
             self._batches += 1
@@ -97,14 +96,7 @@ class MetricsFile:
 
 @contextmanager
 def open_metrics_file(path: Path) -> Iterator[MetricsFile]:
-    """Open a file to append lines to; create it and its folder if they do not exist.
-
-    Yields:
-        The file, which is closed with the context.
-
-    Raises:
-        InvalidArgumentError: the file can't be written.
-    """
+    """Open a file to append lines to; create it and its folder if they do not exist."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a", encoding="utf-8")

@@ -50,10 +50,8 @@ def shard_labels(shards: int, *, even: bool) -> tuple[int, ...]:
     Spark sends a label to the partition `hash(label) mod partitions`. So the labels 0, 1, 2 and so
     on are spread by chance: of 4 shards in 4 partitions, two partitions have none.
 
-    Args:
-        shards: the number of shards.
-        even: whether the hashes of the labels are 0, 1, 2 and so on, so that the shards go round
-            the partitions.
+    `even`: whether the hashes of the labels are 0, 1, 2 and so on, so that the shards go round the
+    partitions.
     """
     return tuple(int_with_hash(shard) if even else shard for shard in range(shards))
 
@@ -77,15 +75,7 @@ class Packer:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack batches of rows.
 
-        Args:
-            batches: rows of the input's schema, maybe with the columns `CORRUPT`, `RAW` and
-                `SOURCE`.
-
-        Yields:
-            Rows of `TIMED_SCHEMA`.
-
-        Raises:
-            TraceFormatError: a file of `SOURCE` lacks a column.
+        `batches`: rows of the input's schema, maybe with the columns `CORRUPT`, `RAW` and `SOURCE`.
         """
         freeze_imported_objects()
         for batch in batches:

@@ -105,16 +105,6 @@ class ShardProcessor(StatefulProcessor):
     def handleInputRows(
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
-        """Step a shard that has rows.
-
-        Args:
-            key: the shard's label.
-            rows: frames of `packing.PACKED_SCHEMA`.
-            timerValues: Spark's clock and watermark.
-
-        Yields:
-            Rows of `STEPPED`.
-        """
         inputs: dict[str, list[pa.Table]] = {}
         for frame in rows:
             for kind, blob in zip(frame["kind"], frame["blob"], strict=True):
@@ -124,19 +114,7 @@ class ShardProcessor(StatefulProcessor):
     def handleExpiredTimer(
         self, key: Any, timerValues: Any, expiredTimerInfo: Any
     ) -> Iterator[pd.DataFrame]:
-        """Step a shard whose timer the watermark has reached, after the rows of the same batch.
-
-        Args:
-            key: the shard's label.
-            timerValues: Spark's clock and watermark.
-            expiredTimerInfo: the timer, which Spark deletes afterwards.
-
-        Yields:
-            Rows of `STEPPED`.
-
-        Raises:
-            StateLayoutError: this stream has no such shard.
-        """
+        """Step a shard whose timer the watermark has reached, after the rows of the same batch."""
         (label,) = key
         if label not in self._labels:
             raise StateLayoutError(
@@ -209,7 +187,6 @@ class ShardProcessor(StatefulProcessor):
 
 
 def _count_results(results: pa.Table) -> dict[str, int]:
-    """Return the number of results of each kind."""
     return {
         name: pc.sum(pc.equal(results.column(column), value)).as_py() or 0
         for name, column, value in (

@@ -54,13 +54,6 @@ class BatchProgress:
 
     @classmethod
     def from_spark(cls, progress: Any, pending: int, state_bytes: int) -> BatchProgress:
-        """Return the progress that Spark reports.
-
-        Args:
-            progress: a `StreamingQueryProgress`.
-            pending: the number of pending requests before this batch.
-            state_bytes: the size of the state before this batch.
-        """
         observed = progress.observedMetrics.get(OBSERVED)
         counts = observed.asDict() if observed is not None else {}
         return cls(

@@ -68,11 +68,6 @@ class StreamPlan:
     idle_timeout: float | None = None
 
     def __post_init__(self) -> None:
-        """Check the fields.
-
-        Raises:
-            InvalidArgumentError: a number is negative, or fields contradict each other.
-        """
         if self.trigger_interval < 0:
             raise InvalidArgumentError(
                 "trigger_interval", "at least 0 seconds", self.trigger_interval
@@ -170,13 +165,7 @@ def _end_time(plan: StreamPlan) -> None:
 def _require_drained(plan: StreamPlan, watermark: str, pending: int) -> None:
     """Check that the stream has reached the end of time, and that no request is pending.
 
-    Args:
-        plan: what was run.
-        watermark: that of the last batch, in ISO 8601; "" if there was none.
-        pending: the number of pending requests after it.
-
-    Raises:
-        DrainError: it has not, or one is.
+    `watermark`: that of the last batch, in ISO 8601; "" if there was none.
     """
     if pending or not watermark or datetime.fromisoformat(watermark) < _END_OF_TIME:
         raise DrainError(
@@ -195,8 +184,7 @@ def _run_query(
 ) -> str:
     """Run the query once, until it ends or is stopped.
 
-    Returns:
-        The watermark of the last batch, in ISO 8601; "" if there was no batch.
+    Returns the watermark of the last batch, in ISO 8601; "" if there was no batch.
     """
     requests, events = plan.endpoints.read(spark)
     ticks = (

@@ -128,11 +128,7 @@ def _shard_number(label: Column) -> Column:
 
 
 def _find_operator(spark: SparkSession, location: str, checkpoint: str) -> Row:
-    """Return the description that Spark's metadata of the state has of the stream's operator.
-
-    Raises:
-        CheckpointError: there is none.
-    """
+    """Return the description that Spark's metadata of the state has of the stream's operator."""
     found = spark.read.format("state-metadata").load(location).collect()
     ours = [
         operator
@@ -160,11 +156,7 @@ def _find_operator(spark: SparkSession, location: str, checkpoint: str) -> Row:
 def _describe_shards(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Describe the shards of a partition, which has all blobs of each of them.
 
-    Args:
-        batches: the blobs' shards, names and sizes, and the contents of those that are needed.
-
-    Yields:
-        Rows of `_DESCRIBED`, one for each shard.
+    Yields rows of `_DESCRIBED`, one for each shard.
     """
     blobs: dict[int, MemoryBlobStore] = defaultdict(MemoryBlobStore)
     sizes: dict[int, dict[str, int]] = defaultdict(lambda: dict.fromkeys((*PARTS, HEAD), 0))

@@ -18,18 +18,13 @@ class StreamPanel:
     """Keeps the latest batches of a stream for the page. Any thread may add."""
 
     def __init__(self, names: dict[str, str]) -> None:
-        """Create a panel without batches.
-
-        Args:
-            names: What the stream reads and writes, by what it is, as in `{"requests": "in"}`.
-        """
+        """Create a panel without batches."""
         self._names = names
         self._lock = threading.Lock()
         self._batches: deque[BatchProgress] = deque(maxlen=MAX_BATCHES)
         self._sums = dict.fromkeys(("batches", "rows", "completed", "expired", "late"), 0)
 
     def add(self, batch: BatchProgress) -> None:
-        """Add a batch."""
         with self._lock:
             self._batches.append(batch)
             self._sums["batches"] += 1

@@ -67,13 +67,9 @@ _KNOWN_INCIDENTS = (
 def known_incidents(source: Path | str, trace: ImportedTrace) -> list[Mark]:
     """Return the documented incidents of a published trace.
 
-    Args:
-        source: The path that `trace` was read from; published traces are recognized by its name.
-        trace: The trace.
-
-    Returns:
-        The incidents between the first and the last arrival of the trace. A trace may be of another
-        day, with other incidents.
+    `source`: the path that `trace` was read from; published traces are recognized by its name.
+    Returns the incidents between the first and the last arrival of the trace. A trace may be of
+    another day, with other incidents.
     """
     if trace.format != "spans":
         return []

@@ -27,20 +27,7 @@ _MANIFEST = "trace.json"
 
 
 def read_manifest(folder: Path, what: str, file: str, hint: str) -> dict[str, Any]:
-    """Read the JSON file that describes a folder.
-
-    Args:
-        folder: The folder.
-        what: The kind of folder with its article, for the message.
-        file: The name of the JSON file.
-        hint: How to make such a folder, for the message.
-
-    Returns:
-        The content of the file.
-
-    Raises:
-        TraceFormatError: The folder has no such file, or the file is damaged.
-    """
+    """Read the JSON file that describes a folder."""
     try:
         content: dict[str, Any] = read_json(folder / file)
     except (FileNotFoundError, NotADirectoryError):
@@ -65,11 +52,6 @@ class TraceFolder:
     """
 
     def __init__(self, path: Path) -> None:
-        """Open a folder.
-
-        Raises:
-            TraceFormatError: The folder is not a trace folder.
-        """
         self.path = path
         self.manifest = read_manifest(
             path,
@@ -131,19 +113,8 @@ def import_trace(
 
     Unusable rows are written to `rejects/` with the reason, and counted in the manifest.
 
-    Args:
-        spark: The session to read and write with.
-        source: A file, or a folder of files; as text also a URI, or `FORMAT:NAME_OR_PATH`.
-        target: The folder to write into, which exists and is empty.
-        settings: How to read the source; None means the defaults.
-
-    Returns:
-        The trace folder.
-
-    Raises:
-        TraceFormatError: The input is not of the format, or of no known format; the message names
-            the file.
-        SchemaError: A recorded trace lacks a column.
+    `source`: a file, or a folder of files; as text also a URI, or `FORMAT:NAME_OR_PATH`.
+    `settings`: how to read the source; None means the defaults.
     """
     settings = settings or ImportSettings()
     with read_trace(spark, source, settings) as imported:
@@ -165,16 +136,7 @@ def source_name(source: Path | str) -> str:
 
 
 def make_workload_trace(spark: SparkSession, workload: Workload, target: Path) -> TraceFolder:
-    """Write a synthetic workload as a trace folder.
-
-    Args:
-        spark: The session to write with.
-        workload: The workload.
-        target: The folder to write into, which exists and is empty.
-
-    Returns:
-        The trace folder.
-    """
+    """Write a synthetic workload as a trace folder."""
     requests, events = workload_trace(spark, workload)
     rejects = spark.createDataFrame([], REJECTS)
     expected = {"expected_expired_share": workload.expected_expired_share}
@@ -198,16 +160,7 @@ def write_trace(
 ) -> TraceFolder:
     """Write a trace as a trace folder.
 
-    Args:
-        imported: The trace. Its rows are read several times, so they should be cached.
-        target: The folder to write into, which exists and is empty.
-        name: Name of the trace in reports.
-        source: Where the rows are from.
-        parameters: How they were read.
-        marks: Moments that reports compare before and after.
-
-    Returns:
-        The trace folder.
+    `imported`: the trace. Its rows are read several times, so they should be cached.
     """
     require_workers(imported.requests.sparkSession, target)
     write_spark_table(imported.requests, target / "requests")
@@ -231,8 +184,7 @@ def write_trace(
 def _count(imported: ImportedTrace, target: Path) -> tuple[dict[str, int], dict[str, int]]:
     """Count the rows that were read and written, in one job.
 
-    Returns:
-        The number of rows of each table, and the number of rejected rows by reason.
+    Returns the number of rows of each table, and the number of rejected rows by reason.
     """
     spark = imported.requests.sparkSession
     requests, events, rejects = (

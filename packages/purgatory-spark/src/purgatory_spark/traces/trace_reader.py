@@ -204,16 +204,8 @@ def read_trace(
 def check_source(source: Path | str, settings: ImportSettings) -> str:
     """Check what can be checked of a trace without Spark: its files, and settings for its format.
 
-    Args:
-        source: A file, or a folder of files; as text also a URI, or `FORMAT:NAME_OR_PATH`.
-        settings: How to read it.
-
-    Returns:
-        The trace's format, one of `FORMATS`.
-
-    Raises:
-        TraceFormatError: There is no such trace, it is of no known format, or settings do not apply
-            to the format.
+    `source`: a file, or a folder of files; as text also a URI, or `FORMAT:NAME_OR_PATH`. Returns
+    the trace's format, one of `FORMATS`.
     """
     found = settings.format or detect_format(source, settings.columns)
     if found not in ("columns", "spans") and (settings.columns or settings.time_unit):
@@ -253,15 +245,7 @@ def check_source(source: Path | str, settings: ImportSettings) -> str:
 def detect_format(source: Path | str, columns: Columns) -> str:
     """Detect the format of a trace from its folders, the mapping, or the columns of the first file.
 
-    Args:
-        source: A file, or a folder of files; as text also a URI, or `FORMAT:NAME_OR_PATH`.
-        columns: The mapping of fields to columns, if there is one.
-
-    Returns:
-        One of `FORMATS`.
-
-    Raises:
-        TraceFormatError: No known format has these columns; the message lists them.
+    `source`: a file, or a folder of files; as text also a URI, or `FORMAT:NAME_OR_PATH`.
     """
     if is_recorded(Path(source)):
         return "recorded"
@@ -289,11 +273,7 @@ def detect_format(source: Path | str, columns: Columns) -> str:
 
 
 def _first_columns(table: TableSource) -> list[str]:
-    """Return the columns of a source's first file; none if only Spark can find them.
-
-    Raises:
-        TraceFormatError: The file can't be read.
-    """
+    """Return the columns of a source's first file; none if only Spark can find them."""
     if table.path is None or table.format not in ("csv", "parquet", "json"):
         return []
     path = table.path

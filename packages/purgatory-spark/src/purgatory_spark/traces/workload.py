@@ -138,18 +138,8 @@ def cluster_workload(
 ) -> Workload:
     """Scale a workload to a cluster whose hosts are drawn independently (`host_by_host`).
 
-    Args:
-        case: The workload to take the other fields from.
-        hosts: Number of hosts.
-        requests_per_host: Number of requests of each host.
-        rate_per_host: Arrivals per second on each host.
-        overrides: Other fields of `Workload` that differ from `case`.
-
-    Returns:
-        The workload of the whole cluster.
-
-    Raises:
-        InvalidArgumentError: A field is outside its range.
+    `rate_per_host`: arrivals per second on each host. `overrides`: other fields of `Workload` that
+    differ from `case`.
     """
     if not (rate_per_host > 0 and math.isfinite(rate_per_host)):
         raise InvalidArgumentError(

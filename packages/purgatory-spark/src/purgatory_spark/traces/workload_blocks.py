@@ -93,13 +93,6 @@ def host_blocks(workload: Workload, host: int) -> Iterator[Block]:
     """Draw the blocks of one host, in order of their arrivals.
 
     A block's events may occur at any time after its requests, also after requests of later blocks.
-
-    Args:
-        workload: A workload that is drawn `host_by_host`.
-        host: The host's number.
-
-    Yields:
-        The blocks.
     """
     blocks = _block_count(workload)
     bounds_s = _block_bounds_s(workload, blocks, host)
@@ -196,14 +189,8 @@ def _block_bounds_s(workload: Workload, blocks: int, host: int | None = None) ->
     The time of the n-th arrival of a Poisson process is a sum of n exponential gaps, so the
     duration of a block is gamma-distributed.
 
-    Args:
-        workload: The workload.
-        blocks: Number of blocks.
-        host: The host, if hosts are drawn independently.
-
-    Returns:
-        `blocks + 1` times in seconds since the start of the trace. Block k arrives between
-        elements k and k + 1.
+    Returns `blocks + 1` times in seconds since the start of the trace. Block k arrives between
+    elements k and k + 1.
     """
     size, rate = (
         (BLOCK, workload.rate) if host is None else (HOST_BLOCK, workload.rate / workload.hosts)

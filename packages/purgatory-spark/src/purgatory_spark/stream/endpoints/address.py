@@ -134,11 +134,7 @@ def parse_endpoints(
 def _require_mapping_suits(
     requests: str, events: str, options: AddressOptions, mapping: TableMapping | None
 ) -> None:
-    """Check that a mapping is given where one is needed, and not where it can't be used.
-
-    Raises:
-        InvalidArgumentError: It is not so.
-    """
+    """Check that a mapping is given where one is needed, and not where it can't be used."""
     for name, address in (("requests", requests), ("events", events)):
         avro = options.avro(name)
         _require_use(

@@ -40,19 +40,10 @@ class AvroMessages:
     has_header: bool = False
 
     def __post_init__(self) -> None:
-        """Check the file.
-
-        Raises:
-            EndpointError: the file can't be read, or has no schema of a record.
-        """
         self.schema()
 
     def schema(self) -> str:
-        """Return the schema, as JSON.
-
-        Raises:
-            EndpointError: the file can't be read, or has no schema of a record.
-        """
+        """Return the schema, as JSON."""
         try:
             text = self.schema_file.read_text(encoding="utf-8")
             schema = json.loads(text)
@@ -64,11 +55,7 @@ class AvroMessages:
 
 
 def require_avro(spark: SparkSession) -> None:
-    """Check that the session can decode Avro.
-
-    Raises:
-        EndpointError: it lacks the package.
-    """
+    """Check that the session can decode Avro."""
     # Spark itself has the functions, and the package what they run.
     decoder = spark_jvm(spark).org.apache.spark.sql.avro.AvroDataToCatalyst
     if isinstance(decoder, JavaPackage):
@@ -81,18 +68,9 @@ def require_avro(spark: SparkSession) -> None:
 def read_avro_fields(values: DataFrame, fields: Iterable[str], avro: AvroMessages) -> DataFrame:
     """Decode the column `value`.
 
-    Args:
-        values: a DataFrame with a column `value`, bytes, and others, which are kept.
-        fields: the names of the records' fields.
-        avro: how the values are written.
-
-    Returns:
-        The columns of `values`; the fields; `files.RAW`, the record as JSON; and
-        `files.CORRUPT`. That is null for a record, otherwise the reason, and RAW is base64.
-
-    Raises:
-        EndpointError: the session can't decode Avro, or the schema is none of a record.
-        TraceFormatError: the schema lacks a field.
+    `values`: a DataFrame with a column `value`, bytes, and others, which are kept. Returns the
+    columns of `values`; the fields; `files.RAW`, the record as JSON; and `files.CORRUPT`. That is
+    null for a record, otherwise the reason, and RAW is base64.
     """
     require_avro(values.sparkSession)
     schema = avro.schema()

@@ -34,11 +34,7 @@ class ConnectorError(RuntimeError):
 
 
 def spark_jvm(spark: SparkSession) -> Any:
-    """Return the driver's JVM as a Py4J view; PySpark has no public access to it.
-
-    Raises:
-        EndpointError: the session is one of Spark Connect, whose client has no JVM.
-    """
+    """Return the driver's JVM as a Py4J view; PySpark has no public access to it."""
     if getattr(spark, "sparkContext", None) is None:
         raise EndpointError(_NOT_WITH_CONNECT)
     return spark.sparkContext._jvm  # noqa: SLF001
@@ -58,11 +54,7 @@ def default_avro() -> str:
 
 
 def _package(artifact: str) -> str:
-    """Return the Maven coordinates of a package for the installed Spark and its Scala.
-
-    Raises:
-        ConnectorError: Spark's own jar, whose name has both versions, was not found.
-    """
+    """Return the Maven coordinates of a package for the installed Spark and its Scala."""
     jars = Path(_find_spark_home()) / "jars"
     found = [
         match for jar in jars.glob("spark-sql_*.jar") if (match := _SPARK_SQL.fullmatch(jar.name))
@@ -79,12 +71,8 @@ def _package(artifact: str) -> str:
 def connector_settings(connector: str | None) -> dict[str, str]:
     """Return Spark's settings for a session with the connector.
 
-    Args:
-        connector: Maven coordinates or paths of jars, with commas between them; `PROVIDED`; or None
-            for `default_connector()`.
-
-    Raises:
-        InvalidArgumentError: the text has none of these forms, or a jar does not exist.
+    `connector`: Maven coordinates or paths of jars, with commas between them; `PROVIDED`; or None
+    for `default_connector()`.
     """
     if connector == PROVIDED:
         return {}
@@ -108,15 +96,6 @@ def create_kafka_session(connector: str | None = None) -> SparkSession:
     """Return a session like that of `create_session`, with Spark's Kafka connector.
 
     Spark downloads the connector from Maven Central, and keeps it for later sessions.
-
-    Args:
-        connector: see `connector_settings`, whose errors are raised, too.
-
-    Raises:
-        ConnectorError: the connector could not be downloaded, or Spark is already running without
-            it.
-        EndpointError: the environment chooses Spark Connect.
-        PySparkRuntimeError: Spark did not start for another reason.
     """
     settings = connector_settings(connector)
     if os.environ.get("SPARK_REMOTE", "").startswith("sc://"):

@@ -37,17 +37,8 @@ from purgatory_spark.stream.job import FILE_COLUMNS
 def read_csv_columns(reader: DataStreamReader, folder: Path, columns: Iterable[str]) -> DataFrame:
     """Return columns of CSV files with a header; all are text.
 
-    Args:
-        reader: the reader, with its options of the stream.
-        folder: the folder, which has a file.
-        columns: the columns to return.
-
-    Returns:
-        The columns, and those of `rows.checks` that describe a row. A row with too few or too many
-        fields is malformed.
-
-    Raises:
-        TraceFormatError: there is no file, or the first one lacks a column or has two of a name.
+    Returns the columns, and those of `rows.checks` that describe a row. A row with too few or too
+    many fields is malformed.
     """
     file = _first_file(folder, CSV_SUFFIXES)
     names = csv_header(file)
@@ -81,17 +72,7 @@ def read_parquet_columns(
 ) -> DataFrame:
     """Return columns of Parquet files, in the types of the first one.
 
-    Args:
-        spark: the session.
-        reader: the reader, with its options of the stream.
-        folder: the folder, which has a file.
-        columns: the columns to return.
-
-    Returns:
-        The columns, and those of `rows.checks` that describe a row.
-
-    Raises:
-        TraceFormatError: there is no file, or the first one lacks a column.
+    Returns the columns, and those of `rows.checks` that describe a row.
     """
     columns = list(columns)
     file = _first_file(folder, (PARQUET_SUFFIX,))

@@ -54,21 +54,11 @@ class FolderSource:
     unbounded = False
 
     def __post_init__(self) -> None:
-        """Check the fields.
-
-        Raises:
-            InvalidArgumentError: the format is unknown, or `files_per_batch` is less than 1.
-        """
         _check_format(self.format, FORMATS)
         if self.files_per_batch is not None and self.files_per_batch < 1:
             raise InvalidArgumentError("files_per_batch", "at least 1", self.files_per_batch)
 
     def require_folder(self) -> None:
-        """Check that the folder exists.
-
-        Raises:
-            TraceFormatError: the folder does not exist.
-        """
         if not self.folder.is_dir():
             raise TraceFormatError(
                 f"{self.folder}: no such folder; create it before the stream starts"
@@ -79,13 +69,6 @@ class FolderSource:
         return _identity(self.folder, self.format)
 
     def read(self, spark: SparkSession, schema: T.StructType) -> DataFrame:
-        """Return the rows as a streaming DataFrame.
-
-        Raises:
-            TraceFormatError: the folder does not exist.
-            SchemaError: Parquet files that exist lack a column, or have one of another type.
-            InvalidArgumentError: the files are CSV.
-        """
         reader = self._reader(spark)
         if self.format == "csv":
             raise InvalidArgumentError("format", "parquet or json without a mapping", self.format)
@@ -107,15 +90,6 @@ class FolderSource:
         """Return columns of any names as a streaming DataFrame.
 
         Those of CSV and Parquet are the first file's; those of JSON are fields of the objects.
-
-        Args:
-            spark: the session.
-            columns: the columns.
-            lists: fields of JSON that may be arrays.
-
-        Raises:
-            TraceFormatError: the folder does not exist, or has no CSV or Parquet file; or its first
-                file lacks a column.
         """
         reader = self._reader(spark)
         if self.format == "json":
@@ -156,7 +130,6 @@ class FolderSink:
     format: str = "parquet"
 
     def __post_init__(self) -> None:
-        """Check the format."""
         _check_format(self.format, OUTPUT_FORMATS)
 
     @property

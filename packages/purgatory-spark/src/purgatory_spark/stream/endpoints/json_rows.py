@@ -26,17 +26,9 @@ def read_json_rows(values: DataFrame, schema: T.StructType) -> DataFrame:
 
     A missing field is null. Further fields are ignored.
 
-    Args:
-        values: a DataFrame with a column `value`, text or bytes.
-        schema: the table's columns.
-
-    Returns:
-        The columns of `schema`, and `files.CORRUPT` and `files.RAW`. These two are null
-        for a valid row. Otherwise they are the reason and the text (base64 of bytes that are not
-        UTF-8), and the other columns have no meaning.
-
-    Raises:
-        SessionSettingError: the session parses times in a way that loses microseconds.
+    `values`: a DataFrame with a column `value`, text or bytes. Returns the columns of `schema`, and
+    `files.CORRUPT` and `files.RAW`. These two are null for a valid row. Otherwise they are the
+    reason and the text (base64 of bytes that are not UTF-8), and the other columns have no meaning.
     """
     text = F.col("value").cast("string")
     read = values.select(text.alias(_VALUE), F.col("value").cast("binary").alias("value"))
@@ -67,18 +59,12 @@ def read_json_fields(values: DataFrame, fields: Iterable[str], lists: Collection
     The fields' types need not be known. A number is written as text like the same number in another
     table: 7.0 as "7".
 
-    Args:
-        values: a DataFrame with a column `value`, text or bytes, and others, which are kept.
-        fields: the names of fields. A missing one is null.
-        lists: those that may be arrays; another value becomes the only element.
-
-    Returns:
-        The columns of `values`; the fields, as text or arrays of text; `files.RAW`, the text
-        of the value (base64 of bytes that are not UTF-8); and `files.CORRUPT`, the reason if
-        that is not an object, or a field is an object or an unexpected array.
-
-    Raises:
-        InvalidArgumentError: a field has both kinds of quotes in its name.
+    `values`: a DataFrame with a column `value`, text or bytes, and others, which are kept.
+    `fields`: the names of fields. A missing one is null. `lists`: those that may be arrays; another
+    value becomes the only element. Returns the columns of `values`; the fields, as text or arrays
+    of text; `files.RAW`, the text of the value (base64 of bytes that are not UTF-8); and
+    `files.CORRUPT`, the reason if that is not an object, or a field is an object or an unexpected
+    array.
     """
     read = values.withColumn(_VALUE, F.col("value").cast("string"))
     # A variant keeps numbers and text apart, as `from_json` with text as the type does not.
@@ -138,12 +124,7 @@ def _path(name: str) -> str:
 
 
 def _reason(is_no_row: Column, parse_error: Column) -> Column:
-    """Return why a value is not a valid row, or null.
-
-    Args:
-        is_no_row: whether it could not be parsed.
-        parse_error: why it could not.
-    """
+    """Return why a value is not a valid row, or null."""
     value = F.col(_VALUE)
     # Spark parses the first object and ignores everything after it. Inside of an array it parses
     # all of it.

@@ -54,11 +54,6 @@ class KafkaCluster:
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        """Check the fields.
-
-        Raises:
-            InvalidArgumentError: a server is not HOST:PORT, or an option is unknown or forbidden.
-        """
         if not all(_SERVER.fullmatch(server) for server in self.servers.split(",")):
             raise InvalidArgumentError(
                 "servers", "HOST:PORT, with commas between several", self.servers
@@ -74,34 +69,18 @@ class KafkaCluster:
                 )
 
     def kafka_options(self) -> dict[str, str]:
-        """Return the options of a Kafka client."""
         options = {
             name: value for name, value in self.options.items() if name not in _SPARK_OPTIONS
         }
         return {"bootstrap.servers": self.servers, **options}
 
     def spark_options(self, **defaults: str) -> dict[str, str]:
-        """Return Kafka's options for Spark's reader or writer, under the names that Spark requires.
-
-        Args:
-            defaults: further options, which the user's override.
-        """
+        """Return Kafka's options for Spark's reader or writer, under the names that Spark requires."""
         options = {f"kafka.{name}": value for name, value in self.kafka_options().items()}
         return {**defaults, **options}
 
     def require_topics(self, jvm: Any, *topics: str) -> str:
-        """Check that the cluster answers and has these topics.
-
-        Args:
-            jvm: Spark's JVM, or any other with Kafka's clients, by Py4J.
-            topics: names.
-
-        Returns:
-            The cluster's id.
-
-        Raises:
-            EndpointError: the cluster does not answer, or a topic does not exist.
-        """
+        """Check that the cluster answers and has these topics."""
         config = jvm.java.util.HashMap()
         for name, value in {**_CHECK_TIMEOUTS, **self.kafka_options()}.items():
             config.put(name, value)
@@ -150,11 +129,6 @@ class KafkaSource:
     unbounded = False
 
     def __post_init__(self) -> None:
-        """Check the fields.
-
-        Raises:
-            InvalidArgumentError: the name is not a topic's, or `rows_per_batch` is less than 1.
-        """
         _check_topic(self.topic)
         if self.rows_per_batch is not None and self.rows_per_batch < 1:
             raise InvalidArgumentError("rows_per_batch", "at least 1", self.rows_per_batch)
@@ -168,11 +142,7 @@ class KafkaSource:
         return f"topic {self.topic} of Kafka cluster {cluster}"
 
     def read(self, spark: SparkSession, schema: T.StructType) -> DataFrame:
-        """Return the rows as a streaming DataFrame; see `read_json_rows` for malformed ones.
-
-        Raises:
-            InvalidArgumentError: the values are Avro.
-        """
+        """Return the rows as a streaming DataFrame; see `read_json_rows` for malformed ones."""
         if self.avro is not None:
             raise InvalidArgumentError("avro", "given with a mapping", self.avro)
         return read_json_rows(self._records(spark).select("value"), schema)
@@ -223,11 +193,7 @@ class KafkaSink:
     key: str = "host"
 
     def __post_init__(self) -> None:
-        """Check the topics' names and the key.
-
-        Raises:
-            InvalidArgumentError: a name is not a topic's, or the key is unknown.
-        """
+        """Check the topics' names and the key."""
         if self.key not in KEYS:
             raise InvalidArgumentError("kafka_key", f"one of {', '.join(KEYS)}", self.key)
         _check_topic(self.topic)
@@ -235,7 +201,6 @@ class KafkaSink:
 
     @property
     def late_topic(self) -> str:
-        """The name of the topic for late rows."""
         return self.topic + LATE_SUFFIX
 
     @property

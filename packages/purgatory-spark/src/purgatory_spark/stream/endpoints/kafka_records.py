@@ -24,7 +24,6 @@ _NOT_TEXT = "_purgatory_not_text"
 
 
 def needs_headers(columns: Iterable[str]) -> bool:
-    """Return whether a column is a header."""
     return any(name.startswith(_HEADERS) for name in columns)
 
 
@@ -36,22 +35,12 @@ def read_records(
 ) -> DataFrame:
     """Return columns of records.
 
-    Args:
-        records: records as Spark's source has them.
-        columns: fields of the value, and of the record: `kafka_key`, `kafka_timestamp`,
-            `kafka_partition`, `kafka_offset`, and `kafka_headers.NAME`, the last header of that
-            name. Key and headers are text. Without fields of the value, any value is valid.
-        lists: fields of JSON that may be arrays.
-        avro: how values are written in Avro; None for JSON.
-
-    Returns:
-        The columns; `files.RAW`, the value as text, in an object with the columns of the
-        record if there are any; and `files.CORRUPT`, the reason if the value is no row, or a
-        key or header is not UTF-8.
-
-    Raises:
-        EndpointError: the session can't decode Avro.
-        TraceFormatError: the schema lacks a field.
+    `columns`: fields of the value, and of the record: `kafka_key`, `kafka_timestamp`,
+    `kafka_partition`, `kafka_offset`, and `kafka_headers.NAME`, the last header of that name. Key
+    and headers are text. Without fields of the value, any value is valid. `avro`: how values are
+    written in Avro; None for JSON. Returns the columns; `files.RAW`, the value as text, in an
+    object with the columns of the record if there are any; and `files.CORRUPT`, the reason if the
+    value is no row, or a key or header is not UTF-8.
     """
     columns = list(dict.fromkeys(columns))
     own = [name for name in columns if _is_of_record(name)]

@@ -39,11 +39,6 @@ class RateSource:
     unbounded = True
 
     def __post_init__(self) -> None:
-        """Check the fields.
-
-        Raises:
-            InvalidArgumentError: a number is out of range.
-        """
         for name in ("rows_per_second", "hosts", "keys"):
             if getattr(self, name) < 1:
                 raise InvalidArgumentError(name, "at least 1", getattr(self, name))
@@ -58,12 +53,6 @@ class RateSource:
         )
 
     def read(self, spark: SparkSession, schema: T.StructType) -> DataFrame:
-        """Return the rows as a streaming DataFrame.
-
-        Args:
-            spark: the session.
-            schema: `schema.REQUESTS` or `schema.EVENTS`.
-        """
         rows = spark.readStream.format("rate").option("rowsPerSecond", self.rows_per_second).load()
         # The second column differs between requests and events. As a salt it makes row n of the one
         # independent of row n of the other.
@@ -92,11 +81,7 @@ class RateSource:
         columns: Iterable[str],  # noqa: ARG002
         lists: Collection[str],  # noqa: ARG002
     ) -> DataFrame:
-        """Refuse a mapping.
-
-        Raises:
-            EndpointError: always.
-        """
+        """Refuse a mapping."""
         raise EndpointError("a generated load has the columns of the schema, and takes no mapping")
 
 

@@ -36,15 +36,7 @@ def clock_ticks(spark: SparkSession, idle_timeout: float) -> DataFrame:
 
 
 def folder_ticks(spark: SparkSession, folder: Path) -> DataFrame:
-    """Return ticks from a folder of JSON files with rows `{"at": ...}`.
-
-    Args:
-        spark: the session.
-        folder: created if it does not exist.
-
-    Returns:
-        A streaming DataFrame with the column `at TIMESTAMP`.
-    """
+    """Return ticks from a folder of JSON files with rows `{"at": ...}`."""
     folder.mkdir(parents=True, exist_ok=True)
     schema = T.StructType([T.StructField("at", T.TimestampType())])
     return spark.readStream.schema(schema).json(spark_read_path(folder))

@@ -25,13 +25,8 @@ def numpy_column(table: pa.Table, name: str) -> np.ndarray[Any, Any]:
 def find_sorted(ordered: Ints, wanted: Ints) -> tuple[Ints, Bools]:
     """Look values up in a sorted array.
 
-    Args:
-        ordered: ascending values.
-        wanted: values to look up, in any order.
-
-    Returns:
-        For each wanted value a valid position in `ordered` (0 if that is empty), and whether the
-        value is at that position.
+    `wanted`: values to look up, in any order. Returns for each wanted value a valid position in
+    `ordered` (0 if that is empty), and whether the value is at that position.
     """
     at = np.searchsorted(ordered, wanted)
     if not len(ordered):
@@ -66,13 +61,11 @@ class ColumnTable:
         return len(getattr(self, self.SCHEMA.names[0]))
 
     def to_table(self) -> pa.Table:
-        """Return an Arrow table of the schema."""
         return pa.table([getattr(self, name) for name in self.SCHEMA.names], schema=self.SCHEMA)
 
     def take(self, rows: Bools | Ints) -> Self:
         """Return copies of some rows.
 
-        Args:
-            rows: a mask, or positions.
+        `rows`: a mask, or positions.
         """
         return type(self)(*[getattr(self, name)[rows] for name in self.SCHEMA.names])

@@ -21,11 +21,7 @@ _LEVEL_0_ROWS = 1024
 
 
 def level(rows: int) -> int:
-    """Return the level of a segment: 0 below 4,096 rows, 1 below 16,384, 2 below 65,536, ...
-
-    Args:
-        rows: the segment's number of rows.
-    """
+    """Return the level of a segment: 0 below 4,096 rows, 1 below 16,384, 2 below 65,536, ..."""
     found, bound = 0, _LEVEL_0_ROWS * MERGE_FACTOR
     while rows >= bound:
         found, bound = found + 1, bound * MERGE_FACTOR
@@ -43,9 +39,7 @@ def segments_to_merge(segments: Sequence[dict[str, Any]], rows: int) -> list[dic
     takes the last three. The merged 3,600 rows are still of level 0, and that is all. A new one of
     2,000 also takes the last three; the 4,700 rows are of level 1 and take the first three as well.
 
-    Args:
-        segments: from the oldest to the newest, each with its number of `rows`.
-        rows: the new segment's number of rows.
+    `segments`: from the oldest to the newest, each with its number of `rows`.
     """
     taken = 0
     while True:

@@ -29,11 +29,8 @@ class KeyHistory:
     def lookup(self, keys: Ints) -> tuple[KeyAggregates, Bools]:
         """Look the aggregates of keys up.
 
-        Args:
-            keys: distinct keys, in ascending order.
-
-        Returns:
-            Their aggregates, in the same order, and which of the keys are stored.
+        `keys`: distinct keys, in ascending order. Returns their aggregates, in the same order, and
+        which of the keys are stored.
         """
         found = KeyAggregates.without_events(keys)
         stored = np.zeros(len(keys), dtype=bool)
@@ -56,12 +53,8 @@ class KeyHistory:
     ) -> None:
         """Store the aggregates of keys that had events, and forget keys past their retention.
 
-        Args:
-            keys: their aggregates after these events.
-            stored: which of these keys `lookup` found: their rows must be overridden.
-            watched: returns which of some keys pending requests watch; a key that is not watched
-                any more may be among them.
-            watermark_us: the time up to which events are included.
+        `watched`: returns which of some keys pending requests watch; a key that is not watched any
+        more may be among them.
         """
         if not self._retention_us:
             keys = keys.take(stored | watched(keys.key))

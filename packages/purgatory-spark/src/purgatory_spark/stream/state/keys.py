@@ -35,11 +35,6 @@ class KeyAggregates(ColumnTable):
 
     @classmethod
     def without_events(cls, keys: Ints) -> KeyAggregates:
-        """Return the aggregates of keys that have had no events.
-
-        Args:
-            keys: in ascending order.
-        """
         zeros = np.zeros(len(keys))
         return cls(
             keys,
@@ -69,14 +64,7 @@ class KeyedEvents:
     """
 
     def __init__(self, key: Ints, us: Ints, amount: Floats, initial: KeyAggregates) -> None:
-        """Sort events, and compute their running aggregates.
-
-        Args:
-            key: the key of each event.
-            us: the time of each event.
-            amount: the amount of each event.
-            initial: the aggregates of all keys in `key`, and maybe of others.
-        """
+        """Sort events, and compute their running aggregates."""
         number, _ = find_sorted(initial.key, key)
         # Events of equal time are sorted by amount, so that totals do not depend on the order in
         # which rows were read.
@@ -132,9 +120,7 @@ def _running_maxima(number: Ints, amount: Floats) -> Floats:
 
     One pass over all groups: a later group's ranks are all above those of an earlier one.
 
-    Args:
-        number: the group of each event, ascending.
-        amount: the amount of each event.
+    `number`: the group of each event, ascending.
     """
     if not len(amount):
         return amount

@@ -32,11 +32,7 @@ class StateLayoutError(ValueError):
 
 
 def require_readable(layout: int) -> None:
-    """Check that this version reads a layout.
-
-    Raises:
-        StateLayoutError: it is newer, or too old.
-    """
+    """Check that this version reads a layout."""
     if not OLDEST_VERSION <= layout <= STATE_VERSION:
         raise StateLayoutError(
             f"the stored state has layout {layout}, and this version reads {OLDEST_VERSION} to "
@@ -45,12 +41,7 @@ def require_readable(layout: int) -> None:
 
 
 def upgrade(table: pa.Table, layout: int) -> pa.Table:
-    """Return a table of a segment in the present layout.
-
-    Args:
-        table: as it was written.
-        layout: the layout of the code that wrote it, which must be readable.
-    """
+    """Return a table of a segment in the present layout."""
     if layout < 3:
         table = _from_layout_2(table)
     return _without_spark_fields(table) if layout < 4 else table

@@ -32,9 +32,6 @@ class LocalCache:
         """Return a shard's cache on this executor, or None outside of a Spark worker.
 
         It is in a folder that Spark gives its Python workers and removes with the executor.
-
-        Args:
-            lineage: the shard's random id, unique over all streams.
         """
         local = os.environ.get("SPARK_LOCAL_DIRS")
         return cls(Path(local.split(",")[0]) / "request-purgatory" / lineage) if local else None

@@ -56,11 +56,7 @@ class Pairs(ColumnTable):
 
     @classmethod
     def from_requests(cls, requests: pa.Table) -> Pairs:
-        """Return one pair for each watch key of new requests; `before` is 0 so far.
-
-        Args:
-            requests: of `rows.REQUEST_SCHEMA`.
-        """
+        """Return one pair for each watch key of new requests; `before` is 0 so far."""
         keys = requests.column("keys").combine_chunks()
         if isinstance(keys, pa.ChunkedArray):
             keys = pa.concat_arrays(keys.chunks) if keys.num_chunks else pa.array([], keys.type)
@@ -79,11 +75,7 @@ class Pairs(ColumnTable):
         return self.take(np.lexsort((self.before + self.need, self.aggregate, self.key)))
 
     def of_requests(self, chosen: Bools) -> Pairs:
-        """Return the pairs of some requests, whose rows are renumbered from 0.
-
-        Args:
-            chosen: a mask over the table of requests.
-        """
+        """Return the pairs of some requests, whose rows are renumbered from 0."""
         number = np.cumsum(chosen, dtype=np.int32) - np.int32(1)
         pairs = self.take(chosen[self.request])
         pairs.request = number[pairs.request]
@@ -92,13 +84,8 @@ class Pairs(ColumnTable):
     def find_satisfied_new(self, events: KeyedEvents, arrived_us: Ints) -> Ints:
         """Find when the pairs of new requests are satisfied, and set their `before`.
 
-        Args:
-            events: the events of the step in which the requests arrive.
-            arrived_us: the arrival of each request.
-
-        Returns:
-            For each pair a time in microseconds since the epoch, not before the arrival; NEVER if
-            these events do not satisfy it.
+        Returns for each pair a time in microseconds since the epoch, not before the arrival; NEVER
+        if these events do not satisfy it.
         """
         since_us = arrived_us[self.request]
         at, known = find_sorted(events.initial.key, self.key)
@@ -125,11 +112,8 @@ class Pairs(ColumnTable):
     def _set_before(self, events: KeyedEvents, at: Ints, start: Ints, since: Ints) -> None:
         """Set `before` to the count or total of each pair's key just before the arrival.
 
-        Args:
-            events: the events of the step.
-            at: the position of each pair's key in `events.initial`.
-            start: the position of the key's first event in the step.
-            since: the position of its first event since the arrival.
+        `at`: the position of each pair's key in `events.initial`. `start`: the position of the
+        key's first event in the step. `since`: the position of its first event since the arrival.
         """
         for aggregate, stored in ((0, events.initial.count), (1, events.initial.total)):
             chosen = self.aggregate == aggregate
@@ -160,12 +144,8 @@ class Pairs(ColumnTable):
         4; of its sum pairs, no target is at most 12. Pairs 0 and 1 are satisfied. A second binary
         search, among the key's events, finds when.
 
-        Args:
-            events: the events of the step.
-
-        Returns:
-            Positions of satisfied pairs, and for each the time of the event that satisfied it, in
-            microseconds since the epoch.
+        Returns positions of satisfied pairs, and for each the time of the event that satisfied it,
+        in microseconds since the epoch.
         """
         keys, low, high = self._slices_of_keys(events)
         found_pairs, found_us = [_EMPTY], [_EMPTY]
@@ -182,12 +162,7 @@ class Pairs(ColumnTable):
         return np.concatenate(found_pairs), np.concatenate(found_us)
 
     def _slices_of_keys(self, events: KeyedEvents) -> tuple[Ints, Ints, Ints]:
-        """Find the slices of pairs whose keys have events.
-
-        Returns:
-            Positions of those keys in `events.initial`, and for each the first pair and the pair
-            after the last.
-        """
+        """Find the slices of pairs whose keys have events."""
         keys = np.flatnonzero(events.ends > events.starts)
         low = np.searchsorted(self.key, events.initial.key[keys], side="left")
         high = np.searchsorted(self.key, events.initial.key[keys], side="right")
@@ -202,15 +177,6 @@ class Pairs(ColumnTable):
         A pair whose target differs from `reached` by less than `_ROUNDING` is included: whether it
         is satisfied is decided by `_first_satisfying_us`, by the same subtraction as in the batch
         job.
-
-        Args:
-            aggregate: the aggregate in question.
-            reached: its value after each key's last event.
-            low: the first pair of each key.
-            high: the pair after each key's last.
-
-        Returns:
-            The first candidate of each key, and the number of its candidates.
         """
         bound = reached * (1 + _ROUNDING)
 
@@ -231,15 +197,9 @@ class Pairs(ColumnTable):
     ) -> Ints:
         """Find the first event that satisfies each of some pairs.
 
-        Args:
-            pairs: positions of pairs, all of one aggregate.
-            aggregate: that aggregate.
-            start: the position of the first event to consider for each pair.
-            end: the position after the last.
-            events: the events of the step.
-
-        Returns:
-            The time of that event, in microseconds since the epoch; NEVER if there is none.
+        `pairs`: positions of pairs, all of one aggregate. `start`: the position of the first event
+        to consider for each pair. `end`: the position after the last. Returns the time of that
+        event, in microseconds since the epoch; NEVER if there is none.
         """
         before, need, running = self.before[pairs], self.need[pairs], events.running[aggregate]
         index = first_index(start, end, lambda at, index: running[index] - before[at] >= need[at])

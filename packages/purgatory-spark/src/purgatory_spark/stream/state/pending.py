@@ -57,16 +57,10 @@ class Generation:
 
     @staticmethod
     def empty() -> Generation:
-        """Return a generation of no requests."""
         return Generation(PENDING_SCHEMA.empty_table(), Pairs.concat([]))
 
     @classmethod
     def from_requests(cls, requests: pa.Table) -> Generation:
-        """Return a generation of new requests.
-
-        Args:
-            requests: of `rows.REQUEST_SCHEMA`.
-        """
         columns = {
             name: requests.column(name)
             for name in PENDING_SCHEMA.names
@@ -122,16 +116,10 @@ class Generation:
         | b | 100 | 1 - 1 = 0 | 30 | completed at 30 us |
         | c | 50 | 1 | never | expired at 50 us |
 
-        Args:
-            satisfied: positions of satisfied pairs.
-            times: when each was satisfied, in microseconds since the epoch.
-            watermark_us: deadlines up to this time have passed.
-            new: whether the requests arrive in this step; then those without keys are examined,
-                too.
-
-        Returns:
-            The outcomes (`rows.RESULT_SCHEMA`), and a generation of the requests that stay pending
-            with fewer keys. Both are no longer alive in this generation.
+        `satisfied`: positions of satisfied pairs. `times`: when each was satisfied, in microseconds
+        since the epoch. `new`: whether the requests arrive in this step; then those without keys
+        are examined, too. Returns the outcomes (`rows.RESULT_SCHEMA`), and a generation of the
+        requests that stay pending with fewer keys. Both are no longer alive in this generation.
         """
         is_alive = self.alive[self.pairs.request[satisfied]]
         satisfied, times = satisfied[is_alive], times[is_alive]
@@ -200,7 +188,6 @@ class StoredGeneration(Generation):
 
     @cached_property
     def alive(self) -> Bools:  # type: ignore[override]
-        """Which of the requests are pending."""
         count = self.segment["stored"]
         if not self.segment["alive"]:
             return np.ones(count, dtype=bool)
@@ -230,7 +217,6 @@ class PendingRequests:
 
     @property
     def count(self) -> int:
-        """The number of pending requests."""
         return sum(segment["rows"] for segment in self._store.segments(KIND))
 
     @property
@@ -256,13 +242,7 @@ class PendingRequests:
     def settle(self, new: Generation, events: KeyedEvents, watermark_us: int) -> list[pa.Table]:
         """Add new requests, and end all requests that the events or the watermark end.
 
-        Args:
-            new: the requests that arrive in this step.
-            events: the events of this step.
-            watermark_us: deadlines up to this time have passed.
-
-        Returns:
-            The outcomes, as tables of `rows.RESULT_SCHEMA`.
+        Returns the outcomes, as tables of `rows.RESULT_SCHEMA`.
         """
         outcomes, remainders = [], []
         if new.requests.num_rows:
@@ -285,8 +265,7 @@ class PendingRequests:
     def _save_or_dissolve(self, generation: StoredGeneration) -> Generation:
         """Save which requests are alive, or drop a generation of which fewer than half are.
 
-        Returns:
-            The requests that are still alive in a dropped generation; otherwise none.
+        Returns the requests that are still alive in a dropped generation; otherwise none.
         """
         count = int(generation.alive.sum())
         if 2 * count >= len(generation.alive):
@@ -324,10 +303,7 @@ def _with_left(table: pa.Table, left: RowNumbers) -> pa.Table:
 def _outcomes(requests: pa.Table, ended_us: Ints, completed: Bools) -> pa.Table:
     """Return the outcomes of ended requests, of `rows.RESULT_SCHEMA`.
 
-    Args:
-        requests: of `PENDING_SCHEMA`.
-        ended_us: when each ended, in microseconds since the epoch.
-        completed: whether each completed; the others expired.
+    `ended_us`: when each ended, in microseconds since the epoch.
     """
     if not requests.num_rows:
         return RESULT_SCHEMA.empty_table()

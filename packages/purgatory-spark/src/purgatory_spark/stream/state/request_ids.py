@@ -29,8 +29,7 @@ class RequestIds:
     def reserved_until_us(self, ids: Ints) -> Ints:
         """Return until when each id is reserved; NOT_RESERVED_US if it is free.
 
-        Args:
-            ids: hashes of host and request_id.
+        `ids`: hashes of host and request_id.
         """
         until: Ints = np.full(len(ids), NOT_RESERVED_US)
         for segment in self._store.segments(KIND):
@@ -42,10 +41,7 @@ class RequestIds:
     def reserve(self, ids: Ints, until_us: Ints, watermark_us: int) -> None:
         """Reserve free ids, and remove reservations that the watermark has passed.
 
-        Args:
-            ids: hashes of host and request_id, each once.
-            until_us: the deadline of each.
-            watermark_us: reservations up to this time are over.
+        `ids`: hashes of host and request_id, each once.
         """
         for segment in list(self._store.segments(KIND)):
             if segment["until_us"] <= watermark_us:

@@ -67,13 +67,7 @@ RESULT_SCHEMA = pa.schema({
 
 
 def late_rows(kind: str, rows: pa.Table, reason: str) -> pa.Table:
-    """Return input rows that a shard refuses, as rows of `RESULT_SCHEMA`.
-
-    Args:
-        kind: the kind of input.
-        rows: of `INPUT_SCHEMAS[kind]`.
-        reason: an adjective, such as "late".
-    """
+    """Return input rows that a shard refuses, as rows of `RESULT_SCHEMA`."""
     names = [name for name in rows.schema.names if name not in ("id", "keys", "key")]
     texts = [json.dumps(row, ensure_ascii=False) for row in rows.select(names).to_pylist()]
     reasons = pa.repeat(f"{reason} {kind.removesuffix('s')}", len(texts))

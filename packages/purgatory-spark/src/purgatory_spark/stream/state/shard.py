@@ -71,11 +71,7 @@ class Shard:
     def __init__(self, store: ShardStore, *, key_retention_us: int, max_bytes: int) -> None:
         """Open a shard.
 
-        Args:
-            store: the shard's state.
-            key_retention_us: how long after its last event the aggregates of a key that no request
-                watches are stored.
-            max_bytes: the memory that the rows of one step may take.
+        `max_bytes`: the memory that the rows of one step may take.
         """
         self._store = store
         self._key_retention_us = key_retention_us
@@ -84,15 +80,8 @@ class Shard:
     def step(self, inputs: dict[str, list[pa.Table]], watermark_us: int) -> StepResult:
         """Add rows, and process everything that happened up to the watermark.
 
-        Args:
-            inputs: by kind, tables of `rows.INPUT_SCHEMAS`.
-            watermark_us: microseconds since the epoch, or NO_WATERMARK_US.
-
-        Returns:
-            Outcomes, late rows, and what is pending.
-
-        Raises:
-            ShardTooLargeError: the rows that must be in memory at once do not fit `max_bytes`.
+        `inputs`: by kind, tables of `rows.INPUT_SCHEMAS`. `watermark_us`: microseconds since the
+        epoch, or NO_WATERMARK_US.
         """
         result = StepResult()
         self._require_memory([table for tables in inputs.values() for table in tables])
@@ -136,11 +125,7 @@ class Shard:
         self._store_rows(kind, table.select(schema.names), time)
 
     def _take_reached(self, kind: str, schema: pa.Schema, time: str, watermark_us: int) -> pa.Table:
-        """Return the stored rows that the watermark has reached, and remove them from the store.
-
-        Raises:
-            ShardTooLargeError: they do not fit the memory.
-        """
+        """Return the stored rows that the watermark has reached, and remove them from the store."""
         reached = []
         for segment in [
             segment for segment in self._store.segments(kind) if segment["first_us"] <= watermark_us
@@ -163,11 +148,7 @@ class Shard:
             )
 
     def _require_memory(self, tables: list[pa.Table]) -> None:
-        """Check that tables can be processed together.
-
-        Raises:
-            ShardTooLargeError: they can't.
-        """
+        """Check that tables can be processed together."""
         size = _MEMORY_FACTOR * sum(table.nbytes for table in tables)
         if size > self._max_bytes:
             rows = sum(table.num_rows for table in tables)

@@ -76,15 +76,7 @@ class ShardStore:
     """
 
     def __init__(self, blobs: BlobStore, *, use_local_cache: bool = False) -> None:
-        """Load the head that the last `save` wrote.
-
-        Args:
-            blobs: where everything is stored.
-            use_local_cache: also keep the tables in a `LocalCache`, and read them from there.
-
-        Raises:
-            StateLayoutError: this version can't read what is stored.
-        """
+        """Load the head that the last `save` wrote."""
         self._blobs = blobs
         head = blobs.get(_HEAD)
         self.head: dict[str, Any] = (
@@ -113,11 +105,7 @@ class ShardStore:
     ) -> None:
         """Store a segment, as the newest of its kind unless `as_oldest`; no-op without rows.
 
-        Args:
-            kind: what the segment is of.
-            as_oldest: put it before all others of its kind.
-            metadata: JSON values to add to its entry.
-            parts: its tables; the number of its rows is that of the part `rows`.
+        `parts`: its tables; the number of its rows is that of the part `rows`.
         """
         count = parts[_ROWS].num_rows
         if not count:
@@ -143,11 +131,7 @@ class ShardStore:
         segments.insert(0 if as_oldest else len(segments), segment)
 
     def read_segment(self, kind: str, segment: Segment, part: str = _ROWS) -> pa.Table:
-        """Return one of a segment's tables, in the present layout.
-
-        Raises:
-            RuntimeError: the state store no longer has it.
-        """
+        """Return one of a segment's tables, in the present layout."""
         if self._cache is not None:
             cached = self._cache.get(_cache_name(segment, part))
             if cached is not None:
@@ -164,7 +148,6 @@ class ShardStore:
         return table
 
     def drop_segment(self, kind: str, segment: Segment) -> None:
-        """Remove a segment."""
         for part in segment["parts"]:
             self._blobs.remove(_blob_name(kind, segment, part))
         self.head["segments"][kind].remove(segment)
