@@ -44,7 +44,6 @@ def results_folder(folder: Path, records: list[dict[str, Any]]) -> Path:
 
 
 def test_summary_has_the_median_of_the_rounds(spark: SparkSession, tmp_path: Path) -> None:
-    """The summary also has minimum and maximum, and is written to the folder."""
     records = [record("ours", value, round=number) for number, value in enumerate((5.0, 1.0, 3.0))]
     folder = results_folder(tmp_path / "bench", [*records, record("theirs", 7.0)])
     rows = {row["side"]: row for row in summarize(spark, folder).collect()}
@@ -62,7 +61,6 @@ def test_summary_has_the_median_of_the_rounds(spark: SparkSession, tmp_path: Pat
     "line", ['{"question": "x"', '{"question": "x", "value": "many"}', '{"question": "x"}']
 )
 def test_invalid_record_is_refused(spark: SparkSession, tmp_path: Path, line: str) -> None:
-    """The message has the line: incomplete, without a number, or without a value."""
     folder = results_folder(tmp_path / "bench", [record("ours", 1.0)])
     with (folder / "measurements.jsonl").open("a") as file:
         file.write(line + "\n")
@@ -71,7 +69,6 @@ def test_invalid_record_is_refused(spark: SparkSession, tmp_path: Path, line: st
 
 
 def test_folder_without_measurements_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    """The message has the folder."""
     with pytest.raises(
         InvalidArgumentError, match=r"a folder with measurements.jsonl, got '.*nothing'"
     ):
@@ -81,7 +78,6 @@ def test_folder_without_measurements_is_refused(spark: SparkSession, tmp_path: P
 def test_section_has_a_line_for_each_case_and_a_column_for_each_side(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Lines are in the order of measurement, and missing values are None."""
     records = [
         record("ours", 10.0),
         record("theirs", 20.0),
@@ -126,7 +122,6 @@ def test_section_has_a_line_for_each_case_and_a_column_for_each_side(
 
 
 def test_published_figure_has_both_cases() -> None:
-    """Runs without a limit are at the end of the axis; runs with a tight heap are left out."""
     rows = [
         {
             "side": side,
@@ -150,7 +145,6 @@ def test_published_figure_has_both_cases() -> None:
 
 
 def test_curve_has_a_line_for_each_side() -> None:
-    """The chart is well-formed XML."""
     rows = [
         {"side": side, "size": size, "median": 5.0, "min": 4.0, "max": 6.0, "position": 1}
         for side in "ab"
@@ -162,7 +156,6 @@ def test_curve_has_a_line_for_each_side() -> None:
 def test_published_benchmark_is_measured_and_printed(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Runs with few requests end up in the section, its figures and its table."""
     records = [
         record(
             side,

@@ -54,7 +54,6 @@ def table_in(page: str) -> list[list[str]]:
 def test_notebook_shows_what_pandas_computes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Outcomes, replay, other timeouts and the report agree with plain counts of its table."""
     import nbformat
     from nbclient import NotebookClient
 

@@ -19,7 +19,6 @@ from purgatory_spark.traces.trace_reader import read_trace
 def test_replay_of_recorded_traffic_has_the_outcomes_of_the_broker(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """No row is rejected; replay, batch and the broker's metrics agree."""
     with Cluster(nodes=2, record=tmp_path / "traffic") as cluster:
         cluster.create_topic("t")
         leader = cluster.describe_topic("t")[0]["leader"]

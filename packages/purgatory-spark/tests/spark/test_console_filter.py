@@ -40,7 +40,6 @@ _TIME_LIMIT = 60
 
 
 def test_known_noise_and_all_after_a_stop_is_dropped() -> None:
-    """What this process prints itself is not."""
     with subprocess.Popen(
         [sys.executable, "-c", _SCRIPT], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -52,7 +51,6 @@ def test_known_noise_and_all_after_a_stop_is_dropped() -> None:
 
 @pytest.mark.parametrize("token", ["right", "wrong"])
 def test_end_of_the_jvm_is_no_traceback(capfd: pytest.CaptureFixture[str], token: str) -> None:
-    """PySpark's server of accumulators prints its other errors."""
     server = _start_update_server("right", is_unix_domain_sock=False)
     spark = create_autospec(SparkSession, instance=True)
     spark.sparkContext._accumulatorServer = server

@@ -37,7 +37,6 @@ ODD_NAMES = [
 
 
 def test_file_names_are_not_patterns(spark: SparkSession, tmp_path: Path) -> None:
-    """Files and folders may have any names, and each row has its file's name unchanged."""
     folder = tmp_path / "[old] {runs} *"
     for number, name in enumerate(ODD_NAMES):
         write_lines(folder / name, ["n", str(number)])
@@ -50,7 +49,6 @@ def test_file_names_are_not_patterns(spark: SparkSession, tmp_path: Path) -> Non
 
 
 def test_columns_may_have_any_names(spark: SparkSession, tmp_path: Path) -> None:
-    """Also names that differ by case, that Spark or this package uses, and names with backticks."""
     file = write_lines(
         tmp_path / "odd.csv", [",a,A,_metadata,_corrupt,_source,`b`.c", "0,1,2,3,4,5,6"]
     )
@@ -70,7 +68,6 @@ def test_columns_may_have_any_names(spark: SparkSession, tmp_path: Path) -> None
 
 
 def test_malformed_rows_are_kept_as_text(spark: SparkSession, tmp_path: Path) -> None:
-    """Rows with too few or too many fields are in `CORRUPT`; blank lines are not rows."""
     file = tmp_path / "mixed.csv"
     file.write_bytes(
         b'\xef\xbb\xbf\r\n\r\n"n","m"\r\n1,"a ""b"", c"\r\n\r\n2\r3,x,y\n\x00\xff\n'
@@ -92,7 +89,6 @@ def test_malformed_rows_are_kept_as_text(spark: SparkSession, tmp_path: Path) ->
 def test_files_may_differ_in_compression_and_order_of_columns(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Each file is read by its own header; byte order marks and line ends may differ."""
     text = '\ufeffat,"took, ms"\r\n"1","2"\r\n3,4\n'.encode()
     contents = {
         "plain.csv": text,
@@ -112,14 +108,12 @@ def test_files_may_differ_in_compression_and_order_of_columns(
 
 @pytest.mark.parametrize("name", ["_hidden.csv", ".hidden.csv.gz"])
 def test_hidden_file_is_an_error(tmp_path: Path, name: str) -> None:
-    """Spark would skip the file, and the trace would have no rows."""
     (tmp_path / name).write_bytes(b"a\n1\n")
     with pytest.raises(TraceFormatError, match=rf"{name}: Spark skips files .*; rename the file"):
         trace_files(tmp_path / name)
 
 
 def test_file_name_with_a_colon_is_an_error(tmp_path: Path) -> None:
-    """The error names the file, also if it is one of several."""
     write_lines(tmp_path / "a.csv", ["a"])
     write_lines(tmp_path / "05:27.csv", ["a"])
     with pytest.raises(
@@ -129,7 +123,6 @@ def test_file_name_with_a_colon_is_an_error(tmp_path: Path) -> None:
 
 
 def test_csv_files_of_a_folder_take_precedence_over_parquet_files(tmp_path: Path) -> None:
-    """Files are sorted by name; folders, hidden files and other files are left out."""
     for name in ("b.csv.gz", "a.csv", "c.csv.bz2", "d.parquet", "_SUCCESS", ".e.csv", "LICENSE"):
         (tmp_path / name).touch()
     (tmp_path / "folder.csv").mkdir()
@@ -147,7 +140,6 @@ def test_csv_files_of_a_folder_take_precedence_over_parquet_files(tmp_path: Path
 
 @pytest.mark.parametrize("name", ["LICENSE", "table.txt", "table.csv.zip"])
 def test_file_of_another_type_is_an_error(tmp_path: Path, name: str) -> None:
-    """The message lists the supported suffixes."""
     (tmp_path / name).touch()
     with pytest.raises(TraceFormatError, match=rf"{name}: the name ends with none of \.csv"):
         trace_files(tmp_path / name)
@@ -164,14 +156,12 @@ def test_file_of_another_type_is_an_error(tmp_path: Path, name: str) -> None:
     ],
 )
 def test_unreadable_header_is_an_error(tmp_path: Path, name: str, content: bytes) -> None:
-    """The message names the file."""
     (tmp_path / name).write_bytes(content)
     with pytest.raises(TraceFormatError, match=rf"{name}: can't be read as CSV text \("):
         csv_header(tmp_path / name)
 
 
 def test_parquet_files_must_have_the_same_columns(spark: SparkSession, tmp_path: Path) -> None:
-    """A missing column would become nulls; Arrow's kinds of strings count as the same type."""
     one, same, typed, lacking, junk = (
         tmp_path / f"{name}.parquet" for name in ("one", "same", "typed", "lacking", "junk")
     )
@@ -201,7 +191,6 @@ def test_parquet_files_must_have_the_same_columns(spark: SparkSession, tmp_path:
 def test_path_for_spark_is_absolute_and_literal(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Patterns are escaped, and the text before a colon is not a protocol."""
     monkeypatch.chdir(tmp_path)
     assert (
         spark_read_path(Path("a:b/[c]*?{d}\\.csv"))

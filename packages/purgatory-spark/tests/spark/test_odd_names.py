@@ -79,14 +79,12 @@ def page(
 
 
 def test_times_are_utc_wherever_the_report_is_written(page: str) -> None:
-    """Times in tables and on axes are in UTC."""
     assert ">2022-08-22 12:00:00</td>" in page
     assert ">2022-Aug-22 12:00<" in page
     assert "02:30" not in page
 
 
 def test_names_are_shown_as_they_are(page: str) -> None:
-    """Names are text in tables and charts; a request without a type has the default type."""
     assert page.count("<b>") == len(re.findall('<div class="card[ "]', page))
     escaped = NAME.replace("<", "&lt;").replace(">", "&gt;")
     assert page.count(f"<td>{escaped}</td>") >= 3
@@ -97,7 +95,6 @@ def test_names_are_shown_as_they_are(page: str) -> None:
 def test_console_shows_names_as_they_are(
     spark: SparkSession, odd: tuple[TraceFolder, Analysis]
 ) -> None:
-    """The console does not interpret names as markup."""
     trace, analysis = odd
     text = io.StringIO()
     console = Console(file=text, width=200)
@@ -110,7 +107,6 @@ def test_console_shows_names_as_they_are(
 def test_replays_of_one_design_have_distinct_labels(
     odd: tuple[TraceFolder, Analysis], page: str
 ) -> None:
-    """Labels have the settings that differ, or a number; each replay has its own rows."""
     names = ["wheel tick_ms=1", "wheel tick_ms=1 #2", "wheel tick_ms=10"]
     for table in ("agreement", "lateness", "hosts"):
         assert sorted(row["design"] for row in odd[1].rows(table)) == names

@@ -36,7 +36,6 @@ def is_near(found: float | None, expected: float | None, error: float) -> bool:
 
 
 def test_quantiles_are_those_of_the_rows(spark: SparkSession) -> None:
-    """Of all, of each type and host, of each second, cut and uncut, for waits of every size."""
     random = np.random.default_rng(5)
     count = 3_000
     arrived = random.integers(0, 5 * _BIN_US, count)

@@ -70,7 +70,6 @@ def hashed(*texts: str) -> int:
 
 
 def test_requests_are_packed_as_their_shard_stores_them() -> None:
-    """With hashes, deadlines and the number of keys that they need."""
     found = [
         request("all"),
         request("any", quantifier="any", request_type=None, arrived_at=AT_US + 5),
@@ -102,7 +101,6 @@ def test_requests_are_packed_as_their_shard_stores_them() -> None:
 
 
 def test_events_are_packed_with_their_names() -> None:
-    """By host or by key; a batch without rows is none."""
     found = [event(), event(key="y", occurred_at=AT_US + 7, amount=2.0)]
     (packed,) = pack(rows.EVENTS, found)
     assert (packed["kind"], packed["event_us"]) == (rows.EVENTS, AT_US + 7)
@@ -121,7 +119,6 @@ def test_events_are_packed_with_their_names() -> None:
 
 
 def test_unusable_rows_are_packed_apart_and_tell_no_time() -> None:
-    """With reason and row; the text of a malformed row is kept as it is."""
     late = AT_US + 10**9
     found = [
         request("good") | {CORRUPT: None, RAW: None},
@@ -152,7 +149,6 @@ def test_unusable_rows_are_packed_apart_and_tell_no_time() -> None:
     ],
 )
 def test_values_of_unusable_rows_do_not_reach_others(changes: dict[str, Any], reason: str) -> None:
-    """Rows before and after them are packed as if they were not there."""
     found = [request("before"), request("bad", **changes), request("after")]
     rejects, good = pack(rows.REQUESTS, found)
     assert [row["reason"] for row in rejects["blob"]] == [reason]
@@ -161,7 +157,6 @@ def test_values_of_unusable_rows_do_not_reach_others(changes: dict[str, Any], re
 
 
 def test_request_routed_by_key_has_exactly_one() -> None:
-    """Another reason, if there is one, comes first."""
     found = [
         request("one", watch_keys=["x"]),
         request("two"),

@@ -78,7 +78,6 @@ def waiting(name: str, arrived_ms: int) -> TraceRequest:
 
 
 def test_due_shard_with_rows_is_stepped_once() -> None:
-    """The step for its rows has done what its timer is for."""
     task = SparkTask()
     task.batch(0, {rows.REQUESTS: request_rows([waiting("first", 5_000)])})
     assert (task.steps, task.timers) == (1, {5_000})
@@ -99,7 +98,6 @@ def test_due_shard_with_rows_is_stepped_once() -> None:
 
 
 def test_due_shard_without_rows_is_stepped_by_its_timer() -> None:
-    """Until nothing is due any more; then it has no timer."""
     task = SparkTask()
     inputs = {
         rows.REQUESTS: request_rows([waiting("early", 5_000), waiting("later", 5_500)]),
@@ -120,7 +118,6 @@ def test_due_shard_without_rows_is_stepped_by_its_timer() -> None:
 
 
 def test_state_of_a_shard_that_the_stream_does_not_have_is_an_error() -> None:
-    """As that of a checkpoint of version 0.1.0, whose labels are the shards' numbers."""
     task = SparkTask(label=0)
     task.batch(0, {rows.REQUESTS: request_rows([waiting("first", 5_000)])})
     with pytest.raises(StateLayoutError, match=r"a shard with the label 0, .* even_shards"):

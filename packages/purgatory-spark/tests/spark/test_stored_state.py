@@ -52,7 +52,6 @@ def test_state_is_that_of_the_last_batch(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Its numbers are those of the plain model at the watermark, in any session."""
     trace, last = pending_stream(streaming, tmp_path)
     watermark = datetime.fromisoformat(last.watermark)
     ended = {(row["host"], row["request_id"]): row["ended_at"] for row in expected_outcomes(trace)}
@@ -123,7 +122,6 @@ def test_state_is_that_of_the_last_batch(
 
 
 def test_state_of_an_earlier_layout_is_described() -> None:
-    """With the layout of its oldest segment."""
     for stop in STORED:
         found = describe_state(ShardStore(resumed(stop).blobs))
         assert (found["layout"], found["pending"]) == (2, stop["pending"])
@@ -133,7 +131,6 @@ def test_state_of_an_earlier_layout_is_described() -> None:
 def test_folder_without_the_state_of_a_stream_is_refused(
     streaming: SparkSession, tmp_path: Path
 ) -> None:
-    """No query's checkpoint, that of another query, and one without a committed batch."""
     with pytest.raises(CheckpointError, match="purgatory stream: it has no state, or no batch"):
         read_stream_state(streaming, tmp_path)
     (tmp_path / "in").mkdir()

@@ -18,7 +18,6 @@ def batch(number: int) -> BatchProgress:
 
 
 def test_page_shows_the_latest_batches_and_the_sums_of_all() -> None:
-    """It has no buttons."""
     panel = StreamPanel(NAMES)
     with (
         serve_dashboard(title="stream", panels=[panel.panel()], interval=3_600) as dashboard,

@@ -26,7 +26,6 @@ WORDS = [entry.name for entry in COMMANDS]
 def test_help_describes_each_command(
     entry: object, purgatory: Purgatory, no_session: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With an example, and without Spark."""
     monkeypatch.setenv("COLUMNS", "200")
     ran = purgatory(entry.name, "--help")
     assert (ran.code, ran.err) == (ExitCode.OK, "")
@@ -38,7 +37,6 @@ def test_help_describes_each_command(
 
 @pytest.mark.parametrize("entry", COMMANDS, ids=WORDS)
 def test_examples_in_the_help_have_known_options(entry: object) -> None:
-    """Every option of an example is one of the command's."""
     app = make_app()
     if entry.example:
         word, *arguments = entry.example.split()
@@ -48,14 +46,12 @@ def test_examples_in_the_help_have_known_options(entry: object) -> None:
 
 @pytest.mark.parametrize("entry", COMMANDS, ids=WORDS)
 def test_help_in_the_table_is_the_docstrings_first_line(entry: object) -> None:
-    """The table repeats it, so that the list of commands needs no import."""
     module, name = entry.target.split(":")
     function = getattr(importlib.import_module(f"purgatory_spark.cli.{module}"), name)
     assert inspect.getdoc(function).splitlines()[0] == entry.help
 
 
 def test_list_of_commands_imports_no_spark() -> None:
-    """So it, and a mistyped command, are answered at once."""
     script = (
         "import sys; from purgatory_command import main; main(['--help']); "
         "main(['repaly']); sys.exit('pyspark' in sys.modules or 'purgatory_spark' in sys.modules)"
@@ -65,7 +61,6 @@ def test_list_of_commands_imports_no_spark() -> None:
 
 
 def test_module_is_the_command() -> None:
-    """`python -m purgatory_spark`, and the exit code is the process'."""
     ran = subprocess.run(
         [sys.executable, "-m", "purgatory_spark", "repaly"],
         check=False,
@@ -77,7 +72,6 @@ def test_module_is_the_command() -> None:
 
 
 def test_version_names_the_build(purgatory: Purgatory) -> None:
-    """The package's version, and whether its core is compiled."""
     ran = purgatory("--version")
     assert ran.code == ExitCode.OK
     build = "compiled" if __compiled__ else "interpreted"
@@ -100,7 +94,6 @@ def test_version_names_the_build(purgatory: Purgatory) -> None:
 def test_version_says_what_an_interpreted_core_costs(
     monkeypatch: pytest.MonkeyPatch, is_compiled: bool, implementation: str, build: str
 ) -> None:
-    """On CPython, where it could be compiled."""
     monkeypatch.setattr(version, "__compiled__", is_compiled)
     monkeypatch.setattr(platform, "python_implementation", lambda: implementation)
     assert version.version_text("some") == f"some {__version__}, core {build}"
@@ -141,7 +134,6 @@ def test_version_says_what_an_interpreted_core_costs(
 def test_usage_errors_name_the_value(
     arguments: list[str], message: str, purgatory: Purgatory, no_session: None
 ) -> None:
-    """On one line of standard error, with a suggestion where one is close."""
     ran = purgatory(*arguments)
     assert (ran.code, ran.out) == (ExitCode.BAD_INPUT, "")
     assert ran.err.startswith("purgatory: ")
@@ -150,7 +142,6 @@ def test_usage_errors_name_the_value(
 
 
 def test_missing_command_is_answered_with_the_help(purgatory: Purgatory) -> None:
-    """On standard error, as it is a mistake."""
     ran = purgatory()
     assert (ran.code, ran.out) == (ExitCode.BAD_INPUT, "")
     assert ran.err.startswith("Usage: purgatory COMMAND")
@@ -158,7 +149,6 @@ def test_missing_command_is_answered_with_the_help(purgatory: Purgatory) -> None
 
 
 def test_password_is_not_in_the_message(purgatory: Purgatory, no_session: None) -> None:
-    """Kafka's options may contain one."""
     ran = purgatory(
         "stream", "a", "b", "--out", "c", "--checkpoint", "d", "--kafka-option", "secret"
     )
@@ -169,7 +159,6 @@ def test_password_is_not_in_the_message(purgatory: Purgatory, no_session: None) 
 
 @pytest.mark.parametrize("no_color", [False, True])
 def test_no_color_is_respected(no_color: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where colors are forced."""
     environment = {**os.environ, "FORCE_COLOR": "1", "TERM": "xterm-256color", "COLUMNS": "80"}
     environment.pop("NO_COLOR", None)
     if no_color:
@@ -188,7 +177,6 @@ def test_no_color_is_respected(no_color: bool, monkeypatch: pytest.MonkeyPatch) 
 def test_completion_is_installed(
     purgatory: Purgatory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A script that has the commands and options."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("SHELL", "/bin/bash")
     ran = purgatory("--install-completion", "--shell", "bash")
@@ -200,7 +188,6 @@ def test_completion_is_installed(
 
 
 def test_messages_are_written_by_one_function() -> None:
-    """Commands print errors with `print_error`, so that each begins with the program's name."""
     folder = Path(importlib.import_module("purgatory_spark.cli").__file__).parent
     for file in [*folder.glob("*.py"), folder.parents[1] / "purgatory_command.py"]:
         writes = [

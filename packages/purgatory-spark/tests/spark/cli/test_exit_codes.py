@@ -23,7 +23,6 @@ def forget(monkeypatch: pytest.MonkeyPatch, prefix: str) -> None:
 
 
 def test_page_on_the_command_lists_each_exit_code() -> None:
-    """With the number and the name's meaning."""
     rows = re.findall(r"^\| (\d+) \| `(\w+)` \|", CLI_PAGE.read_text(encoding="utf-8"), re.M)
     assert {(int(number), name) for number, name in rows} == {
         (code.value, code.name) for code in ExitCode
@@ -33,7 +32,6 @@ def test_page_on_the_command_lists_each_exit_code() -> None:
 def test_unforeseen_failure_is_failed(
     purgatory: Purgatory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In one line with the error's type; -v shows where."""
     purgatory("replay", "--help")
     monkeypatch.setattr("purgatory_spark.cli.traces.TraceFolder", _raise(ZeroDivisionError("zero")))
     ran = purgatory("replay", "x", "--out", "y")
@@ -42,7 +40,6 @@ def test_unforeseen_failure_is_failed(
 
 
 def test_ctrl_c_is_interrupted(purgatory: Purgatory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of any command."""
     purgatory("replay", "--help")
     monkeypatch.setattr("purgatory_spark.cli.traces.TraceFolder", _raise(KeyboardInterrupt()))
     ran = purgatory("replay", "x", "--out", "y")
@@ -51,7 +48,6 @@ def test_ctrl_c_is_interrupted(purgatory: Purgatory, monkeypatch: pytest.MonkeyP
 
 
 def test_missing_package_is_named(purgatory: Purgatory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in an environment that was installed in part; the list of commands needs none."""
     monkeypatch.setitem(sys.modules, "pyspark", None)
     forget(monkeypatch, "purgatory_spark")
     ran = purgatory("report", "x", "--out", "y")
@@ -61,7 +57,6 @@ def test_missing_package_is_named(purgatory: Purgatory, monkeypatch: pytest.Monk
 
 
 def test_exit_code_is_a_plain_number() -> None:
-    """So `sys.exit` takes it."""
     assert main(["--version"]) == 0
     assert isinstance(main(["--version"]), int)
 

@@ -93,7 +93,6 @@ def test_refusal_is_quick_and_leaves_nothing(
     purgatory: Purgatory,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Exit code 2, and what is wrong."""
     monkeypatch.chdir(folder)
     before = sorted(folder.rglob("*"))
     word, *arguments = command.split()
@@ -110,7 +109,6 @@ def test_refusal_is_quick_and_leaves_nothing(
 def test_report_is_never_written_over_a_folder(
     force: list[str], tmp_path: Path, purgatory: Purgatory
 ) -> None:
-    """Not even with --force."""
     (tmp_path / "analysis.json").write_text("{}")
     ran = purgatory("report", tmp_path, *force, "--out", tmp_path)
     assert ran.code == ExitCode.BAD_INPUT

@@ -14,7 +14,6 @@ from purgatory_spark.traces.trace_reader import ImportSettings, read_trace
 
 
 def test_request_waits_for_the_blocks_of_its_prompt(spark: SparkSession, tmp_path: Path) -> None:
-    """Blocks that an earlier request has filled count at once."""
     lines = [
         json.dumps({"timestamp": at, "input_length": length, "output_length": 52, "hash_ids": ids})
         for at, length, ids in [

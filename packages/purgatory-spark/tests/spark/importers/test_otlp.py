@@ -47,7 +47,6 @@ def batch(*resources: Row) -> str:
 
 
 def test_export_is_imported_as_spans(spark: SparkSession, tmp_path: Path) -> None:
-    """Spans of a trace are in several lines, resources and scopes; the root has no parent."""
     root = span("r", "", 0, 9000)
     del root["parentSpanId"]
     lines = [
@@ -82,7 +81,6 @@ def test_export_is_imported_as_spans(spark: SparkSession, tmp_path: Path) -> Non
 
 
 def test_other_formats_than_json_are_refused(tmp_path: Path) -> None:
-    """Before Spark starts."""
     source = write_lines(tmp_path / "spans.csv", ["resourceSpans"])
     with pytest.raises(TraceFormatError, match="the format otlp is JSON, not csv"):
         check_source(source, ImportSettings(format="otlp"))
