@@ -5,7 +5,8 @@ Streams are in `purgatory_spark.stream`.
 
 from __future__ import annotations
 
-from purgatory_spark.analysis.analysis import Analysis, analyze
+from purgatory_spark.analysis.analysis import analyze
+from purgatory_spark.analysis.analysis_folder import Analysis
 from purgatory_spark.analysis.report import write_report
 from purgatory_spark.errors import SchemaError, TraceFormatError
 from purgatory_spark.importers.columns import map_tables

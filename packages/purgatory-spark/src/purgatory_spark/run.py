@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from purgatory_spark.analysis.analysis import Analysis, analyze
+from purgatory_spark.analysis.analysis import analyze
+from purgatory_spark.analysis.analysis_folder import Analysis
 from purgatory_spark.analysis.findings import find
 from purgatory_spark.analysis.replay_folder import ReplayFolder, replay_trace_in_designs
 from purgatory_spark.analysis.report import write_report
+from purgatory_spark.analysis.small_tables import SmallTables
 from purgatory_spark.analysis.units import format_ms, format_share
 from purgatory_spark.outcomes.replay import ReplaySettings
 from purgatory_spark.output_folder import write_json
@@ -118,17 +120,16 @@ def print_summary(console: Console, spark: SparkSession, analyses: list[Analysis
     for heading in ("requests", "expired", "p50", "p99", "peak", "purges", "task time", "differ"):
         table.add_column(heading, justify="right", no_wrap=True)
     differing = 0
-    for analysis in analyses:
-        manifest = analysis.manifest
-        name = escape(manifest["trace"]["name"])
-        overall = analysis.rows("summary", dimension="all")[0]
+    small = [SmallTables(analysis) for analysis in analyses]
+    for tables in small:
+        name, overall = escape(tables.manifest["trace"]["name"]), tables.overall
         common = [f"{overall['requests']:,}", format_share(overall["expired_share"])]
         common += [format_ms(overall["p50_ms"]), format_ms(overall["p99_ms"])]
-        if "hosts" not in manifest["tables"]:
+        designs = tables.designs(spark)
+        if not designs:
             table.add_row(name, "batch", *common, "", "", "", "")
-            continue
-        differ = {row["design"]: row["differing"] for row in analysis.rows("agreement")}
-        for row in _by_design(analysis, spark):
+        differ = {row["design"]: row["differing"] for row in tables.agreement}
+        for row in designs:
             differing += differ[row["design"]]
             table.add_row(
                 name,
@@ -144,28 +145,18 @@ def print_summary(console: Console, spark: SparkSession, analyses: list[Analysis
         "[dim]peak: most pending requests on one host; "
         "differ: rows of the replay that differ from the batch outcomes[/]"
     )
-    for analysis in analyses:
-        print_findings(console, analysis)
+    for tables in small:
+        print_findings(console, tables)
     return differing
 
 
-def print_findings(console: Console, analysis: Analysis) -> None:
+def print_findings(console: Console, tables: SmallTables) -> None:
     """Print which timeout to choose, what changed at marks, and which hosts and types expired."""
-    findings = find(analysis)
-    name = escape(analysis.manifest["trace"]["name"])
+    findings = find(tables)
+    name = escape(tables.manifest["trace"]["name"])
     console.print(f"{name}: [bold]{escape(findings.timeout.reason)}[/]", soft_wrap=True)
     for sentence in findings.sentences[1:]:
         console.print(f"  {escape(sentence)}", soft_wrap=True)
-
-
-def _by_design(analysis: Analysis, spark: SparkSession) -> list[Row]:
-    hosts = analysis.table(spark, "hosts").groupBy("design")
-    sums = hosts.agg(
-        F.sum("purges").alias("purges"),
-        F.sum("task_seconds").alias("task_seconds"),
-        F.max("peak_pending").alias("peak_pending"),
-    )
-    return sums.orderBy(F.desc("design")).collect()
 
 
 def _folder_names(names: list[str]) -> list[str]:

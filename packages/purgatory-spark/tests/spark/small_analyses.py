@@ -10,7 +10,8 @@ from tests.spark.naive_trace import TraceEvent, TraceRequest
 from tests.spark.trace_folders import write_recorded
 from tests.spark.trace_strategies import events_table, requests_table
 
-from purgatory_spark.analysis.analysis import Analysis, analyze
+from purgatory_spark.analysis.analysis import analyze
+from purgatory_spark.analysis.analysis_folder import Analysis
 from purgatory_spark.analysis.replay_folder import replay_trace
 from purgatory_spark.outcomes.replay import DESIGNS, ReplaySettings
 from purgatory_spark.output_folder import write_json

@@ -13,7 +13,8 @@ from tests.spark.small_analyses import new_folder, replay_and_analyze, write_tra
 
 from purgatory_spark.analysis.aggregates import timeline
 from purgatory_spark.analysis.agreement import compare_replays
-from purgatory_spark.analysis.analysis import Analysis, analyze
+from purgatory_spark.analysis.analysis import analyze
+from purgatory_spark.analysis.analysis_folder import Analysis
 from purgatory_spark.analysis.outcome_counts import count_outcomes
 from purgatory_spark.analysis.replay_folder import ReplayFolder
 from purgatory_spark.analysis.time_bins import MAX_BINS, TimeBins, bin_width_us

@@ -15,7 +15,8 @@ from rich.console import Console
 from tests.spark.small_analyses import new_folder
 from tests.spark.trace_folders import NOON, event, make_trace, request
 
-from purgatory_spark.analysis.analysis import Analysis, analyze
+from purgatory_spark.analysis.analysis import analyze
+from purgatory_spark.analysis.analysis_folder import Analysis
 from purgatory_spark.analysis.replay_folder import ReplayFolder, replay_trace
 from purgatory_spark.analysis.report import write_report
 from purgatory_spark.outcomes.replay import ReplaySettings

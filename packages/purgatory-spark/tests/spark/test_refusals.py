@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from purgatory_spark.analysis.analysis import Analysis
+from purgatory_spark.analysis.analysis_folder import Analysis
 from purgatory_spark.analysis.replay_folder import ReplayFolder
 from purgatory_spark.errors import SchemaError, TraceFormatError
 from purgatory_spark.outcomes.replay import ReplaySettings

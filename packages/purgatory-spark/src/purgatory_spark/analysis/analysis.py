@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from pathlib import Path
-from typing import Any
 
-import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -20,6 +17,7 @@ from purgatory_spark.analysis.aggregates import (
     timeline,
 )
 from purgatory_spark.analysis.agreement import compare_replays, summarize_lateness
+from purgatory_spark.analysis.analysis_folder import MANIFEST, Analysis
 from purgatory_spark.analysis.contributors import find_contributors
 from purgatory_spark.analysis.outcome_counts import count_outcomes
 from purgatory_spark.analysis.replay_folder import ReplayFolder, label_replays
@@ -29,7 +27,6 @@ from purgatory_spark.analysis.what_if import (
     timeouts_for,
     what_if,
 )
-from purgatory_spark.errors import TraceFormatError
 from purgatory_spark.outcomes.batch import trace_satisfactions
 from purgatory_spark.outcomes.results import (
     outcomes_of,
@@ -41,79 +38,12 @@ from purgatory_spark.rows.host_sizes import MAX_WORKER_MB, measure_trace
 from purgatory_spark.spark.files import read_spark_table, write_spark_table
 from purgatory_spark.spark.memory import bytes_per_pending_operation
 from purgatory_spark.spark.workers import require_workers
-from purgatory_spark.traces.trace_folder import TraceFolder, read_manifest
+from purgatory_spark.traces.trace_folder import TraceFolder
 
-_MANIFEST = "analysis.json"
 #: The timeline begins and ends at most `_REACH` times as far away as this share of arrivals before,
 #: and of ends after, are apart.
 _MOST = 0.95
 _REACH = 2
-#: The small tables of an analysis. `marks` needs a trace with marks; `agreement`, `lateness` and
-#: `hosts` need replays.
-TABLES = (
-    "summary",
-    "waits",
-    "timeline",
-    "marks",
-    "contributors",
-    "lateness",
-    "hosts",
-    "agreement",
-    "what_if",
-)
-
-
-@dataclass(frozen=True)
-class Analysis:
-    """An analysis on disk.
-
-    The folder has Parquet tables, `outcomes/` with a row for each request and the small `TABLES`,
-    and the analysis' parameters in `analysis.json`.
-
-    Attributes:
-        path: The folder.
-    """
-
-    path: Path
-
-    @cached_property
-    def manifest(self) -> dict[str, Any]:
-        """The trace's manifest, the replays' settings and the analysis' parameters.
-
-        Raises:
-            TraceFormatError: The folder is not an analysis folder.
-        """
-        return read_manifest(
-            self.path, "an analysis folder", _MANIFEST, "make one with `purgatory analyze`"
-        )
-
-    def table(self, spark: SparkSession, name: str) -> DataFrame:
-        """Return one of `TABLES`, or `outcomes`."""
-        return read_spark_table(spark, self.path / name)
-
-    def rows(self, name: str, **where: str) -> list[dict[str, Any]]:
-        """Read rows of a table into memory, without a Spark job.
-
-        `summary`, `marks` and `hosts` have rows for each host, so select rows with `where`.
-
-        Args:
-            name: One of `TABLES`.
-            where: Columns, and the value that each must have.
-
-        Returns:
-            The rows in the order in which they were written. Times are in UTC.
-
-        Raises:
-            TraceFormatError: The table is missing, or damaged.
-        """
-        folder = self.path / name
-        filters = [(column, "=", value) for column, value in where.items()] or None
-        try:
-            table = pq.read_table(folder, filters=filters, partitioning=None)
-        except (OSError, ValueError) as error:
-            raise TraceFormatError(f"{folder}: can't be read as Parquet ({error})") from error
-        rows: list[dict[str, Any]] = table.to_pylist()
-        return rows
 
 
 def analyze(
@@ -183,7 +113,7 @@ def analyze(
     assert summary is not None
     write_spark_table(find_contributors(summary, marks), target / "contributors")
     write_json(
-        target / _MANIFEST,
+        target / MANIFEST,
         {
             "trace": trace.manifest,
             "replays": [replay.settings | {"label": replay.name} for replay in replays],

@@ -24,9 +24,8 @@ from matplotlib.ticker import (
 )
 
 from purgatory_spark.analysis.palette import light_color, themed
+from purgatory_spark.analysis.small_tables import SummaryRow, WaitRow, WhatIfRow
 from purgatory_spark.analysis.units import binary_unit, format_ms, format_share
-
-Row = dict[str, Any]
 
 COMPLETED_COLOR = light_color("completed")
 EXPIRED_COLOR = light_color("expired")
@@ -119,7 +118,7 @@ def to_svg(figure: Figure, title: str) -> str:
 
 
 def waiting_times(
-    waits: list[Row], bins_per_decade: int, quantiles: dict[str, float], width: float = WIDE
+    waits: Sequence[WaitRow], bins_per_decade: int, quantiles: dict[str, float], width: float = WIDE
 ) -> str:
     """Draw the histogram of the waiting times on a log scale.
 
@@ -196,7 +195,7 @@ def _mark_quantiles(axes: Axes, quantiles: dict[str, float]) -> None:
             )
 
 
-def expired_by_type(summary: list[Row], max_types: int = 12, width: float = WIDE) -> str:
+def expired_by_type(summary: Sequence[SummaryRow], max_types: int = 12, width: float = WIDE) -> str:
     """Draw the expired share by request type, the largest first.
 
     `summary`: rows of the table `summary` whose dimension is `request_type`. Types without expired
@@ -230,7 +229,10 @@ def expired_by_type(summary: list[Row], max_types: int = 12, width: float = WIDE
 
 
 def what_if_curve(
-    rows: list[Row], in_use: Sequence[int], recommended: int | None = None, width: float = WIDE
+    rows: Sequence[WhatIfRow],
+    in_use: Sequence[int],
+    recommended: int | None = None,
+    width: float = WIDE,
 ) -> str:
     """Draw the expired share and the peak memory against the timeout.
 

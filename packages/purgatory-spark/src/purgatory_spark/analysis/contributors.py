@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-#: A row of the table `contributors`.
-Row = Mapping[str, Any]
+from purgatory_spark.analysis.small_tables import ContributorRow
 
 #: Rows of each comparison.
 _MOST = 3
@@ -83,13 +80,14 @@ def _of_both_sides() -> list[Column]:
     ]
 
 
-def stands_out(row: Row) -> bool:
+def stands_out(row: ContributorRow) -> bool:
     """Return whether the expired shares of a contributor and of the others clearly differ.
 
     They do if one is at least twice the other, and if they differ by three standard errors, as
     independent requests have them. A share of fewer than ten expired requests never does.
     """
-    requests, expired, others, others_expired = (int(row[name]) for name in _COUNTS)
+    requests, expired = row["requests"], row["expired"]
+    others, others_expired = row["other_requests"], row["other_expired"]
     if max(expired, others_expired) < _MIN_EXPIRED:
         return False
     if not requests or not others:

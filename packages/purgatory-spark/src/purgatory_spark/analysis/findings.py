@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
-from purgatory_spark.analysis.analysis import Analysis
 from purgatory_spark.analysis.contributors import is_clear, stands_out
 from purgatory_spark.analysis.recommendation import Recommendation, recommend
+from purgatory_spark.analysis.small_tables import ContributorRow, MarkRow, SmallTables, SummaryRow
 from purgatory_spark.analysis.units import format_ms, format_share
-
-Row = dict[str, Any]
 
 _NOUNS = {"host": "host", "request_type": "request type"}
 #: Smaller parts of a change are not named.
@@ -39,23 +36,19 @@ class Findings:
         return (*self.timeout.sentences, *self.changes, *self.contributors)
 
 
-def find(analysis: Analysis) -> Findings:
+def find(tables: SmallTables) -> Findings:
     """Find what an analysis has to say, without a Spark job."""
-    tables = analysis.manifest["tables"]
-    rows = sorted(analysis.rows("what_if"), key=lambda row: int(row["timeout_ms"]))
-    late_answers = sum(row["satisfied_late"] for row in analysis.rows("waits"))
-    in_use = sorted(set(analysis.manifest["timeout_ms"]))
-    marks = analysis.rows("marks", dimension="all") if "marks" in tables else []
-    contributors = analysis.rows("contributors")
-    overall = analysis.rows("summary", dimension="all")[0]
+    late_answers = sum(row["satisfied_late"] for row in tables.waits)
     return Findings(
-        recommend(rows, in_use, late_answers),
-        describe_changes(marks, contributors),
-        describe_contributors(overall, contributors),
+        recommend(tables.what_if, tables.timeouts_in_use, late_answers),
+        describe_changes(tables.marks, tables.contributors),
+        describe_contributors(tables.overall, tables.contributors),
     )
 
 
-def describe_changes(marks: Sequence[Row], contributors: Sequence[Row]) -> tuple[str, ...]:
+def describe_changes(
+    marks: Sequence[MarkRow], contributors: Sequence[ContributorRow]
+) -> tuple[str, ...]:
     """Describe what changed at each mark.
 
     `marks`: rows of the table `marks` of all requests, in order of time. `contributors`: rows of
@@ -83,11 +76,11 @@ def _time(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
 
 
-def _changed(before: Row, after: Row) -> bool:
+def _changed(before: MarkRow, after: MarkRow) -> bool:
     return is_clear(after["requests"], after["expired"], before["requests"], before["expired"])
 
 
-def _change(before: Row, after: Row) -> str:
+def _change(before: MarkRow, after: MarkRow) -> str:
     shares = [
         f"{format_share(side['expired_share'])} of {side['requests']:,} requests"
         for side in (before, after)
@@ -105,11 +98,11 @@ def _change(before: Row, after: Row) -> str:
     return f"{expired}; the median wait went from {median}, and p99 from {p99}"
 
 
-def _describe_extra(rows: Sequence[Row]) -> list[str]:
+def _describe_extra(rows: Sequence[ContributorRow]) -> list[str]:
     """Return sentences on hosts and types with more, or fewer, expired requests after a mark."""
 
-    def part(row: Row) -> float:
-        return float(row["extra"] / row["extra_of_all"]) if row["extra_of_all"] else 0.0
+    def part(row: ContributorRow) -> float:
+        return row["extra"] / row["extra_of_all"] if row["extra_of_all"] else 0.0
 
     found = [row for row in _without_doubles(rows) if part(row) > _LEAST_PART and stands_out(row)]
     return [
@@ -120,7 +113,9 @@ def _describe_extra(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def describe_contributors(overall: Row, contributors: Sequence[Row]) -> tuple[str, ...]:
+def describe_contributors(
+    overall: SummaryRow, contributors: Sequence[ContributorRow]
+) -> tuple[str, ...]:
     """Describe the hosts and request types that have more than their part of expired requests.
 
     `contributors`: rows of the table `contributors`. Returns a sentence for each host and type that
@@ -144,7 +139,7 @@ def describe_contributors(overall: Row, contributors: Sequence[Row]) -> tuple[st
     return tuple(sentences)
 
 
-def _without_doubles(rows: Sequence[Row]) -> list[Row]:
+def _without_doubles(rows: Sequence[ContributorRow]) -> list[ContributorRow]:
     """Return the rows without types that are hosts of the same name, with the same requests."""
     hosts = {
         (row["value"], row["requests"], row["expired"])
@@ -159,7 +154,7 @@ def _without_doubles(rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def _named(row: Row) -> str:
+def _named(row: ContributorRow) -> str:
     name = "without a name" if row["value"] is None else row["value"]
     return f"{_NOUNS[row['dimension']].capitalize()} {name}"
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from purgatory_spark.analysis.small_tables import WhatIfRow
 from purgatory_spark.analysis.units import format_bytes, format_ms, format_share
 
 #: A row of the table `what_if`.
-Row = Mapping[str, Any]
 
 #: The share of the answers that a recommended timeout keeps: the first one for which there are
 #: enough answers. A timeout that loses none of n answers loses up to 3/n of all with a confidence
@@ -45,7 +44,7 @@ class Recommendation:
 
 
 def recommend(
-    rows: Sequence[Row], in_use: Sequence[int], late_answers: int | None = None
+    rows: Sequence[WhatIfRow], in_use: Sequence[int], late_answers: int | None = None
 ) -> Recommendation:
     """Recommend the shortest timeout that answers almost what the longest one would.
 
@@ -100,7 +99,9 @@ def recommend(
     return Recommendation(int(chosen["timeout_ms"]), _reason(chosen, longest, goal), details)
 
 
-def _ends_at_timeout(rows: Sequence[Row], longest_in_use: int, late_answers: int | None) -> bool:
+def _ends_at_timeout(
+    rows: Sequence[WhatIfRow], longest_in_use: int, late_answers: int | None
+) -> bool:
     """Return whether requests expired in the trace, but none was answered after its timeout."""
     beyond = [row for row in rows if row["timeout_ms"] >= longest_in_use]
     if not beyond or beyond[0]["timeout_ms"] != longest_in_use or not beyond[0]["expired"]:
@@ -111,15 +112,15 @@ def _ends_at_timeout(rows: Sequence[Row], longest_in_use: int, late_answers: int
     return len(beyond) > 1 and beyond[-1]["expired"] == beyond[0]["expired"]
 
 
-def _answered(row: Row) -> int:
-    return int(row["requests"] - row["expired"])
+def _answered(row: WhatIfRow) -> int:
+    return row["requests"] - row["expired"]
 
 
 def _answers_needed(goal: float) -> int:
     return round(3 / (1 - goal))
 
 
-def _reason(chosen: Row, longest: Row, goal: float) -> str:
+def _reason(chosen: WhatIfRow, longest: WhatIfRow, goal: float) -> str:
     answered, most = _answered(chosen), _answered(longest)
     share = "all" if answered == most else _share_rounded_down(answered / most)
     if chosen is longest:
@@ -138,7 +139,9 @@ def _share_rounded_down(share: float) -> str:
     return f"{math.floor(share * 10_000) / 100:.2f} %"
 
 
-def _expired_share(chosen: Row, in_use: Sequence[int], rows: Sequence[Row]) -> tuple[str, ...]:
+def _expired_share(
+    chosen: WhatIfRow, in_use: Sequence[int], rows: Sequence[WhatIfRow]
+) -> tuple[str, ...]:
     share = format_share(chosen["expired_share"])
     if list(in_use) == [chosen["timeout_ms"]]:
         return (f"It is in use already; {share} of all requests expire.",)
@@ -151,13 +154,13 @@ def _expired_share(chosen: Row, in_use: Sequence[int], rows: Sequence[Row]) -> t
     return (f"{then}; with {format_ms(used['timeout_ms'])}, which is in use, {used_share} do.",)
 
 
-def _steep(rows: Sequence[Row]) -> tuple[str, ...]:
+def _steep(rows: Sequence[WhatIfRow]) -> tuple[str, ...]:
     """Return where each halving of the timeout at least doubles the expired share.
 
     `rows`: at least one, in order of the timeouts. The range that ends nearest to the last one is
     meant.
     """
-    steep: list[Row] = []
+    steep: list[WhatIfRow] = []
     for longer, shorter in zip(rows[:0:-1], rows[-2::-1], strict=True):
         if _growth_per_halving(shorter, longer) >= _STEEP:
             steep = [*(steep or [longer]), shorter]
@@ -173,7 +176,7 @@ def _steep(rows: Sequence[Row]) -> tuple[str, ...]:
     )
 
 
-def _growth_per_halving(shorter: Row, longer: Row) -> float:
+def _growth_per_halving(shorter: WhatIfRow, longer: WhatIfRow) -> float:
     if shorter["expired"] < _MIN_EXPIRED or not shorter["timeout_ms"]:
         return 0.0
     if not longer["expired"]:
@@ -182,7 +185,7 @@ def _growth_per_halving(shorter: Row, longer: Row) -> float:
     return float((shorter["expired"] / longer["expired"]) ** (1 / halvings))
 
 
-def _memory(chosen: Row) -> tuple[str, ...]:
+def _memory(chosen: WhatIfRow) -> tuple[str, ...]:
     pending = int(chosen["peak_pending"])
     return (
         f"At the peak {pending:,} request{'s are' if pending != 1 else ' is'} then pending on the "
@@ -190,14 +193,14 @@ def _memory(chosen: Row) -> tuple[str, ...]:
     )
 
 
-def _never_answered(longest: Row) -> tuple[str, ...]:
+def _never_answered(longest: WhatIfRow) -> tuple[str, ...]:
     if not longest["expired"]:
         return ()
     share = format_share(longest["expired_share"])
     return (f"{share} of all requests are not answered within {format_ms(longest['timeout_ms'])}.",)
 
 
-def _after_the_timeout(longest: Row) -> tuple[str, ...]:
+def _after_the_timeout(longest: WhatIfRow) -> tuple[str, ...]:
     return (
         f"What a timeout above {format_ms(longest['timeout_ms'])} would answer is unknown: the "
         "trace has no answer that came after a timeout.",

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from purgatory_spark.analysis.analysis import Analysis
+from purgatory_spark.analysis.analysis_folder import Analysis
 
 
 def write_report(

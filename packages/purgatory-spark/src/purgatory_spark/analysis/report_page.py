@@ -6,7 +6,7 @@ import base64
 import hashlib
 import os
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from importlib.metadata import version
@@ -21,11 +21,12 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark.analysis import charts, report_tables, time_charts
 from purgatory_spark.analysis.aggregates import QUANTILES
-from purgatory_spark.analysis.analysis import Analysis
+from purgatory_spark.analysis.analysis_folder import Analysis
 from purgatory_spark.analysis.charts import PageChart, page_chart
 from purgatory_spark.analysis.findings import find
 from purgatory_spark.analysis.palette import variables
 from purgatory_spark.analysis.report_tables import Table
+from purgatory_spark.analysis.small_tables import SmallTables
 from purgatory_spark.analysis.units import format_ms, format_share, unbroken
 from purgatory_spark.analysis.wait_buckets import BINS_PER_DECADE
 
@@ -85,13 +86,14 @@ def _trace_section(spark: SparkSession, analysis: Analysis, folder: Path) -> Row
     """
     manifest = analysis.manifest
     trace = manifest["trace"]
-    in_use = sorted(set(manifest["timeout_ms"]))
+    tables = SmallTables(analysis)
+    in_use = tables.timeouts_in_use
     section: Row = {
         "name": trace["name"],
         "folder": Path(os.path.relpath(analysis.path, folder)).as_posix(),
         "format": trace["format"],
         "notes": trace["notes"],
-        "findings": find(analysis),
+        "findings": find(tables),
         "parameters": ", ".join(
             f"{name}={value}" for name, value in _given(trace["parameters"]).items()
         ),
@@ -101,21 +103,20 @@ def _trace_section(spark: SparkSession, analysis: Analysis, folder: Path) -> Row
         "bin_ms": manifest["bin_ms"],
         "bytes_per_operation": manifest["bytes_per_operation"],
         "keys_per_request": manifest["keys_per_request"],
-        "all": analysis.rows("summary", dimension="all")[0],
-        "marks": _optional_rows(analysis, "marks", dimension="all"),
-        "timeline": sorted(_optional_rows(analysis, "timeline"), key=lambda row: row["from_at"]),
-        "what_if": sorted(
-            _optional_rows(analysis, "what_if"), key=lambda row: int(row["timeout_ms"])
-        ),
+        "all": tables.overall,
+        "marks": _in_utc(tables.marks),
+        "timeline": _in_utc(tables.timeline),
+        "waits": tables.waits,
+        "what_if": tables.what_if,
         **_summaries(spark, analysis),
-        **_replays(spark, analysis),
+        **_replays(spark, tables),
     }
     first, last = (_EPOCH + timedelta(microseconds=us) for us in manifest["arrivals_us"])
     section["last_arrival"] = last
     section["complete_bins"] = time_charts.complete_bins(
         section["timeline"], section["bin_ms"], first, last
     )
-    section["charts"] = _charts(analysis, section)
+    section["charts"] = _charts(section)
     section["tables"] = _tables(manifest, section)
     drawn = sum(row["arrived"] for row in section["timeline"])
     section["not_drawn"] = section["all"]["requests"] - drawn
@@ -160,25 +161,22 @@ def _summaries(spark: SparkSession, analysis: Analysis) -> Row:
     }
 
 
-def _replays(spark: SparkSession, analysis: Analysis) -> Row:
-    designs: list[Row] = []
+def _replays(spark: SparkSession, tables: SmallTables) -> Row:
     hosts: list[Row] = []
-    if "hosts" in analysis.manifest["tables"]:
-        table = analysis.table(spark, "hosts")
-        designs = _collect(_by_design(table))
+    if "hosts" in tables.manifest["tables"]:
+        table = tables.analysis.table(spark, "hosts")
         hosts = _top_rows(table, ["requests"], "host", F.desc("design"))
     return {
-        "agreement": _optional_rows(analysis, "agreement"),
-        "lateness": [row for row in _optional_rows(analysis, "lateness") if row["expired"]],
-        "designs": designs,
+        "agreement": tables.agreement,
+        "lateness": [row for row in tables.lateness if row["expired"]],
+        "designs": tables.designs(spark),
         "replayed_hosts": hosts,
     }
 
 
-def _charts(analysis: Analysis, section: Row) -> dict[str, PageChart | None]:
+def _charts(section: Row) -> dict[str, PageChart | None]:
     timeline, marks, bin_ms = section["timeline"], section["marks"], section["bin_ms"]
     complete, last = section["complete_bins"], section["last_arrival"]
-    waits = sorted(_optional_rows(analysis, "waits"), key=lambda row: int(row["bin"]))
     overall, types, what_if = section["all"], section["types"], section["what_if"]
     quantiles = {
         _QUANTILE_LABELS[name]: overall[name] for name in QUANTILES if name in _QUANTILE_LABELS
@@ -189,19 +187,12 @@ def _charts(analysis: Analysis, section: Row) -> dict[str, PageChart | None]:
         "pending": partial(time_charts.pending_over_time, timeline, bin_ms, last, marks),
         "expired": partial(time_charts.expired_over_time, timeline, marks),
         "waits_over_time": partial(time_charts.waits_over_time, timeline, marks),
-        "waits": partial(charts.waiting_times, waits, BINS_PER_DECADE, quantiles),
+        "waits": partial(charts.waiting_times, section["waits"], BINS_PER_DECADE, quantiles),
         "what_if": partial(charts.what_if_curve, what_if, section["timeouts_in_use"], recommended),
         "types": partial(charts.expired_by_type, types, 12),
     }
     is_empty = {"types": len(types) <= 1 or not overall["expired"]}
     return {name: None if is_empty.get(name) else page_chart(draw[name]) for name in draw}
-
-
-def _optional_rows(analysis: Analysis, name: str, **where: str) -> list[Row]:
-    """Return a small table's rows; none if the analysis does not have the table."""
-    if name not in analysis.manifest["tables"]:
-        return []
-    return _in_utc(analysis.rows(name, **where))
 
 
 def _top_rows(table: DataFrame, largest: list[str], *then: str | Column) -> list[Row]:
@@ -214,7 +205,7 @@ def _collect(table: DataFrame) -> list[Row]:
     return _in_utc(table.toArrow().to_pylist())
 
 
-def _in_utc(rows: list[Row]) -> list[Row]:
+def _in_utc(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
     """Return the rows with times in UTC and without a zone, which the page names once."""
     return [
         {
@@ -225,30 +216,6 @@ def _in_utc(rows: list[Row]) -> list[Row]:
         }
         for row in rows
     ]
-
-
-def _by_design(hosts: DataFrame) -> DataFrame:
-    sums = (
-        "requests",
-        "completed",
-        "expired",
-        "purges",
-        "purged_entries",
-        "tries",
-        "callbacks",
-        "callback_errors",
-        "task_seconds",
-    )
-    peaks = ("peak_pending", "peak_queued")
-    return (
-        hosts
-        .groupBy("design")
-        .agg(
-            *[F.sum(name).alias(name) for name in sums],
-            *[F.max(name).alias(name) for name in peaks],
-        )
-        .orderBy(F.desc("design"))
-    )
 
 
 def _given(parameters: Row) -> Row:

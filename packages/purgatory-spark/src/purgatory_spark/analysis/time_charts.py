@@ -22,18 +22,19 @@ from purgatory_spark.analysis.charts import (
     LINE_COLOR,
     NARROW,
     WIDE,
-    Row,
     new_figure,
     to_svg,
 )
+from purgatory_spark.analysis.small_tables import MarkRow, TimelineRow
 from purgatory_spark.analysis.units import format_ms, format_number
 
 #: From the least to the largest value of an axis whose powers of ten are enough as labels.
 _WIDE = 30
 
 
-def _mark_lines(axes: Axes, marks: Sequence[Row]) -> None:
-    for at in {mark["at"] for mark in marks}:
+def _mark_lines(axes: Axes, marks: Sequence[MarkRow]) -> None:
+    times: set[Any] = {mark["at"] for mark in marks}  # matplotlib's types know numbers only
+    for at in times:
         axes.axvline(at, color=INK_COLOR, linewidth=1, linestyle=(0, (4, 3)))
 
 
@@ -45,7 +46,9 @@ def _dates(axes: Axes, label: str = "time of arrival (UTC)") -> None:
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
 
 
-def complete_bins(timeline: list[Row], bin_ms: float, first: datetime, last: datetime) -> list[Row]:
+def complete_bins(
+    timeline: list[TimelineRow], bin_ms: float, first: datetime, last: datetime
+) -> list[TimelineRow]:
     """Return the bins that a trace covers as a whole.
 
     A trace begins and ends within a bin, whose counts are smaller for that alone.
@@ -59,7 +62,7 @@ def complete_bins(timeline: list[Row], bin_ms: float, first: datetime, last: dat
 
 
 def _steps(
-    rows: Sequence[Row], values: Sequence[float], bin_ms: float
+    rows: Sequence[TimelineRow], values: Sequence[float], bin_ms: float
 ) -> tuple[list[Any], list[float]]:
     """Return the points of steps that are as wide as the bins, the last one too."""
     end = rows[-1]["from_at"] + timedelta(milliseconds=bin_ms)
@@ -67,10 +70,10 @@ def _steps(
 
 
 def pending_over_time(
-    timeline: list[Row],
+    timeline: list[TimelineRow],
     bin_ms: float,
     last_arrival: datetime,
-    marks: Sequence[Row],
+    marks: Sequence[MarkRow],
     width: float = WIDE,
 ) -> str:
     """Draw the pending requests over time.
@@ -100,7 +103,9 @@ def pending_over_time(
     return to_svg(figure, "Pending requests over time")
 
 
-def expired_over_time(timeline: list[Row], marks: Sequence[Row], width: float = WIDE) -> str:
+def expired_over_time(
+    timeline: list[TimelineRow], marks: Sequence[MarkRow], width: float = WIDE
+) -> str:
     """Draw the expired share of the requests that arrived in each bin of time.
 
     The line has a gap at each bin without arrivals.
@@ -109,7 +114,7 @@ def expired_over_time(timeline: list[Row], marks: Sequence[Row], width: float = 
     a dashed line at each `at`.
     """
     figure, axes = new_figure(2.7, width)
-    times = [row["from_at"] for row in timeline]
+    times: list[Any] = [row["from_at"] for row in timeline]
     share = [
         row["expired"] / row["arrived"] if row["arrived"] else float("nan") for row in timeline
     ]
@@ -124,7 +129,7 @@ def expired_over_time(timeline: list[Row], marks: Sequence[Row], width: float = 
 
 
 def arrivals_over_time(
-    timeline: list[Row], bin_ms: float, marks: Sequence[Row], width: float = WIDE
+    timeline: list[TimelineRow], bin_ms: float, marks: Sequence[MarkRow], width: float = WIDE
 ) -> str:
     """Draw how many requests arrived a second, over time.
 
@@ -144,7 +149,9 @@ def arrivals_over_time(
     return to_svg(figure, "Arrivals over time")
 
 
-def waits_over_time(timeline: list[Row], marks: Sequence[Row], width: float = WIDE) -> str:
+def waits_over_time(
+    timeline: list[TimelineRow], marks: Sequence[MarkRow], width: float = WIDE
+) -> str:
     """Draw the median and the 99th percentile of the waiting times over time, on a log scale.
 
     The lines have a gap at each bin without arrivals, and where a quantile is 0.
@@ -153,9 +160,13 @@ def waits_over_time(timeline: list[Row], marks: Sequence[Row], width: float = WI
     a dashed line at each `at`.
     """
     figure, axes = new_figure(2.9, width)
-    times = [row["from_at"] for row in timeline]
-    for name, label, color in (("p99_ms", "p99", EXPIRED_COLOR), ("p50_ms", "p50", LINE_COLOR)):
-        waits = [row[name] or float("nan") for row in timeline]
+    times: list[Any] = [row["from_at"] for row in timeline]
+    lines = (
+        ("p99", EXPIRED_COLOR, [row["p99_ms"] for row in timeline]),
+        ("p50", LINE_COLOR, [row["p50_ms"] for row in timeline]),
+    )
+    for label, color, quantiles in lines:
+        waits = [quantile or float("nan") for quantile in quantiles]
         axes.step(times, waits, where="post", color=color, linewidth=1.3, label=label)
         axes.plot(times, waits, ".", color=color, markersize=2)
     if any(row["p99_ms"] for row in timeline):

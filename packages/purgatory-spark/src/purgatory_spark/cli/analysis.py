@@ -10,10 +10,12 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.markup import escape
 
-from purgatory_spark.analysis.analysis import Analysis, analyze
+from purgatory_spark.analysis.analysis import analyze
+from purgatory_spark.analysis.analysis_folder import Analysis
 from purgatory_spark.analysis.findings import find
 from purgatory_spark.analysis.replay_folder import ReplayFolder
 from purgatory_spark.analysis.report import write_report
+from purgatory_spark.analysis.small_tables import SmallTables
 from purgatory_spark.cli import session
 from purgatory_spark.cli.failures import describe_failure
 from purgatory_spark.cli.traces import ImportOptions
@@ -179,7 +181,7 @@ def report(
     finally:
         partial.unlink(missing_ok=True)
     for each in analyses:
-        print_findings(output.console, each)
+        print_findings(output.console, SmallTables(each))
     _print_report(output, out, {"analyses": [_analysis_result(each) for each in analyses]})
     return ExitCode.OK
 
@@ -198,20 +200,17 @@ def _require_free_file(out: Path, *, force: bool) -> None:
 
 def _analysis_result(analysis: Analysis) -> dict[str, Any]:
     """Return what the JSON document has of an analysis."""
-    manifest = analysis.manifest
-    findings = find(analysis)
+    tables = SmallTables(analysis)
+    findings = find(tables)
     result = {
         "path": str(analysis.path),
-        "trace": manifest["trace"]["name"],
+        "trace": tables.manifest["trace"]["name"],
         "recommended_timeout_ms": findings.timeout.timeout_ms,
         "findings": findings.sentences,
-        "summary": analysis.rows("summary", dimension="all")[0],
+        "summary": tables.overall,
     }
-    if "agreement" in manifest["tables"]:
-        result["agreement"] = analysis.rows("agreement")
-    if "marks" in manifest["tables"]:
-        result["marks"] = analysis.rows("marks", dimension="all")
-    return result
+    result |= {"agreement": tables.agreement} if tables.agreement else {}
+    return result | ({"marks": tables.marks} if tables.marks else {})
 
 
 def _print_report(output: Output, path: Path, result: dict[str, Any]) -> None:

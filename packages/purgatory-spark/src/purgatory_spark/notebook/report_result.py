@@ -10,8 +10,9 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from purgatory_spark.analysis.analysis import Analysis
+from purgatory_spark.analysis.analysis_folder import Analysis
 from purgatory_spark.analysis.findings import Findings, find
+from purgatory_spark.analysis.small_tables import SmallTables
 from purgatory_spark.analysis.units import format_ms, format_share
 from purgatory_spark.notebook.html import html_table
 from purgatory_spark.output_folder import OutputExistsError
@@ -49,23 +50,26 @@ class Report:
     analysis: Analysis
 
     @cached_property
+    def _tables(self) -> SmallTables:
+        return SmallTables(self.analysis)
+
+    @cached_property
     def findings(self) -> Findings:
         """Which timeout to choose, what changed at marks, and which hosts and types expired."""
-        return find(self.analysis)
+        return find(self._tables)
 
     def _repr_html_(self) -> str:
-        overall = self.analysis.rows("summary", dimension="all")[0]
+        overall = self._tables.overall
         rows = [
             ("requests", f"{overall['requests']:,}"),
             ("expired", f"{format_share(overall['expired_share'])} ({overall['expired']:,})"),
             ("median wait", format_ms(overall["p50_ms"])),
             ("p99 wait", format_ms(overall["p99_ms"])),
         ]
-        if "agreement" in self.analysis.manifest["tables"]:
-            rows += [
-                (f"{row['design']} replay", f"{row['differing']:,} of {row['rows']:,} rows differ")
-                for row in self.analysis.rows("agreement")
-            ]
+        rows += [
+            (f"{row['design']} replay", f"{row['differing']:,} of {row['rows']:,} rows differ")
+            for row in self._tables.agreement
+        ]
         # Jupyter resolves a relative link from the notebook's folder, where its kernel runs.
         path = os.path.relpath(self.page)
         name = self.analysis.manifest["trace"]["name"]

@@ -12,7 +12,8 @@ from markupsafe import Markup
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from purgatory_spark.analysis.analysis import Analysis, analyze
+from purgatory_spark.analysis.analysis import analyze
+from purgatory_spark.analysis.analysis_folder import Analysis
 from purgatory_spark.analysis.replay_folder import replay_trace_in_designs
 from purgatory_spark.analysis.report import write_report
 from purgatory_spark.analysis.what_if import suggest_timeouts, what_if

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 from markupsafe import Markup
 from pyspark.sql import DataFrame
 
 from purgatory_spark.analysis.palette import themed
 from purgatory_spark.analysis.recommendation import Recommendation, recommend
+from purgatory_spark.analysis.small_tables import WhatIfRow
 from purgatory_spark.analysis.units import format_bytes, format_ms, format_share
 from purgatory_spark.notebook.html import html_table
 
@@ -36,9 +36,9 @@ class WhatIf:
         self.timeouts_in_use = list(timeouts_in_use)
 
     @cached_property
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[WhatIfRow]:
         """The rows of the table, in order of the timeouts; computed at the first use."""
-        rows: list[dict[str, Any]] = self.table.toArrow().to_pylist()
+        rows: list[WhatIfRow] = self.table.toArrow().to_pylist()
         return sorted(rows, key=lambda row: int(row["timeout_ms"]))
 
     @cached_property
@@ -59,7 +59,7 @@ class WhatIf:
             found.reason, " ".join(found.details), chart, table
         )
 
-    def _cells(self, row: dict[str, Any]) -> list[str]:
+    def _cells(self, row: WhatIfRow) -> list[str]:
         in_use = " (in use)" if row["timeout_ms"] in self.timeouts_in_use else ""
         return [
             format_ms(row["timeout_ms"]) + in_use,

@@ -75,7 +75,7 @@ class KafkaCluster:
         return {"bootstrap.servers": self.servers, **options}
 
     def spark_options(self, **defaults: str) -> dict[str, str]:
-        """Return Kafka's options for Spark's reader or writer, under the names that Spark requires."""
+        """Return Kafka's options for Spark's reader or writer, under the names that Spark has."""
         options = {f"kafka.{name}": value for name, value in self.kafka_options().items()}
         return {**defaults, **options}
 
