@@ -21,10 +21,10 @@ from tests.spark.trace_strategies import events_table, requests_table
 
 from purgatory_spark import Trace
 from purgatory_spark.analysis.analysis import analyze
-from purgatory_spark.analysis.replay_folder import write_replay
+from purgatory_spark.analysis.replay_folder import write_replays
 from purgatory_spark.analysis.report import write_report
 from purgatory_spark.outcomes.batch import batch_outcomes
-from purgatory_spark.outcomes.replay import ReplaySettings, replay
+from purgatory_spark.outcomes.replay import ReplaySettings, replay, replay_designs
 from purgatory_spark.outcomes.results import RESULTS, outcomes_of, rejects_of
 from purgatory_spark.rows.checks import parse_us
 from purgatory_spark.rows.schema import EVENTS, REQUESTS
@@ -230,12 +230,11 @@ def test_folders_have_the_same_tables(foreign: SparkSession, tmp_path: Path) -> 
     mark = Mark(datetime.fromtimestamp(BEFORE_US // 10**6, UTC).replace(microsecond=2), "a fault")
     trace = import_trace(foreign, source, trace_folder, ImportSettings(marks=(mark,)))
     assert rejected(trace.rejects(foreign)) == REJECTS
-    replayed = write_replay(
-        replay(trace.requests(foreign), trace.events(foreign)),
-        ReplaySettings().parameters(),
-        replay_folder,
+    replayed = write_replays(
+        replay_designs(trace.requests(foreign), trace.events(foreign), [ReplaySettings()]),
+        {replay_folder: ReplaySettings().parameters()},
     )
-    analysis = analyze(foreign, trace, [replayed], target, timeouts=[1, 3_600_000])
+    analysis = analyze(foreign, trace, replayed, target, timeouts=[1, 3_600_000])
     (agreement,) = analysis.rows("agreement")
     assert (agreement["rows"], agreement["differing"]) == (len(REQUEST_ROWS), 0)
     assert found(foreign.read.parquet(str(target / "outcomes"))) == expected()

@@ -23,8 +23,8 @@ from tests.spark.trace_strategies import EVENTS as ANY_EVENT
 from tests.spark.trace_strategies import events_table, requests, requests_table, with_enough_keys
 from tests.support.profiles import examples
 
-from purgatory_spark.analysis.aggregates import compare_outcomes
-from purgatory_spark.analysis.replay_folder import write_replay
+from purgatory_spark.analysis.aggregates import compare_replayed
+from purgatory_spark.analysis.replay_folder import write_replays
 from purgatory_spark.errors import TraceFormatError
 from purgatory_spark.outcomes.batch import (
     batch_outcomes,
@@ -32,7 +32,7 @@ from purgatory_spark.outcomes.batch import (
     trace_outcomes,
     trace_satisfactions,
 )
-from purgatory_spark.outcomes.replay import ReplaySettings, replay
+from purgatory_spark.outcomes.replay import ReplaySettings, replay, replay_designs
 from purgatory_spark.outcomes.results import outcomes_of, rejects_of
 from purgatory_spark.rows.schema import EVENTS, OUTCOMES, QUANTIFIERS, REQUESTS
 from purgatory_spark.spark.files import write_spark_table
@@ -269,8 +269,10 @@ def test_comparison_does_not_multiply_rows_of_an_id(spark: SparkSession, tmp_pat
     )
     folder = tmp_path / "replay"
     folder.mkdir()
-    written = write_replay(replay(*given), ReplaySettings().parameters(), folder)
-    row = compare_outcomes(spark, batch_outcomes(*given), written).collect()[0]
+    replayed = replay_designs(*given, [ReplaySettings()])
+    (written,) = write_replays(replayed, {folder: ReplaySettings().parameters()})
+    found = written.table(spark, "outcomes")
+    row = compare_replayed(batch_outcomes(*given), found, "wheel").collect()[0]
     assert (row["rows"], row["differing"], row["example"]) == (3, 0, None)
 
 

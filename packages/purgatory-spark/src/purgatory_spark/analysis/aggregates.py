@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from purgatory_spark.analysis.replay_folder import ReplayFolder
 from purgatory_spark.analysis.time_bins import TimeBins
 from purgatory_spark.analysis.wait_buckets import bin_of, bin_start_ms, quantile, ranked
 from purgatory_spark.outcomes.results import outcomes_of
-from purgatory_spark.rows.schema import OUTCOMES, require
+from purgatory_spark.rows.schema import OUTCOMES
 from purgatory_spark.traces.marks import Mark
 
 #: Quantiles of the waiting times, by the name of their column.
@@ -228,22 +227,12 @@ def compare_marks(counts: DataFrame, marks: list[Mark]) -> DataFrame:
     )
 
 
-def compare_outcomes(spark: SparkSession, outcomes: DataFrame, replay: ReplayFolder) -> DataFrame:
+def compare_replayed(outcomes: DataFrame, replayed: DataFrame, name: str) -> DataFrame:
     """Compare a replay's outcomes with the batch outcomes, request by request.
 
-    `outcomes`: the batch outcomes, rows of `schema.OUTCOMES`. Returns one row: `design` (the
-    replay's name), `rows` (in either table), `differing` (rows that are not equal in both, or
-    missing in one), `example` (host and id of one of these, or null).
-    """
-    replayed = require(replay.table(spark, "outcomes"), OUTCOMES, f"{replay.path}/outcomes")
-    return compare_replayed(outcomes, replayed, replay.name)
-
-
-def compare_replayed(outcomes: DataFrame, replayed: DataFrame, name: str) -> DataFrame:
-    """Compare two tables of outcomes, as `compare_outcomes` does.
-
-    `outcomes`: the batch outcomes, rows of `schema.OUTCOMES`. Returns one row, as of
-    `compare_outcomes`.
+    Both are rows of `schema.OUTCOMES`. Returns one row: `design` (the replay's name), `rows` (in
+    either table), `differing` (rows that are not equal in both, or missing in one), `example` (host
+    and id of one of these, or null).
     """
     names = OUTCOMES.names
     # A host may use an id again, but not for two requests that arrive at the same time.

@@ -86,15 +86,6 @@ def replay_trace_in_designs(
     )
 
 
-def write_replay(replayed: DataFrame, settings: dict[str, Any], target: Path) -> ReplayFolder:
-    """Compute a replay and write it to a replay folder.
-
-    `replayed`: the result of `replay.replay`.
-    """
-    (folder,) = write_replays(replayed.withColumn(DESIGN_NUMBER, F.lit(0)), {target: settings})
-    return folder
-
-
 def write_replays(
     replayed: DataFrame, settings: Mapping[Path, dict[str, Any]]
 ) -> list[ReplayFolder]:

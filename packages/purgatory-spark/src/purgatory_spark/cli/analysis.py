@@ -72,9 +72,6 @@ def run_all(
         limits: The what-if timeouts and the memory limit.
         imports: How to import the traces.
         output: See `Output`.
-
-    Returns:
-        OK, or OUTCOMES_DIFFER.
     """
     sources = trace or []
     # With a trace to import, published workloads are made only on request.
@@ -125,9 +122,6 @@ def analyze_trace(
         limits: The what-if timeouts and the memory limit.
         force: See `Force`.
         output: See `Output`.
-
-    Returns:
-        OK, or OUTCOMES_DIFFER.
     """
     opened = TraceFolder(trace)
     opened.require_requests()
@@ -159,9 +153,6 @@ def report(
         out: The HTML file to write.
         force: See `Force`.
         output: See `Output`.
-
-    Returns:
-        OK.
 
     Raises:
         InvalidArgumentError: There is nothing to report.

@@ -32,9 +32,6 @@ def archive(
             unless given.
         force: See `Force`.
         output: See `Output`.
-
-    Returns:
-        OK.
     """
     with output.console.status("make the environment, and pack it"):
         packed = make_archive(out, source=source, replace=force)

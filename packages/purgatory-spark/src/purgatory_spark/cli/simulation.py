@@ -77,9 +77,6 @@ def simulate(
         plan: Spark's tasks and their memory.
         force: See `Force`.
         output: See `Output`.
-
-    Returns:
-        OK.
     """
     simulation = SimulationPlan(
         workload=cluster_workload(

@@ -157,9 +157,6 @@ def stream(
             given, port 0 is a free port.
         dashboard: Serve a live page of the stream at this port of 127.0.0.1; 0 is a free port.
         output: See `Output`.
-
-    Returns:
-        OK, or the code of the signal that stopped the stream.
     """
     endpoints = parse_endpoints(requests, events, out, addresses, _mapping(mapping))
     stream_plan = StreamPlan(endpoints=endpoints, settings=settings, **plan)

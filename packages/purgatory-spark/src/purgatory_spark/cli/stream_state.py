@@ -40,9 +40,6 @@ def stream_state(checkpoint: LocalPath, /, *, output: OutputOptions) -> ExitCode
         checkpoint: The stream's --checkpoint. It is not changed, and the stream may be running.
         output: See `Output`.
 
-    Returns:
-        OK.
-
     Raises:
         CheckpointError: The folder does not exist, or is not the checkpoint of a purgatory stream.
     """

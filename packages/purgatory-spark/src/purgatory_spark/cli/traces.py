@@ -112,9 +112,6 @@ def make_workload(
         force: See `Force`.
         output: See `Output`.
 
-    Returns:
-        OK.
-
     Raises:
         InvalidArgumentError: Both numbers of requests were given.
     """
@@ -154,9 +151,6 @@ def import_source(
         settings: How to import it.
         force: See `Force`.
         output: See `Output`.
-
-    Returns:
-        OK, or BAD_INPUT if no request is left; the folder `rejects` says why.
     """
     check_source(source, settings)
     with output_folder(out, replace=force) as folder, session.open_session() as spark:
@@ -191,9 +185,6 @@ def replay(
         limits: The memory limit.
         force: See `Force`.
         output: See `Output`.
-
-    Returns:
-        OK.
     """
     opened = TraceFolder(trace)
     opened.require_requests()

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark.errors import TraceFormatError
@@ -24,7 +21,7 @@ from purgatory_spark.rows.schema import IDENTITY, with_passed
 from purgatory_spark.rows.values import (
     require_table_columns,
 )
-from purgatory_spark.spark.files import CORRUPT, JSON_OPTIONS, RAW, SOURCE, read_rows
+from purgatory_spark.spark.files import CORRUPT, JSON_OPTIONS, RAW, SOURCE
 
 _ORDER = [SOURCE, "arrived_us", "ended_us", RAW]
 _WHOLE = (SOURCE, RAW, CORRUPT)
@@ -77,34 +74,6 @@ def map_tables(
     return map_rows(rows, mapping, _with_whole_row(events, "events"), cache=cache)
 
 
-def import_columns(
-    spark: SparkSession,
-    files: list[Path],
-    *,
-    columns: Mapping[str, str | tuple[str, ...]],
-    time_unit: str = "iso",
-    timeout_ms: int = 1000,
-) -> ImportedTrace:
-    """Import files whose rows have the arrival of a request and its end.
-
-    Each request watches a key of its own, its id (with its arrival, where an earlier request had
-    the same id), and waits for one event on that key, its answer.
-    A row without `ended_at` (or `service_ms`) was never answered: it has no event, and expires.
-
-    For example, with columns {"arrived_at": "start", "service_ms": "took"} and the unit "ms":
-
-        start  took        request_id    arrived_at  watch_keys        event  occurred_at
-        1000   2.5    ->   000000000001  1.0 s       [000000000001]           1.0025 s
-        2000          ->   000000000002  2.0 s       [000000000002]           (none)
-
-    `columns`: the columns that hold fields of `mapping.REQUEST_FIELDS`. `time_unit`: unit of
-    numeric times, one of `checks.TIME_UNITS`. `timeout_ms`: timeout of every request, unless a
-    column has it.
-    """
-    mapping = TableMapping(columns, time_unit=time_unit, timeout_ms=timeout_ms)
-    return map_rows(read_rows(spark, files, mapping.input_columns), mapping, cache=True)
-
-
 def map_rows(
     rows: DataFrame,
     mapping: TableMapping,
@@ -114,7 +83,14 @@ def map_rows(
 ) -> ImportedTrace:
     """Convert rows with the columns `SOURCE`, `RAW` and `CORRUPT`, as `map_tables` does.
 
-    `rows`: the rows of requests. `event_rows`: the rows of events.
+    Without events, a request watches a key of its own, its id (with its arrival, where an earlier
+    request had the same id), and waits for one event on that key, its answer. A row without
+    `ended_at` (or `service_ms`) was never answered: it has no event, and expires. For example, with
+    columns {"arrived_at": "start", "service_ms": "took"} and the unit "ms":
+
+        start  took        request_id    arrived_at  watch_keys        event  occurred_at
+        1000   2.5    ->   000000000001  1.0 s       [000000000001]           1.0025 s
+        2000          ->   000000000002  2.0 s       [000000000002]           (none)
     """
     mapping.require_events(event_rows is not None)
     values = request_values(rows, mapping)

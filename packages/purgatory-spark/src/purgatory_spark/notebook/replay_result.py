@@ -67,7 +67,7 @@ class Replay:
 
         Returns:
             One row: `design`, `rows`, `differing` and `example`, as of
-            `aggregates.compare_outcomes`.
+            `aggregates.compare_replayed`.
         """
         return compare_replayed(self._batch_outcomes(), self.outcomes(), self.name)
 

@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 from tests.spark.trace_folders import NOON, assert_written_as_read, imported_rows, write_lines
 
 from purgatory_spark.errors import TraceFormatError
-from purgatory_spark.importers.columns import import_columns
 from purgatory_spark.outcomes.batch import batch_outcomes
 from purgatory_spark.outcomes.results import outcomes_of
 from purgatory_spark.traces.trace_reader import ImportSettings, read_trace
@@ -257,7 +256,7 @@ def test_invalid_mapping_is_an_error(
 ) -> None:
     file = write_lines(tmp_path / "calls.csv", ["a,c"])
     with pytest.raises(TraceFormatError, match=message):
-        import_columns(spark, [file], columns=columns)
+        read_trace(spark, file, ImportSettings(columns=columns))
 
 
 def test_files_are_read_once(spark: SparkSession, tmp_path: Path) -> None:
