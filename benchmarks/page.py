@@ -167,7 +167,7 @@ def draw(folder: Path) -> None:
     """Draw the published figures of a run, from Spark's summary of it."""
     from benchmarks.report import results
     from benchmarks.report.charts import published_figure
-    from purgatory_spark.spark.session import create_session
+    from purgatory_spark._spark.session import create_session
 
     spark = create_session()
     try:

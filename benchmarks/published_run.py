@@ -39,7 +39,7 @@ from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 
 #: Median and 75th percentile of the latencies in ms, by the case's name. A test compares them with
-#: `CASES` of `purgatory_spark.traces.workload`, which would load Spark into the measured process.
+#: `CASES` of `purgatory_spark._traces.workload`, which would load Spark into the measured process.
 CASES = {"low": (20.0, 60.0), "high": (200.0, 400.0)}
 DESIGNS: dict[str, type[DelayedOperationPurgatory]] = {
     "wheel": DelayedOperationPurgatory,

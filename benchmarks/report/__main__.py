@@ -9,8 +9,8 @@ from rich.console import Console
 
 from benchmarks.report.results import require_measurements
 from benchmarks.report.section import benchmark_section, print_published
-from purgatory_spark.analysis.report import write_report
-from purgatory_spark.spark.session import create_session
+from purgatory_spark._analysis.report import write_report
+from purgatory_spark._spark.session import create_session
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -11,14 +11,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from purgatory_spark.analysis.charts import (
+from purgatory_spark._analysis.charts import (
     NARROW,
     STYLE,
     WIDE,
     new_figure,
     to_svg,
 )
-from purgatory_spark.analysis.palette import light_color
+from purgatory_spark._analysis.palette import light_color
 
 Row = dict[str, Any]
 

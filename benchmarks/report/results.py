@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from purgatory_spark.output_folder import read_json
+from purgatory_spark._output_folder import read_json
 from request_purgatory.errors import InvalidArgumentError
 
 Row = dict[str, Any]

@@ -11,8 +11,8 @@ from rich.table import Table
 
 from benchmarks.report import charts, results
 from benchmarks.report.results import PUBLISHED, Row
-from purgatory_spark.analysis.charts import page_chart
-from purgatory_spark.analysis.units import format_number
+from purgatory_spark._analysis.charts import page_chart
+from purgatory_spark._analysis.units import format_number
 
 #: Charts of the published benchmark: metric, axis label, title.
 PUBLISHED_CHARTS = (

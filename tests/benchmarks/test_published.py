@@ -25,7 +25,7 @@ from benchmarks.published_run import (
     GcTimer,
     measure,
 )
-from purgatory_spark.traces import workload
+from purgatory_spark._traces import workload
 from request_purgatory import (
     DelayedOperationPurgatory,
     InvalidArgumentError,

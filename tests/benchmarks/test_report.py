@@ -20,7 +20,7 @@ from benchmarks.report.section import (
     benchmark_section,
     print_published,
 )
-from purgatory_spark.analysis.report import write_report
+from purgatory_spark._analysis.report import write_report
 from request_purgatory import InvalidArgumentError
 
 

@@ -31,13 +31,13 @@ from tests.spark.stream_files import (
 from tests.support.downloads import download_folder
 
 from purgatory_broker import ClusterProcess
-from purgatory_spark.stream import StreamSettings
-from purgatory_spark.stream.checkpoint import (
+from purgatory_spark._stream.checkpoint import (
     CheckpointError,
     require_compatible_checkpoint,
 )
-from purgatory_spark.stream.endpoints import EndpointError, KafkaCluster, KafkaSource
-from purgatory_spark.stream.endpoints.connector import default_connector
+from purgatory_spark._stream.endpoints import EndpointError, KafkaCluster, KafkaSource
+from purgatory_spark._stream.endpoints.connector import default_connector
+from purgatory_spark.stream import StreamSettings
 
 #: A connector that works with a Spark whose own version is not on Maven Central, and the newest
 #: version of the library that it needs.

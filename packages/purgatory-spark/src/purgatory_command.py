@@ -36,7 +36,7 @@ class CommandEntry:
 
     Attributes:
         name: The word on the command line.
-        target: The module in `purgatory_spark.cli`, and the function in it.
+        target: The module in `purgatory_spark._cli`, and the function in it.
         group: The heading in the help.
         help: One sentence.
         example: Arguments to show as an example.
@@ -135,7 +135,7 @@ def make_app() -> App:
     )
     for position, entry in enumerate(COMMANDS):
         app.command(
-            f"purgatory_spark.cli.{entry.target}",
+            f"purgatory_spark._cli.{entry.target}",
             name=entry.name,
             group=entry.group,
             help=entry.help,

@@ -16,7 +16,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from tests.spark.job import QUICK_JAVA
 from tests.support.ports import free_ports
 
-from purgatory_spark.spark.java import require_java
+from purgatory_spark._spark.java import require_java
 
 if TYPE_CHECKING:
     from tests.spark.kafka_client import Broker

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from purgatory_spark.analysis.agreement import compare_replays
-from purgatory_spark.analysis.replay_folder import write_replays
-from purgatory_spark.outcomes.batch import batch_outcomes
-from purgatory_spark.outcomes.replay import ReplaySettings, replay_designs
-from purgatory_spark.spark.session import create_session
-from purgatory_spark.traces.trace_folder import make_workload_trace
-from purgatory_spark.traces.workload import Workload
+from purgatory_spark._analysis.agreement import compare_replays
+from purgatory_spark._analysis.replay_folder import write_replays
+from purgatory_spark._outcomes.batch import batch_outcomes
+from purgatory_spark._outcomes.replay import ReplaySettings, replay_designs
+from purgatory_spark._spark.session import create_session
+from purgatory_spark._traces.trace_folder import make_workload_trace
+from purgatory_spark._traces.workload import Workload
 
 #: Several hosts, and more shuffle partitions than hosts.
 WORKLOAD = Workload(requests=4_000, hosts=3, rate=5_000.0)

@@ -11,15 +11,15 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.spark.naive_trace import TraceEvent, TraceRequest
 from tests.spark.small_analyses import new_folder, replay_and_analyze, write_trace
 
-from purgatory_spark.analysis.aggregates import timeline
-from purgatory_spark.analysis.agreement import compare_replays
-from purgatory_spark.analysis.analysis import analyze
-from purgatory_spark.analysis.analysis_folder import Analysis
-from purgatory_spark.analysis.outcome_counts import count_outcomes
-from purgatory_spark.analysis.replay_folder import ReplayFolder
-from purgatory_spark.analysis.time_bins import MAX_BINS, TimeBins, bin_width_us
-from purgatory_spark.errors import TraceFormatError
-from purgatory_spark.output_folder import write_json
+from purgatory_spark._analysis.aggregates import timeline
+from purgatory_spark._analysis.agreement import compare_replays
+from purgatory_spark._analysis.analysis import analyze
+from purgatory_spark._analysis.analysis_folder import Analysis
+from purgatory_spark._analysis.outcome_counts import count_outcomes
+from purgatory_spark._analysis.replay_folder import ReplayFolder
+from purgatory_spark._analysis.time_bins import MAX_BINS, TimeBins, bin_width_us
+from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._output_folder import write_json
 
 #: Five requests: satisfied after 1, 2 and 4 ms, at once (threshold 0), and never. Timeout 3 ms.
 REQUESTS = [

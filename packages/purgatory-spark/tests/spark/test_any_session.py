@@ -20,30 +20,30 @@ from tests.spark.trace_folders import imported_rows, rows_of
 from tests.spark.trace_strategies import events_table, requests_table
 
 from purgatory_spark import Trace
-from purgatory_spark.analysis.analysis import analyze
-from purgatory_spark.analysis.replay_folder import write_replays
-from purgatory_spark.analysis.report import write_report
-from purgatory_spark.outcomes.batch import batch_outcomes
-from purgatory_spark.outcomes.replay import ReplaySettings, replay, replay_designs
-from purgatory_spark.outcomes.results import RESULTS, outcomes_of, rejects_of
-from purgatory_spark.rows.checks import parse_us
-from purgatory_spark.rows.schema import EVENTS, REQUESTS
-from purgatory_spark.spark.files import read_rows
-from purgatory_spark.spark.session import (
+from purgatory_spark._analysis.analysis import analyze
+from purgatory_spark._analysis.replay_folder import write_replays
+from purgatory_spark._analysis.report import write_report
+from purgatory_spark._outcomes.batch import batch_outcomes
+from purgatory_spark._outcomes.replay import ReplaySettings, replay, replay_designs
+from purgatory_spark._outcomes.results import RESULTS, outcomes_of, rejects_of
+from purgatory_spark._rows.checks import parse_us
+from purgatory_spark._rows.schema import EVENTS, REQUESTS
+from purgatory_spark._spark.files import read_rows
+from purgatory_spark._spark.session import (
     SETTINGS,
     SessionSettingError,
     apply_stream_settings,
     create_session,
 )
+from purgatory_spark._stream.endpoints.address import AddressOptions, parse_endpoints
+from purgatory_spark._stream.endpoints.json_rows import read_json_rows
+from purgatory_spark._stream.run import StreamPlan, run_stream
+from purgatory_spark._traces.marks import Mark
+from purgatory_spark._traces.trace_folder import import_trace, make_workload_trace
+from purgatory_spark._traces.trace_reader import ImportSettings
+from purgatory_spark._traces.workload import Workload
+from purgatory_spark._traces.workload_blocks import workload_trace
 from purgatory_spark.stream import StreamSettings, delayed_operations
-from purgatory_spark.stream.endpoints.address import AddressOptions, parse_endpoints
-from purgatory_spark.stream.endpoints.json_rows import read_json_rows
-from purgatory_spark.stream.run import StreamPlan, run_stream
-from purgatory_spark.traces.marks import Mark
-from purgatory_spark.traces.trace_folder import import_trace, make_workload_trace
-from purgatory_spark.traces.trace_reader import ImportSettings
-from purgatory_spark.traces.workload import Workload
-from purgatory_spark.traces.workload_blocks import workload_trace
 
 #: In New York it is 01:45 for the first time, 15 minutes before the clock is turned back.
 BEFORE_US = 1_730_612_700_000_001
@@ -326,7 +326,7 @@ def test_legacy_time_parser_is_refused_for_json(spark: SparkSession) -> None:
 
 
 def test_session_beside_a_running_one(spark: SparkSession) -> None:
-    active = "purgatory_spark.spark.session.SparkSession.getActiveSession"
+    active = "purgatory_spark._spark.session.SparkSession.getActiveSession"
     settings = {"session__timeZone": "Asia/Kolkata", "shuffle__partitions": "3"}
     with foreign_session(spark, **settings) as session, pytest.MonkeyPatch.context() as patch:
         patch.setattr(active, lambda: session)

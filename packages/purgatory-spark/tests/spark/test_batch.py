@@ -22,26 +22,26 @@ from tests.spark.trace_strategies import EVENTS as EVENT_STRATEGY
 from tests.spark.trace_strategies import events_table, requests, requests_table
 from tests.support.profiles import examples
 
-from purgatory_spark.errors import SchemaError
-from purgatory_spark.outcomes.batch import (
+from purgatory_spark._errors import SchemaError
+from purgatory_spark._outcomes.batch import (
     SATISFACTIONS,
     batch_outcomes,
     satisfactions,
     trace_outcomes,
     trace_satisfactions,
 )
-from purgatory_spark.outcomes.results import RESULTS, outcomes_of
-from purgatory_spark.rows.schema import EVENTS, REQUESTS
-from purgatory_spark.spark import parquet_splits
-from purgatory_spark.spark.parquet_splits import (
+from purgatory_spark._outcomes.results import RESULTS, outcomes_of
+from purgatory_spark._rows.schema import EVENTS, REQUESTS
+from purgatory_spark._spark import parquet_splits
+from purgatory_spark._spark.parquet_splits import (
     Split,
     TableFiles,
     list_files,
     plan_tasks,
     read_split,
 )
-from purgatory_spark.traces.workload import Workload
-from purgatory_spark.traces.workload_blocks import workload_trace
+from purgatory_spark._traces.workload import Workload
+from purgatory_spark._traces.workload_blocks import workload_trace
 
 ZONES = ("UTC", "America/New_York", "Asia/Kathmandu")
 WORKLOAD = Workload(requests=3_000, hosts=3, shared_keys=2)

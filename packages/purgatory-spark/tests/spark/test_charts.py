@@ -13,21 +13,21 @@ import matplotlib
 import matplotlib.pyplot as plt
 import pytest
 
-from purgatory_spark.analysis import charts
-from purgatory_spark.analysis.charts import (
+from purgatory_spark._analysis import charts
+from purgatory_spark._analysis.charts import (
     expired_by_type,
     waiting_times,
     what_if_curve,
 )
-from purgatory_spark.analysis.palette import themed, variables
-from purgatory_spark.analysis.time_charts import (
+from purgatory_spark._analysis.palette import themed, variables
+from purgatory_spark._analysis.time_charts import (
     arrivals_over_time,
     complete_bins,
     expired_over_time,
     pending_over_time,
     waits_over_time,
 )
-from purgatory_spark.analysis.wait_buckets import BINS_PER_DECADE
+from purgatory_spark._analysis.wait_buckets import BINS_PER_DECADE
 
 NOON = datetime(2022, 8, 22, 12)
 

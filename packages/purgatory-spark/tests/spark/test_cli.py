@@ -18,7 +18,7 @@ from tests.spark.command import Purgatory, command_runner
 from tests.spark.naive_trace import TraceEvent, TraceRequest
 from tests.spark.small_analyses import write_trace
 
-from purgatory_spark.output_folder import read_json
+from purgatory_spark._output_folder import read_json
 from request_purgatory.command_line.exit_codes import ExitCode
 
 SPANS = """\
@@ -42,7 +42,7 @@ def purgatory(
     def session() -> Iterator[SparkSession]:
         yield spark
 
-    monkeypatch.setattr("purgatory_spark.cli.session.open_session", session)
+    monkeypatch.setattr("purgatory_spark._cli.session.open_session", session)
     return command_runner(capsys)
 
 

@@ -28,10 +28,10 @@ from tests.spark.stream_files import (
 )
 from tests.support.ports import free_ports
 
-from purgatory_spark.output_folder import OutputExistsError
-from purgatory_spark.rows.schema import EVENTS, REQUESTS
-from purgatory_spark.spark import session, workers
-from purgatory_spark.spark.archive import make_archive, requirement
+from purgatory_spark._output_folder import OutputExistsError
+from purgatory_spark._rows.schema import EVENTS, REQUESTS
+from purgatory_spark._spark import session, workers
+from purgatory_spark._spark.archive import make_archive, requirement
 from request_purgatory.errors import InvalidArgumentError
 
 pytestmark = pytest.mark.timeout(3 * TIME_LIMIT)

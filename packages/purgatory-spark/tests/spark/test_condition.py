@@ -14,8 +14,8 @@ from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
 from tests.spark.trace_strategies import EVENTS, events_table, requests, requests_table
 from tests.support.profiles import examples
 
-from purgatory_spark.outcomes import condition
-from purgatory_spark.outcomes.condition import (
+from purgatory_spark._outcomes import condition
+from purgatory_spark._outcomes.condition import (
     NEVER,
     KeyEvents,
     first_index,

@@ -11,7 +11,7 @@ import pytest
 from pyspark.accumulators import _start_update_server
 from pyspark.sql import SparkSession
 
-from purgatory_spark.spark.console_filter import silence_lost_jvm
+from purgatory_spark._spark.console_filter import silence_lost_jvm
 
 #: Starts a process that prints each line of its input to stderr, and outlives the filter's block,
 #: as the JVM does. After a line of this script's own input Spark is silenced, and the process gets
@@ -20,7 +20,7 @@ _SCRIPT = """
 import subprocess, sys
 from unittest.mock import create_autospec
 from pyspark.sql import SparkSession
-from purgatory_spark.spark.console_filter import silence_spark, without_noise
+from purgatory_spark._spark.console_filter import silence_spark, without_noise
 
 echo = "import sys\\nfor line in sys.stdin: print(line, end='', file=sys.stderr, flush=True)"
 with without_noise():

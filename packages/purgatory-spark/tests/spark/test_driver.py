@@ -12,8 +12,8 @@ from tests.spark.trace_strategies import EVENTS, events_table, requests, request
 from tests.support.profiles import examples
 
 import request_purgatory
-from purgatory_spark.outcomes.replay import HostReplay, ReplaySettings
-from purgatory_spark.rows.schema import AGGREGATES, MAX_TIMEOUT_MS
+from purgatory_spark._outcomes.replay import HostReplay, ReplaySettings
+from purgatory_spark._rows.schema import AGGREGATES, MAX_TIMEOUT_MS
 from request_purgatory.purgatory.legacy import LegacyPurgatory
 from request_purgatory.replay import end_recorder, key_state, replay_driver, trace_operation
 

@@ -22,11 +22,10 @@ from tests.spark.checkpoints import remove_commit
 from tests.spark.naive_trace import TraceEvent, TraceRequest
 from tests.spark.trace_strategies import events_table, requests_table
 
-from purgatory_spark.cli.failures import describe_failure
-from purgatory_spark.rows.schema import EVENTS, REQUESTS
-from purgatory_spark.spark.files import CORRUPT, RAW
-from purgatory_spark.stream import StreamSettings
-from purgatory_spark.stream.endpoints import (
+from purgatory_spark._cli.failures import describe_failure
+from purgatory_spark._rows.schema import EVENTS, REQUESTS
+from purgatory_spark._spark.files import CORRUPT, RAW
+from purgatory_spark._stream.endpoints import (
     EndpointError,
     FolderSink,
     FolderSource,
@@ -35,14 +34,15 @@ from purgatory_spark.stream.endpoints import (
     KafkaSource,
     RateSource,
 )
-from purgatory_spark.stream.endpoints.address import AddressOptions, parse_endpoints
-from purgatory_spark.stream.endpoints.connector import (
+from purgatory_spark._stream.endpoints.address import AddressOptions, parse_endpoints
+from purgatory_spark._stream.endpoints.connector import (
     connector_settings,
     create_kafka_session,
     default_connector,
 )
-from purgatory_spark.stream.endpoints.json_rows import read_json_rows, to_json_row
-from purgatory_spark.stream.run import StreamPlan, run_stream
+from purgatory_spark._stream.endpoints.json_rows import read_json_rows, to_json_row
+from purgatory_spark._stream.run import StreamPlan, run_stream
+from purgatory_spark.stream import StreamSettings
 from request_purgatory.errors import InvalidArgumentError
 
 TIME_LIMIT = 120.0

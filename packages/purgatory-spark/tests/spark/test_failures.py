@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
-from purgatory_spark.cli.failures import describe_failure
-from purgatory_spark.errors import SchemaError, TraceFormatError
-from purgatory_spark.output_folder import OutputExistsError
-from purgatory_spark.spark.java import JavaNotFoundError
-from purgatory_spark.stream.endpoints.connector import ConnectorError
-from purgatory_spark.stream.state.layout import StateLayoutError
+from purgatory_spark._cli.failures import describe_failure
+from purgatory_spark._errors import SchemaError, TraceFormatError
+from purgatory_spark._output_folder import OutputExistsError
+from purgatory_spark._spark.java import JavaNotFoundError
+from purgatory_spark._stream.endpoints.connector import ConnectorError
+from purgatory_spark._stream.state.layout import StateLayoutError
 from request_purgatory import InvalidArgumentError
 from request_purgatory.command_line.exit_codes import ExitCode
 

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.spark.trace_folders import rows_of, write_lines
 
-from purgatory_spark.errors import TraceFormatError
-from purgatory_spark.spark.files import (
+from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._spark.files import (
     CORRUPT,
     RAW,
     SOURCE,

@@ -9,8 +9,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from purgatory_spark.spark.hashes import SEED, int_with_hash, xxhash64
-from purgatory_spark.stream.packing import shard_labels
+from purgatory_spark._spark.hashes import SEED, int_with_hash, xxhash64
+from purgatory_spark._stream.packing import shard_labels
 
 _LETTERS = "aZ0 \0éß€文😀"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.support.profiles import examples
 
-from purgatory_spark.analysis.histogram import (
+from purgatory_spark._analysis.histogram import (
     BUCKETS_PER_DOUBLING,
     RELATIVE_ERROR,
     Histogram,

@@ -8,16 +8,16 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from purgatory_spark.outcomes.batch import batch_outcomes
-from purgatory_spark.rows.host_sizes import (
+from purgatory_spark._outcomes.batch import batch_outcomes
+from purgatory_spark._rows.host_sizes import (
     BATCH,
     REPLAY,
     HostTooLargeError,
     parts_of_hosts,
     require_hosts_fit,
 )
-from purgatory_spark.traces.workload import Workload
-from purgatory_spark.traces.workload_blocks import workload_trace
+from purgatory_spark._traces.workload import Workload
+from purgatory_spark._traces.workload_blocks import workload_trace
 from request_purgatory.errors import InvalidArgumentError
 
 #: An empty worker and 1 MiB, enough for some 2,000 requests with one key.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from purgatory_spark.spark import java
+from purgatory_spark._spark import java
 
 
 def fake_java(folder: Path, output: str) -> Path:

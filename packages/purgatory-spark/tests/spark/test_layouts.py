@@ -12,10 +12,10 @@ from tests.spark.layout_fixtures import FOLDER, STOPS, history
 from tests.spark.naive_trace import TraceRequest, outcome
 from tests.spark.test_shard import END_US, ShardHarness, request_rows
 
-from purgatory_spark.stream.state.layout import STATE_VERSION, StateLayoutError
-from purgatory_spark.stream.state.rows import REQUEST_SCHEMA, REQUESTS
-from purgatory_spark.stream.state.shard import Shard
-from purgatory_spark.stream.state.store import MemoryBlobStore, ShardStore
+from purgatory_spark._stream.state.layout import STATE_VERSION, StateLayoutError
+from purgatory_spark._stream.state.rows import REQUEST_SCHEMA, REQUESTS
+from purgatory_spark._stream.state.shard import Shard
+from purgatory_spark._stream.state.store import MemoryBlobStore, ShardStore
 
 STORED = json.loads((FOLDER / "layout_2.json").read_text(encoding="utf-8"))
 

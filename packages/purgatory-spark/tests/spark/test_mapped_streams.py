@@ -15,23 +15,23 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.command import command_runner
 
-from purgatory_spark.cli.failures import describe_failure
-from purgatory_spark.errors import TraceFormatError
-from purgatory_spark.importers.columns import map_tables
-from purgatory_spark.rows.mapping import TableMapping
-from purgatory_spark.rows.schema import REQUESTS
-from purgatory_spark.spark.files import CORRUPT, RAW
-from purgatory_spark.stream import StreamSettings, delayed_operations, map_streams
-from purgatory_spark.stream.endpoints import (
+from purgatory_spark._cli.failures import describe_failure
+from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._importers.columns import map_tables
+from purgatory_spark._rows.mapping import TableMapping
+from purgatory_spark._rows.schema import REQUESTS
+from purgatory_spark._spark.files import CORRUPT, RAW
+from purgatory_spark._stream.endpoints import (
     AvroMessages,
     EndpointError,
     FolderSource,
     RateSource,
 )
-from purgatory_spark.stream.endpoints.address import AddressOptions, parse_endpoints
-from purgatory_spark.stream.endpoints.avro_rows import require_avro
-from purgatory_spark.stream.endpoints.connector import default_avro
-from purgatory_spark.stream.endpoints.kafka_records import needs_headers, read_records
+from purgatory_spark._stream.endpoints.address import AddressOptions, parse_endpoints
+from purgatory_spark._stream.endpoints.avro_rows import require_avro
+from purgatory_spark._stream.endpoints.connector import default_avro
+from purgatory_spark._stream.endpoints.kafka_records import needs_headers, read_records
+from purgatory_spark.stream import StreamSettings, delayed_operations, map_streams
 from request_purgatory.errors import InvalidArgumentError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from purgatory_spark.spark.memory import bytes_per_pending_operation
+from purgatory_spark._spark.memory import bytes_per_pending_operation
 
 
 def test_size_grows_with_the_number_of_keys() -> None:

@@ -15,14 +15,14 @@ from rich.console import Console
 from tests.spark.small_analyses import new_folder
 from tests.spark.trace_folders import NOON, event, make_trace, request
 
-from purgatory_spark.analysis.analysis import analyze
-from purgatory_spark.analysis.analysis_folder import Analysis
-from purgatory_spark.analysis.replay_folder import ReplayFolder, replay_trace
-from purgatory_spark.analysis.report import write_report
-from purgatory_spark.outcomes.replay import ReplaySettings
-from purgatory_spark.run import print_row_counts, print_summary
-from purgatory_spark.traces.marks import Mark
-from purgatory_spark.traces.trace_folder import TraceFolder
+from purgatory_spark._analysis.analysis import analyze
+from purgatory_spark._analysis.analysis_folder import Analysis
+from purgatory_spark._analysis.replay_folder import ReplayFolder, replay_trace
+from purgatory_spark._analysis.report import write_report
+from purgatory_spark._outcomes.replay import ReplaySettings
+from purgatory_spark._run import print_row_counts, print_summary
+from purgatory_spark._traces.marks import Mark
+from purgatory_spark._traces.trace_folder import TraceFolder
 
 NAME = "[bold] *{a,b} [/x] $y$ <b>"
 SETTINGS = [ReplaySettings(tick_ms=10), ReplaySettings()]

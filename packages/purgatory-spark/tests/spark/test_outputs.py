@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from purgatory_spark.output_folder import (
+from purgatory_spark._output_folder import (
     OutputExistsError,
     output_folder,
     read_json,

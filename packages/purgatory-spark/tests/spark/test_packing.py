@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from purgatory_spark.rows.packing import from_blob
-from purgatory_spark.rows.schema import ARROW_SCHEMAS, PASSED, PassedFields
-from purgatory_spark.spark.files import CORRUPT, RAW
-from purgatory_spark.spark.hashes import SEED, xxhash64
-from purgatory_spark.stream.packing import Packer, shard_labels
-from purgatory_spark.stream.state import rows
+from purgatory_spark._rows.packing import from_blob
+from purgatory_spark._rows.schema import ARROW_SCHEMAS, PASSED, PassedFields
+from purgatory_spark._spark.files import CORRUPT, RAW
+from purgatory_spark._spark.hashes import SEED, xxhash64
+from purgatory_spark._stream.packing import Packer, shard_labels
+from purgatory_spark._stream.state import rows
 
 LABELS = shard_labels(4, even=True)
 AT_US = 1_700_000_000_000_000

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purgatory_spark.analysis.recommendation import GOALS, recommend
+from purgatory_spark._analysis.recommendation import GOALS, recommend
 
 
 def rows_of(requests: int, expired: dict[int, int]) -> list[dict[str, Any]]:

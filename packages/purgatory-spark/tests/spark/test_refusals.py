@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from purgatory_spark.analysis.analysis_folder import Analysis
-from purgatory_spark.analysis.replay_folder import ReplayFolder
-from purgatory_spark.errors import SchemaError, TraceFormatError
-from purgatory_spark.outcomes.replay import ReplaySettings
-from purgatory_spark.output_folder import OutputExistsError, output_folder
-from purgatory_spark.rows.schema import EVENTS, require
-from purgatory_spark.run import _folder_names
-from purgatory_spark.spark import memory, session
-from purgatory_spark.spark.java import JavaNotFoundError
-from purgatory_spark.traces.marks import Mark
-from purgatory_spark.traces.trace_folder import TraceFolder
-from purgatory_spark.traces.trace_reader import ImportSettings
-from purgatory_spark.traces.workload import LOW_TIMEOUT
+from purgatory_spark._analysis.analysis_folder import Analysis
+from purgatory_spark._analysis.replay_folder import ReplayFolder
+from purgatory_spark._errors import SchemaError, TraceFormatError
+from purgatory_spark._outcomes.replay import ReplaySettings
+from purgatory_spark._output_folder import OutputExistsError, output_folder
+from purgatory_spark._rows.schema import EVENTS, require
+from purgatory_spark._run import _folder_names
+from purgatory_spark._spark import memory, session
+from purgatory_spark._spark.java import JavaNotFoundError
+from purgatory_spark._traces.marks import Mark
+from purgatory_spark._traces.trace_folder import TraceFolder
+from purgatory_spark._traces.trace_reader import ImportSettings
+from purgatory_spark._traces.workload import LOW_TIMEOUT
 from request_purgatory import InvalidArgumentError
 
 

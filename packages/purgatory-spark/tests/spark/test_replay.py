@@ -14,12 +14,12 @@ from tests.spark.trace_strategies import EVENTS, events_table, requests, request
 from tests.support.profiles import examples
 from tests.support.requests import Request
 
-from purgatory_spark.errors import SchemaError
-from purgatory_spark.outcomes.batch import batch_outcomes
-from purgatory_spark.outcomes.replay import HostReplay, ReplaySettings, replay
-from purgatory_spark.outcomes.results import outcomes_of
-from purgatory_spark.rows.schema import EVENTS as EVENTS_SCHEMA
-from purgatory_spark.rows.schema import OUTCOMES, REQUESTS
+from purgatory_spark._errors import SchemaError
+from purgatory_spark._outcomes.batch import batch_outcomes
+from purgatory_spark._outcomes.replay import HostReplay, ReplaySettings, replay
+from purgatory_spark._outcomes.results import outcomes_of
+from purgatory_spark._rows.schema import EVENTS as EVENTS_SCHEMA
+from purgatory_spark._rows.schema import OUTCOMES, REQUESTS
 from request_purgatory import InvalidArgumentError, ManualClock
 
 SETTINGS = [

@@ -23,21 +23,21 @@ from tests.spark.trace_strategies import EVENTS as ANY_EVENT
 from tests.spark.trace_strategies import events_table, requests, requests_table, with_enough_keys
 from tests.support.profiles import examples
 
-from purgatory_spark.analysis.aggregates import compare_replayed
-from purgatory_spark.analysis.replay_folder import write_replays
-from purgatory_spark.errors import TraceFormatError
-from purgatory_spark.outcomes.batch import (
+from purgatory_spark._analysis.aggregates import compare_replayed
+from purgatory_spark._analysis.replay_folder import write_replays
+from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._outcomes.batch import (
     batch_outcomes,
     satisfactions,
     trace_outcomes,
     trace_satisfactions,
 )
-from purgatory_spark.outcomes.replay import ReplaySettings, replay, replay_designs
-from purgatory_spark.outcomes.results import outcomes_of, rejects_of
-from purgatory_spark.rows.schema import EVENTS, OUTCOMES, QUANTIFIERS, REQUESTS
-from purgatory_spark.spark.files import write_spark_table
+from purgatory_spark._outcomes.replay import ReplaySettings, replay, replay_designs
+from purgatory_spark._outcomes.results import outcomes_of, rejects_of
+from purgatory_spark._rows.schema import EVENTS, OUTCOMES, QUANTIFIERS, REQUESTS
+from purgatory_spark._spark.files import write_spark_table
+from purgatory_spark._traces.trace_reader import read_trace
 from purgatory_spark.stream import StreamSettings, delayed_operations
-from purgatory_spark.traces.trace_reader import read_trace
 
 NOON_US = 1_700_000_000_000_000
 FAR_US = 10**17

@@ -12,7 +12,7 @@ from tests.spark.job import job
 from tests.spark.session_application import WORKLOAD, java_options
 from tests.spark.spark_session import JAVA_OPTIONS
 
-from purgatory_spark.spark import session
+from purgatory_spark._spark import session
 
 APPLICATION = Path(__file__).with_name("session_application.py")
 

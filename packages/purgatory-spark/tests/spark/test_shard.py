@@ -19,19 +19,19 @@ from tests.spark.trace_strategies import EVENTS as ANY_EVENT
 from tests.spark.trace_strategies import requests
 from tests.support.profiles import examples
 
-from purgatory_spark.rows.schema import AGGREGATES
-from purgatory_spark.stream.state.compaction import segments_to_merge
-from purgatory_spark.stream.state.keys import KEY_SCHEMA, KeyAggregates, KeyedEvents
-from purgatory_spark.stream.state.pairs import Pairs
-from purgatory_spark.stream.state.rows import (
+from purgatory_spark._rows.schema import AGGREGATES
+from purgatory_spark._stream.state.compaction import segments_to_merge
+from purgatory_spark._stream.state.keys import KEY_SCHEMA, KeyAggregates, KeyedEvents
+from purgatory_spark._stream.state.pairs import Pairs
+from purgatory_spark._stream.state.rows import (
     EVENT_INPUT_SCHEMA,
     EVENTS,
     REJECTS,
     REQUEST_INPUT_SCHEMA,
     REQUESTS,
 )
-from purgatory_spark.stream.state.shard import Shard, ShardTooLargeError
-from purgatory_spark.stream.state.store import MemoryBlobStore, ShardStore
+from purgatory_spark._stream.state.shard import Shard, ShardTooLargeError
+from purgatory_spark._stream.state.store import MemoryBlobStore, ShardStore
 
 END_US = 10**12
 LONG_US = 10**15

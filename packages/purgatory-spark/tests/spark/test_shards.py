@@ -17,17 +17,17 @@ from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
 from tests.spark.trace_strategies import EVENTS, events_table, requests, requests_table
 from tests.support.profiles import examples
 
-from purgatory_spark.outcomes import string_hashes
-from purgatory_spark.outcomes.batch import reject_repeated, satisfy_shard
-from purgatory_spark.outcomes.shards import (
+from purgatory_spark._outcomes import string_hashes
+from purgatory_spark._outcomes.batch import reject_repeated, satisfy_shard
+from purgatory_spark._outcomes.shards import (
     BLOB_SCHEMAS,
     Sharding,
     pack_batches,
     unpack,
 )
-from purgatory_spark.outcomes.string_hashes import hash_strings
-from purgatory_spark.rows.packing import PACKED_SCHEMA
-from purgatory_spark.rows.schema import ARROW_SCHEMAS
+from purgatory_spark._outcomes.string_hashes import hash_strings
+from purgatory_spark._rows.packing import PACKED_SCHEMA
+from purgatory_spark._rows.schema import ARROW_SCHEMAS
 
 HOSTS = ["a", "b", "", "hôte-10", "a much longer name of a host"]
 
@@ -204,7 +204,7 @@ def test_repeated_requests_are_found_among_many_hosts() -> None:
 
 
 def test_large_host_has_several_blobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("purgatory_spark.outcomes.shards._BLOB_ROWS", 10)
+    monkeypatch.setattr("purgatory_spark._outcomes.shards._BLOB_ROWS", 10)
     made = [TraceEvent("k", number, 1.0) for number in range(25)]
     (batch,) = pack_batches(
         input_table([events_table(made)], "events").to_batches(), "events", Sharding(1)

@@ -23,19 +23,19 @@ from tests.spark.trace_strategies import EVENTS, requests
 from tests.support.profiles import examples
 
 from purgatory_command import main
-from purgatory_spark.analysis.histogram import RELATIVE_ERROR, Histogram
-from purgatory_spark.cli import session
-from purgatory_spark.outcomes.batch import batch_outcomes
-from purgatory_spark.outcomes.replay import ReplaySettings, replay
-from purgatory_spark.outcomes.trace_part import EventPart, RequestPart
-from purgatory_spark.output_folder import read_json
-from purgatory_spark.rows.schema import OUTCOMES
-from purgatory_spark.simulation.cluster_simulation import (
+from purgatory_spark._analysis.histogram import RELATIVE_ERROR, Histogram
+from purgatory_spark._cli import session
+from purgatory_spark._outcomes.batch import batch_outcomes
+from purgatory_spark._outcomes.replay import ReplaySettings, replay
+from purgatory_spark._outcomes.trace_part import EventPart, RequestPart
+from purgatory_spark._output_folder import read_json
+from purgatory_spark._rows.schema import OUTCOMES
+from purgatory_spark._simulation.cluster_simulation import (
     SimulationPlan,
     run_simulation,
     simulate,
 )
-from purgatory_spark.simulation.extrapolation import (
+from purgatory_spark._simulation.extrapolation import (
     CHECKPOINT_FACTOR,
     DAY_S,
     STREAM_ROWS_PER_CORE,
@@ -44,27 +44,27 @@ from purgatory_spark.simulation.extrapolation import (
     TargetLoad,
     extrapolate,
 )
-from purgatory_spark.simulation.host_simulation import (
+from purgatory_spark._simulation.host_simulation import (
     QUANTILES,
     SimulatedHost,
     simulate_host,
     trace_parts,
 )
-from purgatory_spark.simulation.sizes import (
+from purgatory_spark._simulation.sizes import (
     Sizes,
     measure_sizes,
     require_simulated_host_fits,
 )
-from purgatory_spark.simulation.stream_sizes import StoredBytes, StreamSizes
-from purgatory_spark.simulation.tables import HOSTS
-from purgatory_spark.traces import workload_blocks as blocks_module
-from purgatory_spark.traces.workload import (
+from purgatory_spark._simulation.stream_sizes import StoredBytes, StreamSizes
+from purgatory_spark._simulation.tables import HOSTS
+from purgatory_spark._traces import workload_blocks as blocks_module
+from purgatory_spark._traces.workload import (
     LOW_TIMEOUT,
     START,
     Workload,
     cluster_workload,
 )
-from purgatory_spark.traces.workload_blocks import (
+from purgatory_spark._traces.workload_blocks import (
     HOST_BLOCK,
     host_blocks,
     workload_trace,

@@ -16,14 +16,14 @@ from tests.spark.command import command_runner
 from tests.spark.stream_files import StreamTrace, expected_outcomes, stream_trace, write_trace
 from tests.spark.test_layouts import STORED, resumed
 
+from purgatory_spark._stream.checkpoint import CheckpointError
+from purgatory_spark._stream.endpoints.address import AddressOptions, parse_endpoints
+from purgatory_spark._stream.progress import BatchProgress
+from purgatory_spark._stream.run import StreamPlan, run_stream
+from purgatory_spark._stream.state.layout import STATE_VERSION
+from purgatory_spark._stream.state.store import ShardStore
+from purgatory_spark._stream.stored_state import SHARD_STATE, describe_state
 from purgatory_spark.stream import StreamSettings, read_stream_state
-from purgatory_spark.stream.checkpoint import CheckpointError
-from purgatory_spark.stream.endpoints.address import AddressOptions, parse_endpoints
-from purgatory_spark.stream.progress import BatchProgress
-from purgatory_spark.stream.run import StreamPlan, run_stream
-from purgatory_spark.stream.state.layout import STATE_VERSION
-from purgatory_spark.stream.state.store import ShardStore
-from purgatory_spark.stream.stored_state import SHARD_STATE, describe_state
 from request_purgatory.command_line.exit_codes import ExitCode
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "stream_state.md"
@@ -98,7 +98,7 @@ def test_state_is_that_of_the_last_batch(
     def session() -> Iterator[SparkSession]:
         yield streaming
 
-    monkeypatch.setattr("purgatory_spark.cli.session.open_session", session)
+    monkeypatch.setattr("purgatory_spark._cli.session.open_session", session)
     purgatory = command_runner(capsys)
     ran = purgatory("stream-state", tmp_path / "checkpoint", "--json")
     assert ran.code == ExitCode.OK

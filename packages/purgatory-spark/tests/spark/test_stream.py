@@ -33,23 +33,24 @@ from tests.spark.trace_strategies import events_table, requests, requests_table
 from tests.support.live_page import LivePage, port_of
 from tests.support.profiles import IRRELEVANT, examples
 
-from purgatory_spark.errors import SchemaError
-from purgatory_spark.outcomes.batch import batch_outcomes
-from purgatory_spark.outcomes.results import outcomes_of
-from purgatory_spark.rows.schema import EVENTS, OUTCOMES, REQUESTS
-from purgatory_spark.stream import StreamSettings, delayed_operations, run
-from purgatory_spark.stream.checkpoint import (
+from purgatory_spark._errors import SchemaError
+from purgatory_spark._outcomes.batch import batch_outcomes
+from purgatory_spark._outcomes.results import outcomes_of
+from purgatory_spark._rows.schema import EVENTS, OUTCOMES, REQUESTS
+from purgatory_spark._stream import run
+from purgatory_spark._stream.checkpoint import (
     CLOCK_TICKS,
     FOLDER_TICKS,
     CheckpointError,
     require_compatible_checkpoint,
 )
-from purgatory_spark.stream.endpoints import clock_ticks
-from purgatory_spark.stream.endpoints.address import AddressOptions, parse_endpoints
-from purgatory_spark.stream.processor import STATE_NAME
-from purgatory_spark.stream.progress import BatchProgress
-from purgatory_spark.stream.run import DrainError, StreamPlan, run_stream
-from purgatory_spark.stream.state.layout import STATE_VERSION
+from purgatory_spark._stream.endpoints import clock_ticks
+from purgatory_spark._stream.endpoints.address import AddressOptions, parse_endpoints
+from purgatory_spark._stream.processor import STATE_NAME
+from purgatory_spark._stream.progress import BatchProgress
+from purgatory_spark._stream.run import DrainError, StreamPlan, run_stream
+from purgatory_spark._stream.state.layout import STATE_VERSION
+from purgatory_spark.stream import StreamSettings, delayed_operations
 from request_purgatory.errors import InvalidArgumentError
 
 TIME_LIMIT = 120.0

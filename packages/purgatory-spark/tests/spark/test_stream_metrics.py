@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from purgatory_spark.stream.metrics import StreamMetrics, open_metrics_file
-from purgatory_spark.stream.progress import BatchProgress
+from purgatory_spark._stream.metrics import StreamMetrics, open_metrics_file
+from purgatory_spark._stream.progress import BatchProgress
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.metrics.metrics_server import (
     metrics_url,

@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.spark.trace_folders import rows_of
 
-from purgatory_spark.analysis.aggregates import timeline
-from purgatory_spark.analysis.outcome_counts import count_outcomes
-from purgatory_spark.analysis.time_bins import TimeBins
-from purgatory_spark.rows.checks import MAX_TIME_US, MIN_TIME_US
+from purgatory_spark._analysis.aggregates import timeline
+from purgatory_spark._analysis.outcome_counts import count_outcomes
+from purgatory_spark._analysis.time_bins import TimeBins
+from purgatory_spark._rows.checks import MAX_TIME_US, MIN_TIME_US
 
 
 @pytest.mark.parametrize(

@@ -16,16 +16,16 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.spark.trace_folders import cached_tables, rows_of
 
 from purgatory_spark import Mark, Trace
-from purgatory_spark.errors import TraceFormatError
-from purgatory_spark.notebook.html import html_table
-from purgatory_spark.notebook.replay_result import Replay
-from purgatory_spark.output_folder import OutputExistsError, output_folder
-from purgatory_spark.rows.host_sizes import BATCH, REPLAY, HostTooLargeError
-from purgatory_spark.rows.mapping import TableMapping
-from purgatory_spark.rows.schema import REJECTS
-from purgatory_spark.traces.trace_reader import ImportSettings
-from purgatory_spark.traces.workload import Workload
-from purgatory_spark.traces.workload_blocks import workload_trace
+from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._notebook.html import html_table
+from purgatory_spark._notebook.replay_result import Replay
+from purgatory_spark._output_folder import OutputExistsError, output_folder
+from purgatory_spark._rows.host_sizes import BATCH, REPLAY, HostTooLargeError
+from purgatory_spark._rows.mapping import TableMapping
+from purgatory_spark._rows.schema import REJECTS
+from purgatory_spark._traces.trace_reader import ImportSettings
+from purgatory_spark._traces.workload import Workload
+from purgatory_spark._traces.workload_blocks import workload_trace
 from request_purgatory.errors import InvalidArgumentError
 
 #: Three calls that end in time, one that ends too late, one that never ends, one unusable row.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from purgatory_spark.analysis.units import (
+from purgatory_spark._analysis.units import (
     binary_unit,
     format_bytes,
     format_ms,

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from purgatory_spark.analysis.what_if import peak_pending, suggest_timeouts, what_if
-from purgatory_spark.outcomes.batch import satisfactions
-from purgatory_spark.outcomes.replay import replay
-from purgatory_spark.traces.workload import Workload
-from purgatory_spark.traces.workload_blocks import workload_trace
+from purgatory_spark._analysis.what_if import peak_pending, suggest_timeouts, what_if
+from purgatory_spark._outcomes.batch import satisfactions
+from purgatory_spark._outcomes.replay import replay
+from purgatory_spark._traces.workload import Workload
+from purgatory_spark._traces.workload_blocks import workload_trace
 from request_purgatory import InvalidArgumentError
 
 SMALL = Workload(requests=3000, hosts=2, rate=5000.0)

@@ -9,15 +9,15 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from purgatory_spark.outcomes.batch import satisfactions
-from purgatory_spark.rows.schema import EVENTS, REQUESTS, require
-from purgatory_spark.traces.workload import (
+from purgatory_spark._outcomes.batch import satisfactions
+from purgatory_spark._rows.schema import EVENTS, REQUESTS, require
+from purgatory_spark._traces.workload import (
     CASES,
     HIGH_TIMEOUT,
     LOW_TIMEOUT,
     Workload,
 )
-from purgatory_spark.traces.workload_blocks import BLOCK, workload_trace
+from purgatory_spark._traces.workload_blocks import BLOCK, workload_trace
 from request_purgatory import InvalidArgumentError
 
 

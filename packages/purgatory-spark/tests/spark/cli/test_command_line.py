@@ -47,7 +47,7 @@ def test_examples_in_the_help_have_known_options(entry: object) -> None:
 @pytest.mark.parametrize("entry", COMMANDS, ids=WORDS)
 def test_help_in_the_table_is_the_docstrings_first_line(entry: object) -> None:
     module, name = entry.target.split(":")
-    function = getattr(importlib.import_module(f"purgatory_spark.cli.{module}"), name)
+    function = getattr(importlib.import_module(f"purgatory_spark._cli.{module}"), name)
     assert inspect.getdoc(function).splitlines()[0] == entry.help
 
 
@@ -188,7 +188,7 @@ def test_completion_is_installed(
 
 
 def test_messages_are_written_by_one_function() -> None:
-    folder = Path(importlib.import_module("purgatory_spark.cli").__file__).parent
+    folder = Path(importlib.import_module("purgatory_spark._cli").__file__).parent
     for file in [*folder.glob("*.py"), folder.parents[1] / "purgatory_command.py"]:
         writes = [
             node

@@ -33,7 +33,9 @@ def test_unforeseen_failure_is_failed(
     purgatory: Purgatory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     purgatory("replay", "--help")
-    monkeypatch.setattr("purgatory_spark.cli.traces.TraceFolder", _raise(ZeroDivisionError("zero")))
+    monkeypatch.setattr(
+        "purgatory_spark._cli.traces.TraceFolder", _raise(ZeroDivisionError("zero"))
+    )
     ran = purgatory("replay", "x", "--out", "y")
     assert ran.code == ExitCode.FAILED
     assert ran.err == "purgatory: ZeroDivisionError: zero\n(-v shows the traceback)\n"
@@ -41,7 +43,7 @@ def test_unforeseen_failure_is_failed(
 
 def test_ctrl_c_is_interrupted(purgatory: Purgatory, monkeypatch: pytest.MonkeyPatch) -> None:
     purgatory("replay", "--help")
-    monkeypatch.setattr("purgatory_spark.cli.traces.TraceFolder", _raise(KeyboardInterrupt()))
+    monkeypatch.setattr("purgatory_spark._cli.traces.TraceFolder", _raise(KeyboardInterrupt()))
     ran = purgatory("replay", "x", "--out", "y")
     assert ran.code == ExitCode.INTERRUPTED
     assert ran.err == "purgatory: interrupted; no partial output is left\n"

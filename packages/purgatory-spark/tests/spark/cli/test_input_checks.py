@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.spark.command import Purgatory
 
-from purgatory_spark.output_folder import write_json
+from purgatory_spark._output_folder import write_json
 from request_purgatory.command_line.exit_codes import ExitCode
 
 pytestmark = pytest.mark.usefixtures("no_session")

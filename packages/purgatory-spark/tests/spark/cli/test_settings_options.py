@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import pytest
 from cyclopts import App, Parameter
 
-from purgatory_spark.outcomes.replay import ReplaySettings
-from purgatory_spark.stream.endpoints.address import AddressOptions
-from purgatory_spark.stream.job import StreamSettings
-from purgatory_spark.stream.run import StreamPlan
-from purgatory_spark.traces.trace_reader import ImportSettings
-from purgatory_spark.traces.workload import Workload
+from purgatory_spark._outcomes.replay import ReplaySettings
+from purgatory_spark._stream.endpoints.address import AddressOptions
+from purgatory_spark._stream.job import StreamSettings
+from purgatory_spark._stream.run import StreamPlan
+from purgatory_spark._traces.trace_reader import ImportSettings
+from purgatory_spark._traces.workload import Workload
 from request_purgatory.command_line.settings_options import FieldsOf, Given, with_settings_options
 
 

@@ -17,8 +17,8 @@ from tests.spark.trace_folders import (
     write_lines,
 )
 
-from purgatory_spark.errors import TraceFormatError
-from purgatory_spark.importers.azure_llm import import_azure_llm
+from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._importers.azure_llm import import_azure_llm
 
 HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens"
 START = datetime(2023, 11, 16, 18, 17, 3, tzinfo=UTC)

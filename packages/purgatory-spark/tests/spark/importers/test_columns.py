@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.spark.trace_folders import NOON, assert_written_as_read, imported_rows, write_lines
 
-from purgatory_spark.errors import TraceFormatError
-from purgatory_spark.outcomes.batch import batch_outcomes
-from purgatory_spark.outcomes.results import outcomes_of
-from purgatory_spark.traces.trace_reader import ImportSettings, read_trace
+from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._outcomes.batch import batch_outcomes
+from purgatory_spark._outcomes.results import outcomes_of
+from purgatory_spark._traces.trace_reader import ImportSettings, read_trace
 
 MAPPING = {
     "host": "pod",

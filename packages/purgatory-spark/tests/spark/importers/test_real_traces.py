@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from purgatory_spark.outcomes.batch import batch_outcomes
-from purgatory_spark.outcomes.replay import DESIGNS, ReplaySettings, replay
-from purgatory_spark.rows.schema import OUTCOMES
-from purgatory_spark.stream.endpoints.address import parse_endpoints
-from purgatory_spark.stream.run import StreamPlan, run_stream
-from purgatory_spark.traces.trace_folder import TraceFolder, import_trace
+from purgatory_spark._outcomes.batch import batch_outcomes
+from purgatory_spark._outcomes.replay import DESIGNS, ReplaySettings, replay
+from purgatory_spark._rows.schema import OUTCOMES
+from purgatory_spark._stream.endpoints.address import parse_endpoints
+from purgatory_spark._stream.run import StreamPlan, run_stream
+from purgatory_spark._traces.trace_folder import TraceFolder, import_trace
 
 # These take half a minute; other tests check the same rules on small traces.
 pytestmark = pytest.mark.slow

@@ -22,8 +22,8 @@ from tests.spark.trace_folders import (
 )
 from tests.spark.trace_strategies import events_table, requests_table
 
-from purgatory_spark.errors import SchemaError, TraceFormatError
-from purgatory_spark.traces.trace_reader import ImportSettings, read_trace
+from purgatory_spark._errors import SchemaError, TraceFormatError
+from purgatory_spark._traces.trace_reader import ImportSettings, read_trace
 
 FAR = 10**17
 REQUIRED = (

@@ -17,12 +17,12 @@ from tests.spark.trace_folders import (
     write_lines,
 )
 
-from purgatory_spark.errors import TraceFormatError
-from purgatory_spark.importers.spans import COLUMNS, import_spans
-from purgatory_spark.outcomes.batch import batch_outcomes
-from purgatory_spark.outcomes.results import outcomes_of
-from purgatory_spark.traces.marks import Mark
-from purgatory_spark.traces.trace_reader import ImportSettings, check_source, read_trace
+from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._importers.spans import COLUMNS, import_spans
+from purgatory_spark._outcomes.batch import batch_outcomes
+from purgatory_spark._outcomes.results import outcomes_of
+from purgatory_spark._traces.marks import Mark
+from purgatory_spark._traces.trace_reader import ImportSettings, check_source, read_trace
 from request_purgatory.errors import InvalidArgumentError
 
 HEADER = "TraceID,SpanID,ParentID,PodName,OperationName,StartTimeUnixNano,EndTimeUnixNano,Duration"

@@ -12,13 +12,13 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.spark.foreign_sessions import ZONES, foreign_session
 from tests.spark.trace_folders import cached_tables, collect_tables
 
-from purgatory_spark.errors import TraceFormatError
-from purgatory_spark.importers.columns import map_tables
-from purgatory_spark.importers.imported_trace import ImportedTrace
-from purgatory_spark.outcomes.batch import batch_outcomes
-from purgatory_spark.outcomes.results import outcomes_of
-from purgatory_spark.rows.mapping import TableMapping
-from purgatory_spark.rows.schema import EVENTS, REJECTS, REQUESTS
+from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._importers.columns import map_tables
+from purgatory_spark._importers.imported_trace import ImportedTrace
+from purgatory_spark._outcomes.batch import batch_outcomes
+from purgatory_spark._outcomes.results import outcomes_of
+from purgatory_spark._rows.mapping import TableMapping
+from purgatory_spark._rows.schema import EVENTS, REJECTS, REQUESTS
 from request_purgatory.errors import InvalidArgumentError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
