@@ -16,19 +16,13 @@ from purgatory_spark._notebook.report_result import Report
 from purgatory_spark._notebook.table_fields import TableFields
 from purgatory_spark._notebook.trace import Trace
 from purgatory_spark._notebook.what_if_result import WhatIf
-from purgatory_spark._outcomes.batch import (
-    batch_outcomes,
-    trace_outcomes,
-)
+from purgatory_spark._outcomes.batch import batch_outcomes, trace_outcomes
 from purgatory_spark._outcomes.replay import ReplaySettings, replay
 from purgatory_spark._outcomes.results import outcomes_of, rejects_of
 from purgatory_spark._rows.host_sizes import HostTooLargeError
 from purgatory_spark._rows.mapping import TableMapping
 from purgatory_spark._simulation.cluster_simulation import SimulationPlan, simulate
-from purgatory_spark._spark.session import (
-    SessionSettingError,
-    create_session,
-)
+from purgatory_spark._spark.session import SessionSettingError, create_session
 from purgatory_spark._traces.marks import Mark
 from purgatory_spark._traces.trace_folder import TraceFolder
 from purgatory_spark._traces.trace_reader import ImportSettings, read_trace

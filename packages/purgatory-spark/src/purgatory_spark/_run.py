@@ -23,11 +23,7 @@ from purgatory_spark._outcomes.replay import ReplaySettings
 from purgatory_spark._output_folder import write_json
 from purgatory_spark._rows.host_sizes import MAX_WORKER_MB
 from purgatory_spark._spark.job_progress import step
-from purgatory_spark._traces.trace_folder import (
-    TraceFolder,
-    import_trace,
-    make_workload_trace,
-)
+from purgatory_spark._traces.trace_folder import TraceFolder, import_trace, make_workload_trace
 from purgatory_spark._traces.trace_reader import ImportSettings
 from purgatory_spark._traces.workload import Workload
 

@@ -14,11 +14,7 @@ import matplotlib.pyplot as plt
 import pytest
 
 from purgatory_spark._analysis import charts
-from purgatory_spark._analysis.charts import (
-    expired_by_type,
-    waiting_times,
-    what_if_curve,
-)
+from purgatory_spark._analysis.charts import expired_by_type, waiting_times, what_if_curve
 from purgatory_spark._analysis.palette import themed, variables
 from purgatory_spark._analysis.time_charts import (
     arrivals_over_time,

@@ -15,12 +15,7 @@ from tests.spark.trace_strategies import EVENTS, events_table, requests, request
 from tests.support.profiles import examples
 
 from purgatory_spark._outcomes import condition
-from purgatory_spark._outcomes.condition import (
-    NEVER,
-    KeyEvents,
-    first_index,
-    satisfied_us,
-)
+from purgatory_spark._outcomes.condition import NEVER, KeyEvents, first_index, satisfied_us
 
 
 def satisfied(request: TraceRequest, events: list[TraceEvent]) -> int:

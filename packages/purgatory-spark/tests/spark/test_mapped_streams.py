@@ -21,12 +21,7 @@ from purgatory_spark._importers.columns import map_tables
 from purgatory_spark._rows.mapping import TableMapping
 from purgatory_spark._rows.schema import REQUESTS
 from purgatory_spark._spark.files import CORRUPT, RAW
-from purgatory_spark._stream.endpoints import (
-    AvroMessages,
-    EndpointError,
-    FolderSource,
-    RateSource,
-)
+from purgatory_spark._stream.endpoints import AvroMessages, EndpointError, FolderSource, RateSource
 from purgatory_spark._stream.endpoints.address import AddressOptions, parse_endpoints
 from purgatory_spark._stream.endpoints.avro_rows import require_avro
 from purgatory_spark._stream.endpoints.connector import default_avro

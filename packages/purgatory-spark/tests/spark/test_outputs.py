@@ -8,12 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from purgatory_spark._output_folder import (
-    OutputExistsError,
-    output_folder,
-    read_json,
-    write_json,
-)
+from purgatory_spark._output_folder import OutputExistsError, output_folder, read_json, write_json
 
 
 def make(target: Path, content: str, *, replace: bool = False) -> None:

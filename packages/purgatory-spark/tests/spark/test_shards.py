@@ -19,12 +19,7 @@ from tests.support.profiles import examples
 
 from purgatory_spark._outcomes import string_hashes
 from purgatory_spark._outcomes.batch import reject_repeated, satisfy_shard
-from purgatory_spark._outcomes.shards import (
-    BLOB_SCHEMAS,
-    Sharding,
-    pack_batches,
-    unpack,
-)
+from purgatory_spark._outcomes.shards import BLOB_SCHEMAS, Sharding, pack_batches, unpack
 from purgatory_spark._outcomes.string_hashes import hash_strings
 from purgatory_spark._rows.packing import PACKED_SCHEMA
 from purgatory_spark._rows.schema import ARROW_SCHEMAS

@@ -30,11 +30,7 @@ from purgatory_spark._outcomes.replay import ReplaySettings, replay
 from purgatory_spark._outcomes.trace_part import EventPart, RequestPart
 from purgatory_spark._output_folder import read_json
 from purgatory_spark._rows.schema import OUTCOMES
-from purgatory_spark._simulation.cluster_simulation import (
-    SimulationPlan,
-    run_simulation,
-    simulate,
-)
+from purgatory_spark._simulation.cluster_simulation import SimulationPlan, run_simulation, simulate
 from purgatory_spark._simulation.extrapolation import (
     CHECKPOINT_FACTOR,
     DAY_S,
@@ -50,25 +46,12 @@ from purgatory_spark._simulation.host_simulation import (
     simulate_host,
     trace_parts,
 )
-from purgatory_spark._simulation.sizes import (
-    Sizes,
-    measure_sizes,
-    require_simulated_host_fits,
-)
+from purgatory_spark._simulation.sizes import Sizes, measure_sizes, require_simulated_host_fits
 from purgatory_spark._simulation.stream_sizes import StoredBytes, StreamSizes
 from purgatory_spark._simulation.tables import HOSTS
 from purgatory_spark._traces import workload_blocks as blocks_module
-from purgatory_spark._traces.workload import (
-    LOW_TIMEOUT,
-    START,
-    Workload,
-    cluster_workload,
-)
-from purgatory_spark._traces.workload_blocks import (
-    HOST_BLOCK,
-    host_blocks,
-    workload_trace,
-)
+from purgatory_spark._traces.workload import LOW_TIMEOUT, START, Workload, cluster_workload
+from purgatory_spark._traces.workload_blocks import HOST_BLOCK, host_blocks, workload_trace
 from request_purgatory import InvalidArgumentError
 from request_purgatory.command_line import output
 from request_purgatory.command_line.exit_codes import ExitCode

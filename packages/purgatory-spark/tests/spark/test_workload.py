@@ -11,12 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark._outcomes.batch import satisfactions
 from purgatory_spark._rows.schema import EVENTS, REQUESTS, require
-from purgatory_spark._traces.workload import (
-    CASES,
-    HIGH_TIMEOUT,
-    LOW_TIMEOUT,
-    Workload,
-)
+from purgatory_spark._traces.workload import CASES, HIGH_TIMEOUT, LOW_TIMEOUT, Workload
 from purgatory_spark._traces.workload_blocks import BLOCK, workload_trace
 from request_purgatory import InvalidArgumentError
 

@@ -22,17 +22,9 @@ from purgatory_spark._analysis.contributors import find_contributors
 from purgatory_spark._analysis.outcome_counts import count_outcomes
 from purgatory_spark._analysis.replay_folder import ReplayFolder, label_replays
 from purgatory_spark._analysis.time_bins import TimeBins
-from purgatory_spark._analysis.what_if import (
-    SUGGESTED_QUANTILES,
-    timeouts_for,
-    what_if,
-)
+from purgatory_spark._analysis.what_if import SUGGESTED_QUANTILES, timeouts_for, what_if
 from purgatory_spark._outcomes.batch import trace_satisfactions
-from purgatory_spark._outcomes.results import (
-    outcomes_of,
-    reject_counts,
-    require_no_rejects,
-)
+from purgatory_spark._outcomes.results import outcomes_of, reject_counts, require_no_rejects
 from purgatory_spark._output_folder import write_json
 from purgatory_spark._rows.host_sizes import MAX_WORKER_MB, measure_trace
 from purgatory_spark._spark.files import read_spark_table, write_spark_table

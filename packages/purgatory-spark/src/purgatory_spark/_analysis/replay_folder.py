@@ -12,11 +12,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark._outcomes.replay import DESIGN_NUMBER, HOSTS, ReplaySettings, replay_designs
-from purgatory_spark._outcomes.results import (
-    outcomes_of,
-    reject_counts,
-    require_no_rejects,
-)
+from purgatory_spark._outcomes.results import outcomes_of, reject_counts, require_no_rejects
 from purgatory_spark._output_folder import write_json
 from purgatory_spark._rows.host_sizes import MAX_WORKER_MB, REPLAY, require_hosts_fit
 from purgatory_spark._rows.schema import OUTCOMES

@@ -7,12 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from purgatory_spark._analysis.units import (
-    format_bytes,
-    format_ms,
-    format_number,
-    format_share,
-)
+from purgatory_spark._analysis.units import format_bytes, format_ms, format_number, format_share
 
 Row = Mapping[str, Any]
 

@@ -11,10 +11,7 @@ from purgatory_spark._cli import session
 from purgatory_spark._cli.failures import describe_failure
 from purgatory_spark._cli.traces import Case, PurgatoryOptions
 from purgatory_spark._output_folder import output_folder
-from purgatory_spark._simulation.cluster_simulation import (
-    SimulationPlan,
-    run_simulation,
-)
+from purgatory_spark._simulation.cluster_simulation import SimulationPlan, run_simulation
 from purgatory_spark._simulation.extrapolation import TargetLoad
 from purgatory_spark._simulation.printing import print_simulation
 from purgatory_spark._spark.job_progress import step

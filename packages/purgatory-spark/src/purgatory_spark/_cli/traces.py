@@ -16,18 +16,10 @@ from purgatory_spark._outcomes.replay import DESIGNS, ReplaySettings
 from purgatory_spark._output_folder import output_folder
 from purgatory_spark._rows.checks import TIME_UNITS
 from purgatory_spark._rows.schema import AGGREGATES
-from purgatory_spark._run import (
-    RunPlan,
-    print_replay_rate,
-    print_row_counts,
-)
+from purgatory_spark._run import RunPlan, print_replay_rate, print_row_counts
 from purgatory_spark._spark.job_progress import step
 from purgatory_spark._traces.marks import Mark
-from purgatory_spark._traces.trace_folder import (
-    TraceFolder,
-    import_trace,
-    make_workload_trace,
-)
+from purgatory_spark._traces.trace_folder import TraceFolder, import_trace, make_workload_trace
 from purgatory_spark._traces.trace_reader import FORMATS, ImportSettings, check_source
 from purgatory_spark._traces.workload import CASES, Workload
 from request_purgatory.command_line.command import Force, command, print_error

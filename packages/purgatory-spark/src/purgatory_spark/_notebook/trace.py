@@ -22,17 +22,8 @@ from purgatory_spark._importers.recorded import check_tables
 from purgatory_spark._notebook.html import html_table
 from purgatory_spark._notebook.origin import Files, Origin, Tables
 from purgatory_spark._notebook.replay_result import Replay
-from purgatory_spark._notebook.report_result import (
-    ANALYSIS,
-    PAGE,
-    Report,
-    require_replaceable,
-)
-from purgatory_spark._notebook.table_fields import (
-    TableFields,
-    require_time_unit,
-    table_mapping,
-)
+from purgatory_spark._notebook.report_result import ANALYSIS, PAGE, Report, require_replaceable
+from purgatory_spark._notebook.table_fields import TableFields, require_time_unit, table_mapping
 from purgatory_spark._notebook.what_if_result import WhatIf
 from purgatory_spark._outcomes.replay import WHEEL, ReplaySettings, replay
 from purgatory_spark._outcomes.results import outcomes_of, rejects_of
@@ -48,11 +39,7 @@ from purgatory_spark._rows.mapping import TableMapping
 from purgatory_spark._rows.schema import EVENTS, REQUESTS, require
 from purgatory_spark._spark.memory import bytes_per_pending_operation
 from purgatory_spark._traces.marks import Mark, known_incidents
-from purgatory_spark._traces.trace_folder import (
-    TraceFolder,
-    is_trace_folder,
-    source_name,
-)
+from purgatory_spark._traces.trace_folder import TraceFolder, is_trace_folder, source_name
 from purgatory_spark._traces.trace_reader import ImportSettings, read_trace
 from request_purgatory.errors import InvalidArgumentError
 

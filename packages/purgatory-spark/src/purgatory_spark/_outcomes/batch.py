@@ -22,11 +22,7 @@ from purgatory_spark._outcomes.results import (
     RESULTS,
     split_repeated,
 )
-from purgatory_spark._outcomes.shards import (
-    Sharding,
-    pack_batches,
-    unpack,
-)
+from purgatory_spark._outcomes.shards import Sharding, pack_batches, unpack
 from purgatory_spark._rows.packing import ENCODED, PACKED_SCHEMA
 from purgatory_spark._rows.repeats import REPEATED
 from purgatory_spark._rows.schema import (

@@ -13,12 +13,7 @@ from purgatory_spark._rows.schema import EVENTS, REQUESTS, file_columns, require
 from purgatory_spark._spark.files import CORRUPT, RAW, SOURCE
 from purgatory_spark._spark.session import require_stream_settings
 from purgatory_spark._stream.packing import TIMED_SCHEMA, Packer, shard_labels
-from purgatory_spark._stream.processor import (
-    STEPPED,
-    ShardProcessor,
-    results_of,
-    step_counts,
-)
+from purgatory_spark._stream.processor import STEPPED, ShardProcessor, results_of, step_counts
 from purgatory_spark._stream.progress import OBSERVED
 from purgatory_spark._stream.state import rows
 from request_purgatory.errors import InvalidArgumentError

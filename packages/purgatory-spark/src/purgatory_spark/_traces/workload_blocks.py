@@ -18,11 +18,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._rows.schema import EVENTS, REQUESTS
 from purgatory_spark._spark.arrays import Floats, Ints
-from purgatory_spark._spark.arrow_times import (
-    batch_to_micros,
-    from_micros,
-    micros_schema,
-)
+from purgatory_spark._spark.arrow_times import batch_to_micros, from_micros, micros_schema
 from purgatory_spark._spark.session import parallelism
 from purgatory_spark._traces.workload import START, Workload, host_name
 

@@ -11,16 +11,8 @@ from urllib.parse import parse_qsl, urlsplit
 from purgatory_spark._rows.mapping import TableMapping
 from purgatory_spark._stream.endpoints.avro_rows import AvroMessages
 from purgatory_spark._stream.endpoints.endpoint import Endpoints, Sink, Source
-from purgatory_spark._stream.endpoints.folders import (
-    OUTPUT_FORMATS,
-    FolderSink,
-    FolderSource,
-)
-from purgatory_spark._stream.endpoints.kafka import (
-    KafkaCluster,
-    KafkaSink,
-    KafkaSource,
-)
+from purgatory_spark._stream.endpoints.folders import OUTPUT_FORMATS, FolderSink, FolderSource
+from purgatory_spark._stream.endpoints.kafka import KafkaCluster, KafkaSink, KafkaSource
 from purgatory_spark._stream.endpoints.rate import RateSource
 from request_purgatory.errors import InvalidArgumentError
 

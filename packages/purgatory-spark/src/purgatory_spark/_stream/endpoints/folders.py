@@ -23,10 +23,7 @@ from purgatory_spark._spark.files import (
     spark_read_path,
     spark_write_path,
 )
-from purgatory_spark._stream.endpoints.folder_columns import (
-    read_csv_columns,
-    read_parquet_columns,
-)
+from purgatory_spark._stream.endpoints.folder_columns import read_csv_columns, read_parquet_columns
 from purgatory_spark._stream.endpoints.json_rows import read_json_fields, read_json_rows
 from request_purgatory.errors import InvalidArgumentError
 

@@ -11,11 +11,7 @@ import pyarrow as pa
 from purgatory_spark._outcomes.condition import NEVER, first_index
 from purgatory_spark._rows.schema import AGGREGATES
 from purgatory_spark._spark.arrays import Bools, Floats, Ints
-from purgatory_spark._stream.state.columns import (
-    ColumnTable,
-    find_sorted,
-    numpy_column,
-)
+from purgatory_spark._stream.state.columns import ColumnTable, find_sorted, numpy_column
 from purgatory_spark._stream.state.keys import KeyedEvents
 
 #: `request` is a row of a table of requests, `key` a hash of host and watch key, `aggregate` an

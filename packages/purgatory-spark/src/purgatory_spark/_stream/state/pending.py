@@ -16,11 +16,7 @@ from purgatory_spark._stream.state.columns import find_sorted, numpy_column
 from purgatory_spark._stream.state.compaction import segments_to_merge
 from purgatory_spark._stream.state.keys import KeyedEvents
 from purgatory_spark._stream.state.pairs import Pairs, RowNumbers
-from purgatory_spark._stream.state.rows import (
-    REQUEST_SCHEMA,
-    RESULT_SCHEMA,
-    result_rows,
-)
+from purgatory_spark._stream.state.rows import REQUEST_SCHEMA, RESULT_SCHEMA, result_rows
 from purgatory_spark._stream.state.store import Segment, ShardStore
 
 KIND = "pending"

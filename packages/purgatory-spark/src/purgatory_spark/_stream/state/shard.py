@@ -18,11 +18,7 @@ from purgatory_spark._rows.repeats import repeated_in_order
 from purgatory_spark._stream.state.columns import numpy_column
 from purgatory_spark._stream.state.key_history import KeyHistory
 from purgatory_spark._stream.state.keys import KeyedEvents
-from purgatory_spark._stream.state.pending import (
-    NO_DEADLINE_US,
-    Generation,
-    PendingRequests,
-)
+from purgatory_spark._stream.state.pending import NO_DEADLINE_US, Generation, PendingRequests
 from purgatory_spark._stream.state.request_ids import RequestIds
 from purgatory_spark._stream.state.rows import (
     EVENT_SCHEMA,
