@@ -22,7 +22,11 @@ class EndpointError(ValueError):
 
 
 class Source(Protocol):
-    """An input: requests or events."""
+    """An input: requests or events.
+
+    One that does not exist, is of another format or lacks a column raises EndpointError,
+    TraceFormatError or SchemaError.
+    """
 
     @property
     def unbounded(self) -> bool:
@@ -42,11 +46,6 @@ class Source(Protocol):
 
         It has the columns of `schema`, and optionally those in which a source describes malformed
         rows; see `job.delayed_operations`.
-
-        Raises:
-            EndpointError: the input does not exist.
-            TraceFormatError: the input does not exist, or is of another format.
-            SchemaError: the input has other columns.
         """
         ...
 
@@ -55,16 +54,8 @@ class Source(Protocol):
     ) -> DataFrame:
         """Return columns of the user's, for a mapping, as a streaming DataFrame.
 
-        Like the result of `read`, it may have columns that describe malformed rows.
-
-        Args:
-            spark: the session.
-            columns: the columns' names.
-            lists: columns that may be arrays, where the input itself does not say which are.
-
-        Raises:
-            EndpointError: the input does not exist, or takes no mapping.
-            TraceFormatError: the input does not exist, or lacks a column.
+        Like the result of `read`, it may have columns that describe malformed rows. `lists`:
+        columns that may be arrays, where the input itself does not say which are.
         """
         ...
 
@@ -103,11 +94,7 @@ class Endpoints:
     mapping: TableMapping | None = None
 
     def __post_init__(self) -> None:
-        """Check the mapping.
-
-        Raises:
-            TraceFormatError: it lacks a field.
-        """
+        """Check the mapping."""
         if self.mapping is not None:
             require_stream_mapping(self.mapping)
 
