@@ -3,7 +3,7 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-JAVA := packages/purgatory-spark/src/purgatory_spark/spark/java.py
+JAVA := packages/purgatory-spark/src/purgatory_spark/_spark/java.py
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 CORE_PACKAGE := packages/request-purgatory

@@ -24,9 +24,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from benchmarks import peers
 from benchmarks.question import Case
 from benchmarks.stream_data import StreamData
-from purgatory_spark.outcomes.batch import batch_outcomes, trace_outcomes
-from purgatory_spark.spark.session import create_session
-from purgatory_spark.traces.schema import COMPLETED, EVENTS, EXPIRED, REQUESTS
+from purgatory_spark._outcomes.batch import batch_outcomes, trace_outcomes
+from purgatory_spark._rows.schema import COMPLETED, EVENTS, EXPIRED, REQUESTS
+from purgatory_spark._spark.session import create_session
 
 QUESTION = "batch"
 METRICS = {"rows_per_second": "1/s", "cold_rows_per_second": "1/s"}

@@ -34,7 +34,7 @@ from rich.table import Table
 from benchmarks import peers, reference
 from benchmarks.delays import pending_ms
 from benchmarks.peers import no_op
-from benchmarks.published_runs.run import TimedRequest
+from benchmarks.published_run import TimedRequest
 from benchmarks.request import ADVANCE_EVERY, TIMEOUT_MS, Request, open_purgatory, watch_keys
 from request_purgatory import ManualClock, SystemTimer
 

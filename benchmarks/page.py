@@ -165,9 +165,9 @@ def _left_out(path: Path) -> str:
 
 def draw(folder: Path) -> None:
     """Draw the published figures of a run, from Spark's summary of it."""
-    from benchmarks.published_runs import results
-    from benchmarks.published_runs.charts import published_figure
-    from purgatory_spark.spark.session import create_session
+    from benchmarks.report import results
+    from benchmarks.report.charts import published_figure
+    from purgatory_spark._spark.session import create_session
 
     spark = create_session()
     try:

@@ -1,6 +1,6 @@
 """The published benchmark: requests enqueued at rising rates, then completed or expired.
 
-See `benchmarks.published_runs.run` for what a run does, and `benchmarks/jvm` for the
+See `benchmarks.published_run` for what a run does, and `benchmarks/jvm` for the
 same on the JVM with Kafka's present classes. Target rates are from 25,000 to 400,000 requests a
 second, and 0 for unthrottled. Latencies have a median of 20 ms in the low case (75th percentile 60
 ms) and 200 ms in the high one (400 ms); the timeout is 200 ms. A run at a rate has requests for
@@ -11,8 +11,8 @@ one; Python has no such limit, so the variant is for the JVM only.
 from __future__ import annotations
 
 from benchmarks import peers
-from benchmarks.published_runs import run
-from benchmarks.published_runs.run import BenchmarkRun
+from benchmarks import published_run as run
+from benchmarks.published_run import BenchmarkRun
 from benchmarks.question import Case, NotApplicableError
 
 QUESTION = "published"

@@ -15,11 +15,11 @@ from pyspark.sql import functions as F  # noqa: N812
 from benchmarks import peers
 from benchmarks.question import Case
 from benchmarks.stream_data import StreamData
-from purgatory_spark.outcomes.replay import LEGACY, WHEEL, ReplaySettings, replay
-from purgatory_spark.simulation.cluster_simulation import simulate
-from purgatory_spark.spark.session import create_session
-from purgatory_spark.traces.schema import EVENTS, REQUESTS
-from purgatory_spark.traces.workload import CASES, cluster_workload
+from purgatory_spark._outcomes.replay import LEGACY, WHEEL, ReplaySettings, replay
+from purgatory_spark._rows.schema import EVENTS, REQUESTS
+from purgatory_spark._simulation.cluster_simulation import simulate
+from purgatory_spark._spark.session import create_session
+from purgatory_spark._traces.workload import CASES, cluster_workload
 
 QUESTION = "replay"
 METRICS = {"requests_per_second": "1/s"}

@@ -27,13 +27,13 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from benchmarks import peers
 from benchmarks.question import Case
 from benchmarks.stream_data import StreamData
-from purgatory_spark.spark.session import (
+from purgatory_spark._rows.schema import COMPLETED, EVENTS, EXPIRED, REQUESTS
+from purgatory_spark._spark.session import (
     apply_stream_settings,
     create_session,
     local_checkpoint_settings,
 )
 from purgatory_spark.stream import StreamSettings, delayed_operations
-from purgatory_spark.traces.schema import COMPLETED, EVENTS, EXPIRED, REQUESTS
 
 QUESTION = "stream"
 METRICS = {

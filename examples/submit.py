@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from purgatory_spark.cli.main import main
+from purgatory_command import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -16,11 +16,11 @@ from pathlib import Path
 from cyclopts import App
 
 import purgatory_broker_command
-from purgatory_spark.cli import app as pipeline_command
+import purgatory_command
 
 _FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 PAGES = {
-    _FOLDER / "command.md": pipeline_command.make_app,
+    _FOLDER / "command.md": purgatory_command.make_app,
     _FOLDER / "broker_command.md": lambda: purgatory_broker_command.make_app(
         described=purgatory_broker_command.COMMANDS
     ),

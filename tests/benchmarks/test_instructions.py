@@ -17,18 +17,15 @@ COUNTS = {name: 1000.0 * (place + 1) for place, name in enumerate(LOOPS)}
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_loop_leaves_nothing_undone(name: str) -> None:
-    """It raises otherwise."""
     LOOPS[name](10)
 
 
 def test_records_have_every_loop() -> None:
-    """Each was written by `--record`."""
     for record in json.loads(RECORD.read_text()):
         assert set(record["counts"]) == set(LOOPS)
 
 
 def test_growth_is_found_beyond_the_tolerance() -> None:
-    """A smaller count is none, nor is one of a loop that has no record."""
     recorded = dict(COUNTS)
     del recorded["pair"]
     counts = COUNTS | {"add": COUNTS["add"] * 1.04, "published": COUNTS["published"] * 1.02}
@@ -46,7 +43,6 @@ def test_growth_is_found_beyond_the_tolerance() -> None:
     ids=["the same", "another build", "another version"],
 )
 def test_record_of_the_interpreter_is_found(python: str, share: float, found: bool) -> None:
-    """By its version, and by the count of the reference."""
     record = {"python": python, "counts": {**COUNTS, "reference": COUNTS["reference"] * share}}
     assert (find_record([record], COUNTS) is not None) is found
 
@@ -64,7 +60,6 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_command_records_and_compares(
     record: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The second record of an interpreter takes the place of the first."""
     assert main([]) == 0
     assert "no record to compare with" in capsys.readouterr().out
     assert main(["--record"]) == main(["--record"]) == 0
@@ -79,7 +74,6 @@ def test_command_records_and_compares(
 def test_missing_valgrind_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With its package."""
     monkeypatch.setattr(shutil, "which", lambda _: None)
     assert main([]) == 2
     assert "apt-get install valgrind" in capsys.readouterr().out
@@ -88,7 +82,6 @@ def test_missing_valgrind_is_named(
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
 def test_counts_are_repeatable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To a thousandth, in processes of their own, also where no module is compiled yet."""
     monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path))
     first, second = (count("pair", 1_000) for _ in range(2))
     assert first == pytest.approx(second, rel=1e-3)

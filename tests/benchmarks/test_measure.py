@@ -173,7 +173,6 @@ def _unchanged_process(*, except_for: Sequence[str] = ()) -> Iterator[None]:
 
 @pytest.mark.parametrize(("name", "side", "params"), _cases(*_NOT_ON_SPARK))
 def test_question_measures_a_side(name: str, side: str, params: dict[str, Parameter]) -> None:
-    """The values are finite, their names are known, and the process is unchanged."""
     reason = peers.unavailable_reason(side)
     if reason is not None:
         pytest.skip(reason)
@@ -194,7 +193,6 @@ def stream_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def test_question_on_spark_measures_a_side(
     spark: SparkSession, name: str, side: str, params: dict[str, Parameter]
 ) -> None:
-    """The settings of the tests' session are unchanged; its connections and threads may change."""
     settings = spark.conf.getAll
     with _unchanged_process(except_for=["threads", "files"]):
         _check_metrics(name, question.load(name).measure(side, **params))
@@ -204,7 +202,6 @@ def test_question_on_spark_measures_a_side(
 
 @pytest.mark.jvm
 def test_apache_kafka_is_measured_like_the_other_brokers() -> None:
-    """Kafka is the only side in Java that this process starts itself."""
     measure = question.load("broker_produce").measure
     try:
         metrics = measure(peers.KAFKA_BROKER, **_TINY["broker_produce"][0])
@@ -216,5 +213,4 @@ def test_apache_kafka_is_measured_like_the_other_brokers() -> None:
 
 @pytest.mark.parametrize("name", question.NAMES)
 def test_every_question_has_a_tiny_case(name: str) -> None:
-    """A new question is not skipped by accident."""
     assert _cases(name)

@@ -40,7 +40,6 @@ def kafka_step(case: Case) -> Step:
 def test_sides_take_turns_within_a_round_and_every_other_round_is_reversed(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    """A disturbance affects all sides, and no side is always first."""
     monkeypatch.setattr(
         timer_cycle, "cases", lambda quick: [Case({"pending": 1}, 1), Case({"pending": 2}, 2)]
     )
@@ -60,7 +59,6 @@ def test_sides_take_turns_within_a_round_and_every_other_round_is_reversed(
 
 
 def test_skipped_cases_are_recorded_with_their_reason():
-    """The reasons are a missing JVM and too many threads."""
     runner = Runner("no JVM")
     steps = runner.plan([timer_add], sides={peers.KAFKA, peers.THREADING}, rounds=1, quick=True)
     assert [step.case.size for step in steps] == [1_000]
@@ -71,7 +69,6 @@ def test_skipped_cases_are_recorded_with_their_reason():
 
 
 def test_value_of_the_jvm_is_recorded():
-    """The JVM gets its own parameters; unknown metrics are ignored."""
     jvm = FakeJvm('print(\'{"ns_per_operation": 41.5, "other": 1}\')')
     case = Case({"pending": 10}, 10.0, JvmCall("timer_cycle", {"pending": 10, "operations": 5}))
     (value,) = Runner(jvm).run(kafka_step(case))
@@ -89,7 +86,6 @@ def test_value_of_the_jvm_is_recorded():
 
 
 def test_exit_code_3_means_not_applicable_and_others_mean_failure():
-    """The reason is the end of stderr, and neither case is retried."""
     for code, failed in ((3, False), (1, True)):
         runner = Runner(
             FakeJvm(f"import sys; print('the reason', file=sys.stderr); sys.exit({code})")
@@ -101,7 +97,6 @@ def test_exit_code_3_means_not_applicable_and_others_mean_failure():
 
 
 def test_process_that_does_not_end_has_failed():
-    """The process is killed, and the reason is recorded."""
     runner = Runner(FakeJvm("import threading; threading.Event().wait()"), timeout_s=0.2)
     assert list(runner.run(kafka_step(Case({"pending": 10}, 10.0)))) == []
     assert [(one.reason, one.failed) for one in runner.not_measured] == [
@@ -124,20 +119,17 @@ def test_process_that_does_not_end_has_failed():
     ],
 )
 def test_output_without_a_finite_number_is_rejected(output: str):
-    """The message names the metric."""
     with pytest.raises(ValueError, match="ns_per_operation"):
         metric_values(output, _UNITS)
 
 
 def test_only_the_last_line_of_the_output_counts():
-    """Libraries may print other lines."""
     assert metric_values('hello\n{"ns_per_operation": 2}\n', _UNITS) == {"ns_per_operation": 2.0}
 
 
 def test_failing_worker_is_reported_and_the_run_continues(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    """Its stderr is printed, the other case is measured, and the exit code is 1."""
     monkeypatch.setattr(
         timer_add,
         "cases",
@@ -162,7 +154,6 @@ def test_failing_worker_is_reported_and_the_run_continues(
 
 
 def test_machine_is_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """The description has the versions of the peers and the build that was measured."""
     monkeypatch.setattr(timer_add, "cases", lambda quick: [Case({"count": 10}, 10)])
     assert (
         main(["timer_add", "--rounds", "1", "--sides", "heapq,sched", "--out", str(tmp_path)]) == 0

@@ -8,7 +8,6 @@ from benchmarks import peers
 
 
 def test_started_timers_are_cancelled_after_the_block():
-    """Timers that were started before the block are not."""
     before = threading.Timer(60, peers.no_op)
     before.start()
     try:

@@ -15,8 +15,8 @@ from typing import cast
 
 import pytest
 
-from benchmarks.published_runs import run
-from benchmarks.published_runs.run import (
+from benchmarks import published_run as run
+from benchmarks.published_run import (
     CASES,
     DESIGNS,
     METRICS,
@@ -25,6 +25,7 @@ from benchmarks.published_runs.run import (
     GcTimer,
     measure,
 )
+from purgatory_spark._traces import workload
 from request_purgatory import (
     DelayedOperationPurgatory,
     InvalidArgumentError,
@@ -34,10 +35,13 @@ from request_purgatory import (
 )
 
 
+def test_cases_are_the_workloads_of_the_pipeline() -> None:
+    assert {name: (case.median_ms, case.p75_ms) for name, case in workload.CASES.items()} == CASES
+
+
 @pytest.mark.parametrize("design", [*DESIGNS, run.NO_PURGATORY])
 @pytest.mark.parametrize("case", CASES)
 def test_every_request_ends_once(design: str, case: str) -> None:
-    """Without a rate limit, on either design and on none, every metric has a value."""
     metrics = measure(BenchmarkRun(case=case, design=design, count=3_000, timeout_ms=50))
     assert set(metrics) == set(METRICS)
     assert metrics["completed"] + metrics["expired"] == 3_000
@@ -48,13 +52,11 @@ def test_every_request_ends_once(design: str, case: str) -> None:
 
 
 def test_requests_arrive_at_the_target_rate() -> None:
-    """The rate is not exceeded, apart from the random gaps and rounding to a millisecond."""
     metrics = measure(BenchmarkRun(rate=5_000, count=2_000))
     assert metrics["enqueue_rate"] < 6_000
 
 
 def test_more_requests_complete_with_a_longer_timeout() -> None:
-    """Both runs have the same requests."""
     benchmark_run = BenchmarkRun(case="high", rate=20_000, count=2_000)
     short, long = (
         measure(replace(benchmark_run, timeout_ms=timeout_ms)) for timeout_ms in (20, 600)
@@ -72,7 +74,6 @@ class LosingPurgatory(DelayedOperationPurgatory):
 
 
 def test_lost_request_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The run has no result, and its threads end."""
     monkeypatch.setitem(DESIGNS, "wheel", LosingPurgatory)
     with pytest.raises(RuntimeError, match=r"\d+ completed and \d+ expired of 100 requests"):
         measure(BenchmarkRun(count=100, timeout_ms=50))
@@ -80,7 +81,6 @@ def test_lost_request_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_request_that_never_ends_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The run fails after its time limit, and its threads end."""
     monkeypatch.setattr(run, "_DRAIN_TIMEOUT_S", -1.0)
     with pytest.raises(
         RuntimeError, match=r"\d+ requests are still pending -1.0 s after the last one was enqueued"
@@ -96,7 +96,6 @@ def benchmark_threads() -> list[str]:
 
 
 def test_gaps_are_waited_for_in_whole_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request arrives up to 1 ms early, and the next gap begins at its exact time."""
     now, arrived = [100.0], []
 
     def sleep(seconds: float) -> None:
@@ -119,7 +118,6 @@ def test_gaps_are_waited_for_in_whole_milliseconds(monkeypatch: pytest.MonkeyPat
 
 
 def test_request_whose_millisecond_has_passed_is_completed_at_once() -> None:
-    """The completion thread does not look at that millisecond again."""
     timer = SystemTimer("test", clock=ManualClock())
     purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)
     ahead = cast("CompletionThread", SimpleNamespace(by_ms=defaultdict(list), finished_ms=10**15))
@@ -141,13 +139,11 @@ def test_request_whose_millisecond_has_passed_is_completed_at_once() -> None:
     ],
 )
 def test_invalid_runs_are_refused(arguments: dict[str, object], message: str) -> None:
-    """The message has the argument's name and value."""
     with pytest.raises(InvalidArgumentError, match=message):
         BenchmarkRun(**arguments)  # type: ignore[arg-type]
 
 
 def test_collections_are_timed() -> None:
-    """Collections are timed inside the block only."""
     with GcTimer() as gc_timer:
         for _ in range(20):
             gc.collect(generation=0)
@@ -168,8 +164,7 @@ def test_collections_are_timed() -> None:
     ],
 )
 def test_module_runs_as_a_command(arguments: list[str], code: int, message: str) -> None:
-    """The command prints one line of JSON, or an error message."""
-    command = [sys.executable, "-m", "benchmarks.published_runs.run", *arguments]
+    command = [sys.executable, "-m", "benchmarks.published_run", *arguments]
     completed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert completed.returncode == code, completed.stderr
     assert message in completed.stderr

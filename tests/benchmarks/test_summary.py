@@ -18,7 +18,6 @@ def measurement(side: str, value: float, round: int = 0) -> Measurement:
 
 
 def test_medians_are_taken_over_the_rounds_of_one_side_and_case():
-    """One disturbed round does not affect the median."""
     found = medians([
         measurement("heapq", value, round) for round, value in enumerate((3.0, 900.0, 4.0))
     ])
@@ -26,13 +25,11 @@ def test_medians_are_taken_over_the_rounds_of_one_side_and_case():
 
 
 def test_median_of_an_even_number_of_rounds_is_the_mean_of_the_middle_two():
-    """The statistics module defines the median in this way."""
     found = medians([measurement("heapq", 3.0), measurement("heapq", 5.0, 1)])
     assert list(found.values()) == [4.0]
 
 
 def test_ratio_divides_a_value_by_ours():
-    """The ratio is None if it has no meaning."""
     assert ratio(150.0, 50.0) == 3.0
     assert ratio(150.0, None) is None
     assert ratio(150.0, 0.0) is None
@@ -40,7 +37,6 @@ def test_ratio_divides_a_value_by_ours():
 
 
 def test_table_shows_median_and_ratio_of_each_side():
-    """A side without a value has a dash."""
     found = medians([measurement(peers.OURS, 50.0), measurement(peers.HEAPQ, 150.0)])
     sides = {peers.OURS, peers.HEAPQ, peers.ASYNCIO}
     table = question_table(timer_cycle, [Case({"pending": 10}, 10.0)], found, sides)
@@ -50,7 +46,6 @@ def test_table_shows_median_and_ratio_of_each_side():
 
 
 def test_reason_is_listed_once_with_all_its_sides_and_cases():
-    """Failures and skipped cases are listed separately."""
     skip_reason = [
         NotMeasured("timer_add", side, case, "no JVM", False)
         for side in ("kafka", "netty")
@@ -76,5 +71,4 @@ def test_reason_is_listed_once_with_all_its_sides_and_cases():
     ],
 )
 def test_numbers_have_about_three_digits(value: float, written: str):
-    """Measurements are not more precise."""
     assert number(value) == written

@@ -29,7 +29,6 @@ from benchmarks.targets import (
     ],
 )
 def test_value_is_compared_with_target_and_moonshot(measured: float | None, verdict: str):
-    """A target is met if the value is equal to it."""
     assert Target("a", "q", "c", "m", 60, 35).verdict(measured) == verdict
 
 
@@ -37,12 +36,10 @@ def test_value_is_compared_with_target_and_moonshot(measured: float | None, verd
     ("measured", "verdict"), [(99.0, NOT_MET), (100.0, TARGET_MET), (200.0, MOONSHOT_MET)]
 )
 def test_higher_is_better_for_rates(measured: float, verdict: str):
-    """Requests per second are such a metric."""
     assert Target("a", "q", "c", "m", 100, 200, higher_is_better=True).verdict(measured) == verdict
 
 
 def test_best_peer_is_not_one_of_our_own_sides():
-    """The best value is the lowest time or the highest rate."""
     target = Target("a", "q", "c", "m", 60, 35)
     rate = Target("b", "q", "c", "m", 60, 35, higher_is_better=True)
     values = {
@@ -61,14 +58,12 @@ def test_best_peer_is_not_one_of_our_own_sides():
 
 
 def test_table_without_measurements_has_a_row_for_each_target():
-    """Every verdict is "not measured"."""
     rows = compare({})
     assert [row["verdict"] for row in rows] == [NOT_MEASURED] * len(TARGETS)
     assert targets_table(rows).row_count == len(TARGETS)
 
 
 def test_every_target_names_a_case_of_a_full_run():
-    """The verdict on a misspelt case would always be "not measured"."""
     for target in TARGETS:
         asked = question.load(target.question)
         assert target.metric in asked.METRICS
@@ -76,7 +71,6 @@ def test_every_target_names_a_case_of_a_full_run():
 
 
 def test_target_can_be_the_value_of_another_side() -> None:
-    """Without that side, there is nothing to compare with."""
     rate = Target("a", "q", "c", "m", None, 1_000, higher_is_better=True, at_least_as=peers.KAFKA)
     ours, kafka = ("q", peers.OURS, "c", "m"), ("q", peers.KAFKA, "c", "m")
     verdicts = [
@@ -88,7 +82,6 @@ def test_target_can_be_the_value_of_another_side() -> None:
 
 
 def test_ratio_is_of_two_medians() -> None:
-    """A ratio may have a moonshot only, or no target at all."""
     found = {("q", peers.OURS, "c", "m"): 420.0, ("q", peers.LEGACY, "c", "m"): 100.0}
     ratio = Target("a", "q", "c", "m", None, 4.2, higher_is_better=True, times=peers.LEGACY)
     without_target = Target(

@@ -29,7 +29,6 @@ def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_worker_prints_one_json_object():
-    """It prints nothing else, and its exit code is 0."""
     result = run_worker("aio_echo", peers.ASYNCIO, "clients=2", "requests=40")
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
@@ -40,14 +39,12 @@ def test_worker_prints_one_json_object():
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("side", [peers.SPARK_SQL, peers.POLARS])
 def test_worker_creates_its_own_spark_session(side: str):
-    """Its JVM ends with it. Polars needs Spark only to make the files."""
     result = run_worker("batch", side, "requests=2000", "keys=0", "passes=2")
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout)["rows_per_second"] > 0
 
 
 def test_worker_ends_while_its_threads_wait():
-    """It does not join threads that wait for a timer."""
     code = (
         "import runpy, sys, threading\n"
         "threading.Thread(target=threading.Event().wait).start()\n"
@@ -60,7 +57,6 @@ def test_worker_ends_while_its_threads_wait():
 
 
 def test_side_that_does_not_apply_has_its_own_exit_code():
-    """The reason is on stderr."""
     result = run_worker("timer_expire", peers.TRIO, "count=10", "span_ms=10")
     assert result.returncode == EXIT_NOT_APPLICABLE
     assert result.stdout == ""
@@ -68,7 +64,6 @@ def test_side_that_does_not_apply_has_its_own_exit_code():
 
 
 def test_invalid_arguments_have_their_own_exit_code():
-    """The reason is on stderr."""
     result = run_worker("timer_add", "no_such_side")
     assert result.returncode == EXIT_BAD_ARGUMENT
     assert result.stdout == ""
@@ -82,7 +77,6 @@ def test_invalid_arguments_have_their_own_exit_code():
 def test_invalid_arguments_are_rejected(
     arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    """Nothing is measured."""
     measured: list[object] = []
     monkeypatch.setattr(timer_add, "measure", lambda *wanted: measured.append(wanted))
     assert worker.main(list(arguments)) == EXIT_BAD_ARGUMENT
@@ -95,7 +89,6 @@ def test_invalid_arguments_are_rejected(
 def test_process_is_prepared_before_the_measurement(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    """Only the worker prepares its process; `measure` leaves it unchanged."""
     done: list[str] = []
 
     def measure(side: str, clients: int) -> dict[str, float]:
@@ -110,7 +103,6 @@ def test_process_is_prepared_before_the_measurement(
 
 
 def test_parameters_are_whole_numbers_or_strings():
-    """Every parameter has a name."""
     assert parse_parameter("count=1000") == ("count", 1000)
     assert parse_parameter("load=idle") == ("load", "idle")
     with pytest.raises(ValueError, match="key=value"):

@@ -7,16 +7,13 @@ import re
 import pytest
 from cyclopts import CycloptsError
 
+import purgatory_command
 import purgatory_broker_command
-from purgatory_spark.cli import app as pipeline_command
 from tests.docs import snippets
 
-PROGRAMS = {
-    "purgatory": pipeline_command.make_app,
-    "purgatory-broker": purgatory_broker_command.make_app,
-}
-#: Made from the commands' own help, with `[OPTIONS]` in their lines.
+#: Made from the commands' own help, with `[OPTIONS]` in its lines.
 GENERATED = ("docs/reference/command.md", "docs/reference/broker_command.md")
+APPS = {"purgatory": purgatory_command.make_app, "purgatory-broker": purgatory_broker_command.make_app}
 #: Lines that are what a reader types: in pages, and in the two documents of the repository.
 DOCUMENTS = [*snippets.pages(), "CONTRIBUTING.md", "examples/docker/README.md"]
 
@@ -34,19 +31,21 @@ def command_lines(program: str) -> list[tuple[str, list[str]]]:
 
 @pytest.mark.parametrize(
     ("program", "page", "arguments"),
-    [(program, *line) for program in PROGRAMS for line in command_lines(program)],
+    [(program, *line) for program in APPS for line in command_lines(program)],
     ids=lambda value: value if isinstance(value, str) else " ".join(value)[:40],
 )
 def test_command_line_is_understood(program: str, page: str, arguments: list[str]) -> None:
+    """Nothing is run."""
     try:
-        PROGRAMS[program]().parse_args(arguments, exit_on_error=False, print_error=False)
+        APPS[program]().parse_args(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         pytest.fail(f"{page}: {program} {' '.join(arguments)}: {error}")
 
 
 def test_there_are_command_lines() -> None:
-    assert len(command_lines("purgatory")) > 20
-    assert len(command_lines("purgatory-broker")) > 10
+    """Of all kinds."""
+    assert len(command_lines("purgatory")) >= 20
+    assert len(command_lines("purgatory-broker")) > 5
     assert len(command_lines("make")) > 10
 
 

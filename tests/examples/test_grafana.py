@@ -76,8 +76,8 @@ def test_variables_and_alerts_name_metrics_that_exist() -> None:
 
 def test_dashboard_and_alerts_name_metrics_of_streams_that_exist() -> None:
     pytest.importorskip("pyspark", reason="the extra [spark] is not installed")
-    from purgatory_spark.stream.metrics import StreamMetrics
-    from purgatory_spark.stream.progress import BatchProgress
+    from purgatory_spark._stream.metrics import StreamMetrics
+    from purgatory_spark._stream.progress import BatchProgress
 
     metrics = StreamMetrics()
     metrics.add(BatchProgress(1, 100, 2.5, "2026-01-01T00:00:00Z", 50, 30, 2, 18, 4096))

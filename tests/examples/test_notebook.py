@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from tests.spark.job import TIME_LIMIT, clean_environment, quick_spark
 
-from purgatory_spark.analysis.units import format_ms
+from purgatory_spark._analysis.units import format_ms
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "which_timeout.ipynb"
 
@@ -54,7 +54,6 @@ def table_in(page: str) -> list[list[str]]:
 def test_notebook_shows_what_pandas_computes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Outcomes, replay, other timeouts and the report agree with plain counts of its table."""
     import nbformat
     from nbclient import NotebookClient
 

@@ -11,15 +11,14 @@ from tests.broker.raw_requests import fetch, produce
 from tests.spark.trace_folders import rows_of
 
 from purgatory_broker import Cluster
-from purgatory_spark.outcomes.batch import batch_outcomes
-from purgatory_spark.outcomes.replay import replay
-from purgatory_spark.traces.trace_reader import read_trace
+from purgatory_spark._outcomes.batch import batch_outcomes
+from purgatory_spark._outcomes.replay import replay
+from purgatory_spark._traces.trace_reader import read_trace
 
 
 def test_replay_of_recorded_traffic_has_the_outcomes_of_the_broker(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """No row is rejected; replay, batch and the broker's metrics agree."""
     with Cluster(nodes=2, record=tmp_path / "traffic") as cluster:
         cluster.create_topic("t")
         leader = cluster.describe_topic("t")[0]["leader"]

@@ -31,13 +31,13 @@ from tests.spark.stream_files import (
 from tests.support.downloads import download_folder
 
 from purgatory_broker import ClusterProcess
-from purgatory_spark.stream import StreamSettings
-from purgatory_spark.stream.checkpoint import (
+from purgatory_spark._stream.checkpoint import (
     CheckpointError,
     require_compatible_checkpoint,
 )
-from purgatory_spark.stream.endpoints import EndpointError, KafkaCluster, KafkaSource
-from purgatory_spark.stream.endpoints.connector import default_connector
+from purgatory_spark._stream.endpoints import EndpointError, KafkaCluster, KafkaSource
+from purgatory_spark._stream.endpoints.connector import default_connector
+from purgatory_spark.stream import StreamSettings
 
 #: A connector that works with a Spark whose own version is not on Maven Central, and the newest
 #: version of the library that it needs.
@@ -127,7 +127,7 @@ class StreamStarter:
             *(
                 sys.executable,
                 "-m",
-                "purgatory_spark.cli.main",
+                "purgatory_command",
                 "stream",
                 requests,
                 events,
@@ -191,7 +191,6 @@ LATE = [
 def test_topics_to_topics_agrees_with_the_definition(
     light_broker: Broker, streams: StreamStarter, trace: StreamTrace, tmp_path: Path
 ) -> None:
-    """In a single start."""
     broker, names = light_broker, ("asked", "happened", "answered", "answered.late")
     broker.make_topics(*names)
     for topic, table in zip(names, (trace.requests, trace.events), strict=False):
@@ -207,7 +206,6 @@ def test_topics_to_topics_agrees_with_the_definition(
 def test_topics_to_topics_agrees_after_a_kill_between_write_and_commit(
     either_broker: Broker, streams: StreamStarter, trace: StreamTrace, tmp_path: Path
 ) -> None:
-    """Rows written twice are equal; invalid messages are reported and do not stop the stream."""
     broker = either_broker
     names = ("requests", "events", "ended", "ended.late")
     broker.make_topics(*names)
@@ -293,7 +291,6 @@ def assert_outcomes(broker: Broker, topic: str, expected: list[tuple[str, str, f
 def test_own_columns_with_keys_headers_and_times_of_records(
     light_broker: Broker, streams: StreamStarter, tmp_path: Path
 ) -> None:
-    """In JSON. A row without a header is a late row, with what else the record has."""
     broker, names = light_broker, ("writes", "acks", "written", "written.late")
     broker.make_topics(*names)
     requests, events, outcomes = writes_and_acks(
@@ -338,7 +335,6 @@ def avro_text(text: str) -> bytes:
 
 @pytest.mark.slow
 def test_own_columns_in_avro(light_broker: Broker, streams: StreamStarter, tmp_path: Path) -> None:
-    """With the five bytes of a schema registry's clients; other messages are late rows."""
     broker, names = light_broker, ("stores", "oks", "stored", "stored.late")
     broker.make_topics(*names)
     header = b"\0\0\0\0\7"
@@ -376,7 +372,6 @@ def test_own_columns_in_avro(light_broker: Broker, streams: StreamStarter, tmp_p
 def test_topic_and_folders_can_be_combined(
     broker: Broker, streams: StreamStarter, trace: StreamTrace, tmp_path: Path
 ) -> None:
-    """Requests from a topic, events and outcomes in JSON files; each outcome is written once."""
     broker.make_topics("calls")
     broker.send("calls", json_rows(trace.requests.to_pylist()))
     (tmp_path / "events").mkdir()
@@ -391,7 +386,6 @@ def test_topic_and_folders_can_be_combined(
 def test_checkpoint_identifies_topic_and_cluster_by_any_address(
     broker: Broker, driver_jvm: Any, tmp_path: Path
 ) -> None:
-    """Another topic is refused, another address of the same one is not."""
     broker.make_topics("known", "other")
     spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(_jvm=driver_jvm))
     port = broker.address.partition(":")[2]
@@ -410,7 +404,6 @@ def test_checkpoint_identifies_topic_and_cluster_by_any_address(
 
 
 def test_missing_topics_are_reported_before_the_start(broker: Broker, driver_jvm: Any) -> None:
-    """By name; brokers that do not answer are reported, too."""
     cluster = KafkaCluster(broker.address)
     with pytest.raises(
         EndpointError, match=rf"^kafka://{broker.address}: no topic nowhere, or no permission"
@@ -422,7 +415,6 @@ def test_missing_topics_are_reported_before_the_start(broker: Broker, driver_jvm
 
 
 def test_missing_connector_is_reported(streams: StreamStarter, tmp_path: Path) -> None:
-    """With its coordinates and what to do; no checkpoint is made."""
     address = "kafka://127.0.0.1:1/requests"
     missing = "org.example:no-such-connector_2.13:1.0"
     with streams.start(

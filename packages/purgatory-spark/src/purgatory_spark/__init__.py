@@ -5,46 +5,29 @@ Streams are in `purgatory_spark.stream`.
 
 from __future__ import annotations
 
-from purgatory_spark.analysis.analysis import Analysis, analyze
-from purgatory_spark.analysis.report import write_report
-from purgatory_spark.analysis.what_if import suggest_timeouts, what_if
-from purgatory_spark.notebook.replay_result import Replay
-from purgatory_spark.notebook.report_result import Report
-from purgatory_spark.notebook.table_fields import TableFields
-from purgatory_spark.notebook.trace import Trace
-from purgatory_spark.notebook.what_if_result import WhatIf
-from purgatory_spark.outcomes.batch import (
-    batch_outcomes,
-    satisfactions,
-    trace_outcomes,
-    trace_satisfactions,
-)
-from purgatory_spark.outcomes.replay import ReplaySettings, replay
-from purgatory_spark.outcomes.results import outcomes_of, rejects_of
-from purgatory_spark.simulation.cluster_simulation import SimulationPlan, simulate
-from purgatory_spark.spark.host_sizes import (
-    HostTooLargeError,
-    parts_of_hosts,
-    require_hosts_fit,
-)
-from purgatory_spark.spark.session import (
-    SessionSettingError,
-    apply_stream_settings,
-    create_session,
-    local_checkpoint_settings,
-)
-from purgatory_spark.traces.importers.columns import map_tables
-from purgatory_spark.traces.importers.imported_trace import (
-    ImportedTrace,
-    TraceFormatError,
-)
-from purgatory_spark.traces.importers.mapping import TableMapping
-from purgatory_spark.traces.marks import Mark
-from purgatory_spark.traces.schema import SchemaError
-from purgatory_spark.traces.trace_folder import TraceFolder
-from purgatory_spark.traces.trace_reader import ImportSettings, read_trace
-from purgatory_spark.traces.workload import Workload
-from purgatory_spark.traces.workload_blocks import workload_trace
+from purgatory_spark._analysis.analysis import analyze
+from purgatory_spark._analysis.analysis_folder import Analysis
+from purgatory_spark._analysis.report import write_report
+from purgatory_spark._errors import SchemaError, TraceFormatError
+from purgatory_spark._importers.columns import map_tables
+from purgatory_spark._importers.imported_trace import ImportedTrace
+from purgatory_spark._notebook.replay_result import Replay
+from purgatory_spark._notebook.report_result import Report
+from purgatory_spark._notebook.table_fields import TableFields
+from purgatory_spark._notebook.trace import Trace
+from purgatory_spark._notebook.what_if_result import WhatIf
+from purgatory_spark._outcomes.batch import batch_outcomes, trace_outcomes
+from purgatory_spark._outcomes.replay import ReplaySettings, replay
+from purgatory_spark._outcomes.results import outcomes_of, rejects_of
+from purgatory_spark._rows.host_sizes import HostTooLargeError
+from purgatory_spark._rows.mapping import TableMapping
+from purgatory_spark._simulation.cluster_simulation import SimulationPlan, simulate
+from purgatory_spark._spark.session import SessionSettingError, create_session
+from purgatory_spark._traces.marks import Mark
+from purgatory_spark._traces.trace_folder import TraceFolder
+from purgatory_spark._traces.trace_reader import ImportSettings, read_trace
+from purgatory_spark._traces.workload import Workload
+from purgatory_spark._traces.workload_blocks import workload_trace
 
 __all__ = [
     "Analysis",
@@ -66,23 +49,15 @@ __all__ = [
     "WhatIf",
     "Workload",
     "analyze",
-    "apply_stream_settings",
     "batch_outcomes",
     "create_session",
-    "local_checkpoint_settings",
     "map_tables",
     "outcomes_of",
-    "parts_of_hosts",
     "read_trace",
     "rejects_of",
     "replay",
-    "require_hosts_fit",
-    "satisfactions",
     "simulate",
-    "suggest_timeouts",
     "trace_outcomes",
-    "trace_satisfactions",
-    "what_if",
     "workload_trace",
     "write_report",
 ]

@@ -13,14 +13,14 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812
 
-from purgatory_spark.cli.main import main as run_command
-from purgatory_spark.outcomes.batch import batch_outcomes
-from purgatory_spark.outcomes.replay import replay
-from purgatory_spark.outcomes.results import outcomes_of
-from purgatory_spark.spark.session import create_session
-from purgatory_spark.traces.schema import OUTCOMES
-from purgatory_spark.traces.workload import CASES
-from purgatory_spark.traces.workload_blocks import workload_trace
+from purgatory_command import main as run_command
+from purgatory_spark._outcomes.batch import batch_outcomes
+from purgatory_spark._outcomes.replay import replay
+from purgatory_spark._outcomes.results import outcomes_of
+from purgatory_spark._rows.schema import OUTCOMES
+from purgatory_spark._spark.session import create_session
+from purgatory_spark._traces.workload import CASES
+from purgatory_spark._traces.workload_blocks import workload_trace
 
 
 def probe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from purgatory_spark.cli.main import main
+from purgatory_command import main
 
 
 class Ran(NamedTuple):

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.spark.spark_session import CODE_GENERATION, small_session
 
-from purgatory_spark.spark.session import apply_stream_settings
+from purgatory_spark._spark.session import apply_stream_settings
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from purgatory_spark.spark import session
+from purgatory_spark._spark import session
 
 #: Seconds. Several JVMs and their Python workers may start at once on a busy machine.
 TIME_LIMIT = 280.0

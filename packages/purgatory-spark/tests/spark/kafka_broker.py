@@ -14,7 +14,7 @@ from tests.spark.job import QUICK_JAVA
 from tests.support.maven import jars
 from tests.support.ports import free_ports
 
-from purgatory_spark.spark.java import require_java
+from purgatory_spark._spark.java import require_java
 
 if TYPE_CHECKING:
     from tests.spark.kafka_client import Broker

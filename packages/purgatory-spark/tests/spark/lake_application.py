@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from purgatory_spark import Trace
-from purgatory_spark.traces.trace_reader import ImportSettings
+from purgatory_spark._traces.trace_reader import ImportSettings
 
 CALLS = [
     ("web", 1_000, 20.0, ["a", "b"]),

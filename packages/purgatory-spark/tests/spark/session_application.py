@@ -11,13 +11,13 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from purgatory_spark.analysis.aggregates import compare_outcomes
-from purgatory_spark.analysis.replay_folder import write_replay
-from purgatory_spark.outcomes.batch import batch_outcomes
-from purgatory_spark.outcomes.replay import ReplaySettings, replay
-from purgatory_spark.spark.session import create_session
-from purgatory_spark.traces.trace_folder import make_workload_trace
-from purgatory_spark.traces.workload import Workload
+from purgatory_spark._analysis.agreement import compare_replays
+from purgatory_spark._analysis.replay_folder import write_replays
+from purgatory_spark._outcomes.batch import batch_outcomes
+from purgatory_spark._outcomes.replay import ReplaySettings, replay_designs
+from purgatory_spark._spark.session import create_session
+from purgatory_spark._traces.trace_folder import make_workload_trace
+from purgatory_spark._traces.workload import Workload
 
 #: Several hosts, and more shuffle partitions than hosts.
 WORKLOAD = Workload(requests=4_000, hosts=3, rate=5_000.0)
@@ -40,8 +40,10 @@ def main(folder: Path) -> None:
     trace = make_workload_trace(spark, WORKLOAD, folders[0])
     requests, events = trace.requests(spark), trace.events(spark)
     settings = ReplaySettings()
-    replayed = write_replay(replay(requests, events, settings), settings.parameters(), folders[1])
-    (compared,) = compare_outcomes(spark, batch_outcomes(requests, events), replayed).collect()
+    replayed = write_replays(
+        replay_designs(requests, events, [settings]), {folders[1]: settings.parameters()}
+    )
+    (compared,) = compare_replays(spark, batch_outcomes(requests, events), replayed).collect()
     names = [*spark.conf.getAll, "spark.sql.adaptive.enabled"]
     result = {
         "settings": {name: spark.conf.get(name) for name in names},

@@ -10,11 +10,12 @@ from tests.spark.naive_trace import TraceEvent, TraceRequest
 from tests.spark.trace_folders import write_recorded
 from tests.spark.trace_strategies import events_table, requests_table
 
-from purgatory_spark.analysis.analysis import Analysis, analyze
-from purgatory_spark.outcomes.replay import DESIGNS, ReplaySettings
-from purgatory_spark.output_folder import write_json
-from purgatory_spark.run import replay_trace
-from purgatory_spark.traces.trace_folder import TraceFolder
+from purgatory_spark._analysis.analysis import analyze
+from purgatory_spark._analysis.analysis_folder import Analysis
+from purgatory_spark._analysis.replay_folder import replay_trace
+from purgatory_spark._outcomes.replay import DESIGNS, ReplaySettings
+from purgatory_spark._output_folder import write_json
+from purgatory_spark._traces.trace_folder import TraceFolder
 
 
 def new_folder(folder: Path) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from purgatory_spark.spark.session import create_session
+from purgatory_spark._spark.session import create_session
 
 #: Code that runs once does not need the optimizing compiler, nor a small heap parallel collection.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
 
-from purgatory_spark.traces.workload import CASES
-from purgatory_spark.traces.workload_blocks import host_blocks
+from purgatory_spark._traces.workload import CASES
+from purgatory_spark._traces.workload_blocks import host_blocks
 
 #: The columns by which outcomes are sorted.
 ORDER = ("host", "request_id", "arrived_at")
@@ -87,7 +87,7 @@ def stream_command(files: Path, target: Path, *options: str) -> list[str]:
     return [
         sys.executable,
         "-m",
-        "purgatory_spark.cli.main",
+        "purgatory_command",
         *stream_arguments(files, target, *options),
     ]
 

@@ -11,14 +11,15 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.spark.naive_trace import TraceEvent, TraceRequest
 from tests.spark.small_analyses import new_folder, replay_and_analyze, write_trace
 
-from purgatory_spark.analysis.aggregates import timeline
-from purgatory_spark.analysis.agreement import compare_replays
-from purgatory_spark.analysis.analysis import Analysis, analyze
-from purgatory_spark.analysis.outcome_counts import count_outcomes
-from purgatory_spark.analysis.replay_folder import ReplayFolder
-from purgatory_spark.analysis.time_bins import MAX_BINS, TimeBins, bin_width_us
-from purgatory_spark.output_folder import write_json
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
+from purgatory_spark._analysis.aggregates import timeline
+from purgatory_spark._analysis.agreement import compare_replays
+from purgatory_spark._analysis.analysis import analyze
+from purgatory_spark._analysis.analysis_folder import Analysis
+from purgatory_spark._analysis.outcome_counts import count_outcomes
+from purgatory_spark._analysis.replay_folder import ReplayFolder
+from purgatory_spark._analysis.time_bins import MAX_BINS, TimeBins, bin_width_us
+from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._output_folder import write_json
 
 #: Five requests: satisfied after 1, 2 and 4 ms, at once (threshold 0), and never. Timeout 3 ms.
 REQUESTS = [
@@ -44,7 +45,6 @@ def analysis(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> A
 
 
 def test_summary_counts_and_quantiles(analysis: Analysis) -> None:
-    """The waits are 0, 1, 2, 3 and 3 ms, and two requests expired."""
     summary = {(row["dimension"], row["value"]): row for row in analysis.rows("summary")}
     overall = summary["all", ""]
     assert (overall["requests"], overall["completed"], overall["expired"]) == (5, 3, 2)
@@ -66,7 +66,6 @@ def test_summary_counts_and_quantiles(analysis: Analysis) -> None:
 def test_outcomes_have_the_time_at_which_each_condition_holds(
     spark: SparkSession, analysis: Analysis
 ) -> None:
-    """The time may be after the deadline; it is null for a condition that never holds."""
     satisfied = analysis.table(spark, "outcomes").select(
         "request_id", F.unix_micros("satisfied_at").alias("us")
     )
@@ -80,7 +79,6 @@ def test_outcomes_have_the_time_at_which_each_condition_holds(
 
 
 def test_waits_are_counted_in_their_bins(analysis: Analysis) -> None:
-    """A factor of ten has 20 bins; a wait of 0 is in the first one."""
     columns = ("completed", "expired", "satisfied_late")
     waits = {row["bin"]: tuple(row[name] for name in columns) for row in analysis.rows("waits")}
     # The one whose condition held after 4 ms had expired before.
@@ -88,7 +86,6 @@ def test_waits_are_counted_in_their_bins(analysis: Analysis) -> None:
 
 
 def test_timeline_counts_pending_at_the_end_of_each_bin(analysis: Analysis) -> None:
-    """Bins are a millisecond wide, and include one without arrivals."""
     found = [
         (row["arrived"], row["expired"], row["ended"], row["pending"])
         for row in analysis.rows("timeline")
@@ -104,7 +101,6 @@ def test_timeline_counts_pending_at_the_end_of_each_bin(analysis: Analysis) -> N
 
 
 def test_timeline_has_a_row_for_each_empty_bin(spark: SparkSession, analysis: Analysis) -> None:
-    """A span without arrivals and ends appears in the timeline."""
     outcomes = analysis.table(spark, "outcomes")
     bins = TimeBins.covering(0, 9_999)
     table = timeline(count_outcomes(outcomes, bins, []), bins).collect()
@@ -115,14 +111,12 @@ def test_timeline_has_a_row_for_each_empty_bin(spark: SparkSession, analysis: An
     "span_us", [0, 1, 999, 250_000, 47_123_456, 3_600_000_000, 10**12, 10**15, 10**17]
 )
 def test_bin_width_suits_the_span(span_us: int) -> None:
-    """The number of bins is bounded for spans from zero to centuries."""
     width = bin_width_us(span_us)
     assert span_us // width < MAX_BINS
     assert width == 1000 or span_us // width >= MAX_BINS // 12
 
 
 def test_marks_split_by_arrival(analysis: Analysis) -> None:
-    """A request that arrives at the mark is after the mark."""
     marks = {
         (row["dimension"], row["value"], row["side"]): (row["requests"], row["expired"])
         for row in analysis.rows("marks")
@@ -135,13 +129,11 @@ def test_marks_split_by_arrival(analysis: Analysis) -> None:
 
 
 def test_what_if_has_the_given_timeouts(analysis: Analysis) -> None:
-    """Only the request that is never satisfied expires with a timeout of a second."""
     expired = {row["timeout_ms"]: row["expired"] for row in analysis.rows("what_if")}
     assert expired == {1: 3, 3: 2, 1000: 1}
 
 
 def test_both_designs_agree_and_are_late_by_less_than_a_tick(analysis: Analysis) -> None:
-    """Timeouts whose deadline is at half a millisecond fire at the next whole one."""
     agreement = {
         row["design"]: (row["rows"], row["differing"]) for row in analysis.rows("agreement")
     }
@@ -156,7 +148,6 @@ def test_both_designs_agree_and_are_late_by_less_than_a_tick(analysis: Analysis)
 def test_compare_outcomes_names_a_row_that_differs(
     spark: SparkSession, analysis: Analysis, tmp_path: Path
 ) -> None:
-    """A changed row and a missing row both differ."""
     outcomes = analysis.table(spark, "outcomes")
     tampered = outcomes.drop("satisfied_at").withColumn(
         "waited_ms", F.when(F.col("request_id") == "two", 2.5).otherwise(F.col("waited_ms"))
@@ -170,14 +161,12 @@ def test_compare_outcomes_names_a_row_that_differs(
 
 
 def test_trace_without_requests_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    """The analysis fails before it writes anything."""
     trace = write_trace(tmp_path / "trace", [], [])
     with pytest.raises(TraceFormatError, match="the trace has no requests"):
         analyze(spark, trace, [], new_folder(tmp_path / "analysis"))
 
 
 def test_folders_of_another_kind_are_refused(tmp_path: Path) -> None:
-    """The message has the command that makes the right kind, or a damaged table's path."""
     with pytest.raises(
         TraceFormatError,
         match=r"is not an analysis folder \(no analysis\.json in it\); "
@@ -197,7 +186,6 @@ def test_folders_of_another_kind_are_refused(tmp_path: Path) -> None:
 
 
 def test_replay_folder_has_clean_tables(analysis: Analysis) -> None:
-    """A replay has a row for each request and for each host, each with its own columns."""
     replayed = analysis.path.parent / "replays" / "wheel"
     outcomes, hosts = (pq.read_table(replayed / name) for name in ("outcomes", "hosts"))
     assert outcomes.column_names[-1] == "late_ms"
@@ -207,7 +195,6 @@ def test_replay_folder_has_clean_tables(analysis: Analysis) -> None:
 
 
 def test_tables_are_opened_without_a_spark_job(spark: SparkSession, analysis: Analysis) -> None:
-    """The schema is equal to the one that Spark infers with a job."""
     scheduler = spark.sparkContext._jsc.sc().dagScheduler()
     started = scheduler.numTotalJobs()
     schemas = {name: analysis.table(spark, name).schema for name in ("outcomes", "hosts", "marks")}

@@ -20,30 +20,30 @@ from tests.spark.trace_folders import imported_rows, rows_of
 from tests.spark.trace_strategies import events_table, requests_table
 
 from purgatory_spark import Trace
-from purgatory_spark.analysis.analysis import analyze
-from purgatory_spark.analysis.replay_folder import write_replay
-from purgatory_spark.analysis.report import write_report
-from purgatory_spark.outcomes.batch import batch_outcomes
-from purgatory_spark.outcomes.replay import ReplaySettings, replay
-from purgatory_spark.outcomes.results import RESULTS, outcomes_of, rejects_of
-from purgatory_spark.spark.session import (
+from purgatory_spark._analysis.analysis import analyze
+from purgatory_spark._analysis.replay_folder import write_replays
+from purgatory_spark._analysis.report import write_report
+from purgatory_spark._outcomes.batch import batch_outcomes
+from purgatory_spark._outcomes.replay import ReplaySettings, replay, replay_designs
+from purgatory_spark._outcomes.results import RESULTS, outcomes_of, rejects_of
+from purgatory_spark._rows.checks import parse_us
+from purgatory_spark._rows.schema import EVENTS, REQUESTS
+from purgatory_spark._spark.files import read_rows
+from purgatory_spark._spark.session import (
     SETTINGS,
     SessionSettingError,
     apply_stream_settings,
     create_session,
 )
+from purgatory_spark._stream.endpoints.address import AddressOptions, parse_endpoints
+from purgatory_spark._stream.endpoints.json_rows import read_json_rows
+from purgatory_spark._stream.run import StreamPlan, run_stream
+from purgatory_spark._traces.marks import Mark
+from purgatory_spark._traces.trace_folder import import_trace, make_workload_trace
+from purgatory_spark._traces.trace_reader import ImportSettings
+from purgatory_spark._traces.workload import Workload
+from purgatory_spark._traces.workload_blocks import workload_trace
 from purgatory_spark.stream import StreamSettings, delayed_operations
-from purgatory_spark.stream.endpoints.address import AddressOptions, parse_endpoints
-from purgatory_spark.stream.endpoints.json_rows import read_json_rows
-from purgatory_spark.stream.run import StreamPlan, run_stream
-from purgatory_spark.traces.importers.row_checks import parse_us
-from purgatory_spark.traces.importers.table_files import read_rows
-from purgatory_spark.traces.marks import Mark
-from purgatory_spark.traces.schema import EVENTS, REQUESTS
-from purgatory_spark.traces.trace_folder import import_trace, make_workload_trace
-from purgatory_spark.traces.trace_reader import ImportSettings
-from purgatory_spark.traces.workload import Workload
-from purgatory_spark.traces.workload_blocks import workload_trace
 
 #: In New York it is 01:45 for the first time, 15 minutes before the clock is turned back.
 BEFORE_US = 1_730_612_700_000_001
@@ -111,7 +111,6 @@ def rejected(rejects: DataFrame) -> list[tuple[str, datetime]]:
 
 
 def test_batch_and_replay_give_the_same_rows(foreign: SparkSession) -> None:
-    """Times pass through Python as microseconds, also where repeated requests are decided first."""
     requests, events = tables(foreign)
     batch = batch_outcomes(requests, events)
     assert batch.dtypes == [(field.name, field.dataType.simpleString()) for field in RESULTS]
@@ -122,7 +121,6 @@ def test_batch_and_replay_give_the_same_rows(foreign: SparkSession) -> None:
 
 
 def test_trace_gives_the_same_rows(foreign: SparkSession) -> None:
-    """Its results are those of the functions, which it calls."""
     trace = Trace(*tables(foreign))
     assert found(trace.outcomes()) == expected()
     assert [(row["timeout_ms"], row["expired"]) for row in trace.what_if([1]).rows] == [
@@ -132,7 +130,6 @@ def test_trace_gives_the_same_rows(foreign: SparkSession) -> None:
 
 
 def test_workload_has_the_same_rows(spark: SparkSession, foreign: SparkSession) -> None:
-    """Each of them, to the microsecond."""
     workload = Workload(requests=50, rate=100.0)
     for ours, theirs in zip(
         workload_trace(spark, workload), workload_trace(foreign, workload), strict=True
@@ -158,14 +155,12 @@ TEXTS = {
 
 
 def test_text_without_a_zone_is_in_utc(foreign: SparkSession) -> None:
-    """Also where the clock of the session's zone jumps."""
     table = foreign.createDataFrame([(text,) for text in TEXTS], "text string")
     parsed = table.select("text", parse_us(table, "text", "iso"))
     assert dict(parsed.collect()) == TEXTS
 
 
 def test_typed_times_are_read_in_utc(foreign: SparkSession, tmp_path: Path) -> None:
-    """Those with and without a zone, of any unit, dates, and Spark's INT96."""
     local = datetime(2024, 3, 10, 2, 30, 0, 1)
     ns = pa.array([GAP_US * 1000 + 999], pa.timestamp("ns"))
     table = pa.table({
@@ -193,7 +188,6 @@ def test_typed_times_are_read_in_utc(foreign: SparkSession, tmp_path: Path) -> N
 def test_import_gives_the_same_rows(
     spark: SparkSession, foreign: SparkSession, tmp_path: Path
 ) -> None:
-    """Rejects too, whose times are written in UTC, and rows with too few fields."""
     (tmp_path / "calls.csv").write_text(f"start,end\n{GAP},\n2024-11-03,2024-11-04\n{GAP}\nsoon,\n")
     times = pa.table({
         "start": pa.array([GAP_US, BEFORE_US], pa.timestamp("us", tz="UTC")),
@@ -223,7 +217,6 @@ def _in_utc(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def test_folders_have_the_same_tables(foreign: SparkSession, tmp_path: Path) -> None:
-    """From the import to the report; Parquet files have no INT96."""
     source, trace_folder, replay_folder, target = (
         tmp_path / name for name in ("recorded", "trace", "replay", "analysis")
     )
@@ -237,12 +230,11 @@ def test_folders_have_the_same_tables(foreign: SparkSession, tmp_path: Path) -> 
     mark = Mark(datetime.fromtimestamp(BEFORE_US // 10**6, UTC).replace(microsecond=2), "a fault")
     trace = import_trace(foreign, source, trace_folder, ImportSettings(marks=(mark,)))
     assert rejected(trace.rejects(foreign)) == REJECTS
-    replayed = write_replay(
-        replay(trace.requests(foreign), trace.events(foreign)),
-        ReplaySettings().parameters(),
-        replay_folder,
+    replayed = write_replays(
+        replay_designs(trace.requests(foreign), trace.events(foreign), [ReplaySettings()]),
+        {replay_folder: ReplaySettings().parameters()},
     )
-    analysis = analyze(foreign, trace, [replayed], target, timeouts=[1, 3_600_000])
+    analysis = analyze(foreign, trace, replayed, target, timeouts=[1, 3_600_000])
     (agreement,) = analysis.rows("agreement")
     assert (agreement["rows"], agreement["differing"]) == (len(REQUEST_ROWS), 0)
     assert found(foreign.read.parquet(str(target / "outcomes"))) == expected()
@@ -261,14 +253,12 @@ def test_folders_have_the_same_tables(foreign: SparkSession, tmp_path: Path) -> 
 
 
 def test_workload_folder_and_marks(foreign: SparkSession, tmp_path: Path) -> None:
-    """A trace of no rejects can be written in every session."""
     (tmp_path / "trace").mkdir()
     trace = make_workload_trace(foreign, Workload(requests=20, rate=100.0), tmp_path / "trace")
     assert trace.manifest["rows"]["requests out"] == 20
 
 
 def test_json_rows_have_times_in_utc(foreign: SparkSession) -> None:
-    """Text without a zone is in UTC, and late rows are written in UTC."""
     lines = [
         json.dumps({"host": "h", "key": "k", "occurred_at": text, "amount": 1.0})
         for text in (GAP.replace(" ", "T"), "2024-03-10T02:30:00.000001Z")
@@ -294,7 +284,6 @@ def stream_plan(folder: Path, file_format: str = "parquet") -> StreamPlan:
 
 @pytest.mark.slow
 def test_stream_runs_and_leaves_no_setting(spark: SparkSession, tmp_path: Path) -> None:
-    """It has a session of its own, beside the caller's."""
     settings = {"session__timeZone": "America/New_York", "ansi__enabled": "false"}
     with foreign_session(spark, **settings) as session:
         run_stream(session, stream_plan(tmp_path), lambda batch: None)
@@ -307,14 +296,13 @@ def test_stream_runs_and_leaves_no_setting(spark: SparkSession, tmp_path: Path) 
 
 
 def test_stream_of_ones_own_needs_one_call(spark: SparkSession, tmp_path: Path) -> None:
-    """Without it, the message names the setting, both values and the function."""
     with foreign_session(spark, session__timeZone="America/New_York") as session:
         requests, events = stream_plan(tmp_path).endpoints.read(session)
         with pytest.raises(
             SessionSettingError,
             match=r"stateStore\.providerClass is '.*HDFSBackedStateStoreProvider' in this Spark "
             r"session, and delayed_operations needs '.*RocksDBStateStoreProvider': call "
-            r"apply_stream_settings\(spark\) of request_purgatory\.pipeline\.spark\.session",
+            r"apply_stream_settings\(spark\) of purgatory_spark\.stream",
         ):
             delayed_operations(requests, events)
     own = spark.newSession()
@@ -328,7 +316,6 @@ def test_stream_of_ones_own_needs_one_call(spark: SparkSession, tmp_path: Path) 
 
 
 def test_legacy_time_parser_is_refused_for_json(spark: SparkSession) -> None:
-    """It takes the six digits of a second's fraction for milliseconds."""
     with foreign_session(spark, legacy__timeParserPolicy="LEGACY") as session:
         values = session.createDataFrame([("{}",)], "value string")
         with pytest.raises(
@@ -339,8 +326,7 @@ def test_legacy_time_parser_is_refused_for_json(spark: SparkSession) -> None:
 
 
 def test_session_beside_a_running_one(spark: SparkSession) -> None:
-    """It has the package's settings and the others of the running one, which is not changed."""
-    active = "purgatory_spark.spark.session.SparkSession.getActiveSession"
+    active = "purgatory_spark._spark.session.SparkSession.getActiveSession"
     settings = {"session__timeZone": "Asia/Kolkata", "shuffle__partitions": "3"}
     with foreign_session(spark, **settings) as session, pytest.MonkeyPatch.context() as patch:
         patch.setattr(active, lambda: session)

@@ -22,25 +22,26 @@ from tests.spark.trace_strategies import EVENTS as EVENT_STRATEGY
 from tests.spark.trace_strategies import events_table, requests, requests_table
 from tests.support.profiles import examples
 
-from purgatory_spark.outcomes.batch import (
+from purgatory_spark._errors import SchemaError
+from purgatory_spark._outcomes.batch import (
     SATISFACTIONS,
     batch_outcomes,
     satisfactions,
     trace_outcomes,
     trace_satisfactions,
 )
-from purgatory_spark.outcomes.results import RESULTS, outcomes_of
-from purgatory_spark.traces import parquet_splits
-from purgatory_spark.traces.parquet_splits import (
+from purgatory_spark._outcomes.results import RESULTS, outcomes_of
+from purgatory_spark._rows.schema import EVENTS, REQUESTS
+from purgatory_spark._spark import parquet_splits
+from purgatory_spark._spark.parquet_splits import (
     Split,
     TableFiles,
     list_files,
     plan_tasks,
     read_split,
 )
-from purgatory_spark.traces.schema import EVENTS, REQUESTS, SchemaError
-from purgatory_spark.traces.workload import Workload
-from purgatory_spark.traces.workload_blocks import workload_trace
+from purgatory_spark._traces.workload import Workload
+from purgatory_spark._traces.workload_blocks import workload_trace
 
 ZONES = ("UTC", "America/New_York", "Asia/Kathmandu")
 WORKLOAD = Workload(requests=3_000, hosts=3, shared_keys=2)
@@ -93,7 +94,6 @@ def test_both_ways_agree_with_the_naive_model(
     trace: list[tuple[list[TraceRequest], list[TraceEvent]]],
     zone: str,
 ) -> None:
-    """Several hosts have the same request ids and keys."""
     hosts = [f"host-{number}" for number in range(len(trace))]
     made = (
         [requests_table(rows, host) for host, (rows, _) in zip(hosts, trace, strict=True)],
@@ -121,7 +121,6 @@ def test_both_ways_agree_with_the_naive_model(
 
 
 def test_files_and_tables_have_the_same_outcomes(spark: SparkSession, files: Path) -> None:
-    """The schema is that of the documentation, and the order of rows does not matter."""
     tables = [
         spark.read.parquet(f"file://{files}/{name}".replace("[", "\\[").replace("{", "\\{"))
         for name in ("requests", "events")
@@ -135,7 +134,6 @@ def test_files_and_tables_have_the_same_outcomes(spark: SparkSession, files: Pat
 
 
 def test_parts_of_a_host_have_the_same_outcomes(spark: SparkSession, tmp_path: Path) -> None:
-    """A host can be divided by watch key, also one whose name needs quoting."""
     requests_frame, events_frame = workload_trace(spark, Workload(requests=2_000, shared_keys=0))
     name = F.lit("it's [one] \\host")
     folder = write(
@@ -148,7 +146,6 @@ def test_parts_of_a_host_have_the_same_outcomes(spark: SparkSession, tmp_path: P
 
 
 def test_trace_without_rows(spark: SparkSession, tmp_path: Path) -> None:
-    """Without requests there are no outcomes; without events all requests expire."""
     requests_frame, events_frame = workload_trace(spark, Workload(requests=50))
     empty = write(tmp_path / "empty", requests_frame.limit(0), events_frame.limit(0))
     assert trace_outcomes(spark, empty).count() == 0
@@ -161,7 +158,6 @@ def test_trace_without_rows(spark: SparkSession, tmp_path: Path) -> None:
 def test_files_of_other_writers_are_read_by_spark(
     spark: SparkSession, files: Path, tmp_path: Path
 ) -> None:
-    """Workers read what Spark wrote. Spark converts the rest, or raises its error."""
     other = shutil.copytree(files, tmp_path / "other")
     table = pq.read_table(other / "events").replace_schema_metadata(None)
     shutil.rmtree(other / "events")
@@ -175,7 +171,6 @@ def test_files_of_other_writers_are_read_by_spark(
 
 
 def test_uris_and_unknown_schemes(files: Path) -> None:
-    """A URI names the same files as a path; an unknown scheme is left to Spark."""
     by_path = list_files(f"{files}/events", EVENTS)
     assert by_path is not None
     by_uri = list_files((files / "events").as_uri(), EVENTS)
@@ -190,7 +185,6 @@ def test_uris_and_unknown_schemes(files: Path) -> None:
 
 
 def test_damaged_file_is_named(spark: SparkSession, files: Path, tmp_path: Path) -> None:
-    """The error of the job has the file's path."""
     damaged = shutil.copytree(files, tmp_path / "damaged")
     file = max((damaged / "requests").glob("*.parquet"))
     others = [other for other in (damaged / "requests").glob("*.parquet") if other != file]
@@ -202,7 +196,6 @@ def test_damaged_file_is_named(spark: SparkSession, files: Path, tmp_path: Path)
 
 
 def test_every_row_group_is_in_one_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files are divided between row groups, and each row is read once."""
     monkeypatch.setattr(parquet_splits, "_LEAST_TASK_BYTES", 1)
     table = pa.table({"number": pa.array(range(10_000), pa.int64())})
     sizes = {}
@@ -223,7 +216,6 @@ def test_every_row_group_is_in_one_split(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_examples_in_docstrings() -> None:
-    """The worked example gives the result that it shows."""
     result = doctest.testmod(parquet_splits)
     assert result.attempted > 2
     assert result.failed == 0

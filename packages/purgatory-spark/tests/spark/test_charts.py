@@ -13,21 +13,17 @@ import matplotlib
 import matplotlib.pyplot as plt
 import pytest
 
-from purgatory_spark.analysis import charts
-from purgatory_spark.analysis.charts import (
-    expired_by_type,
-    waiting_times,
-    what_if_curve,
-)
-from purgatory_spark.analysis.palette import themed, variables
-from purgatory_spark.analysis.time_charts import (
+from purgatory_spark._analysis import charts
+from purgatory_spark._analysis.charts import expired_by_type, waiting_times, what_if_curve
+from purgatory_spark._analysis.palette import themed, variables
+from purgatory_spark._analysis.time_charts import (
     arrivals_over_time,
     complete_bins,
     expired_over_time,
     pending_over_time,
     waits_over_time,
 )
-from purgatory_spark.analysis.wait_buckets import BINS_PER_DECADE
+from purgatory_spark._analysis.wait_buckets import BINS_PER_DECADE
 
 NOON = datetime(2022, 8, 22, 12)
 
@@ -61,7 +57,6 @@ def texts(svg: str) -> list[str]:
     ],
 )
 def test_type_name_is_drawn_as_text(name: str) -> None:
-    """A name is neither a formula nor markup, and causes no warning about glyphs."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         svg = by_type(name, "other")
@@ -70,12 +65,10 @@ def test_type_name_is_drawn_as_text(name: str) -> None:
 
 
 def test_long_name_loses_its_beginning() -> None:
-    """Paths differ at their ends."""
     assert "…" + "x" * 43 in texts(by_type("/very/long" + "x" * 100))
 
 
 def test_most_expired_types_are_on_top() -> None:
-    """The number of types is limited, and types without expired requests are left out."""
     rows = [
         {"value": f"t{n}", "requests": 10, "expired": n, "expired_share": n / 10} for n in range(6)
     ]
@@ -101,7 +94,6 @@ def rows_at(count: int, **values: Any) -> list[dict[str, Any]]:
     ],
 )
 def test_timelines_of_any_length_are_drawn(count: int, values: dict[str, float]) -> None:
-    """A timeline may have a single bin, and bins without requests."""
     rows = rows_at(count, **values)
     for draw in (
         lambda rows, marks: pending_over_time(rows, 60_000.0, NOON, marks),
@@ -115,7 +107,6 @@ def test_timelines_of_any_length_are_drawn(count: int, values: dict[str, float])
 
 
 def test_bins_that_a_trace_covers_in_part_are_left_out() -> None:
-    """Five requests a second from 12:00:30 to 12:04:30 are no fewer in the first and last bin."""
     rows = rows_at(7, arrived=300)
     rows[0]["arrived"] = rows[4]["arrived"] = 150
     rows[5]["arrived"] = rows[6]["arrived"] = 0
@@ -129,7 +120,6 @@ def test_bins_that_a_trace_covers_in_part_are_left_out() -> None:
 
 
 def test_pending_requests_are_dotted_after_the_last_arrival() -> None:
-    """They fall to 0 because the trace ends, and not because the service became quicker."""
     rows = rows_at(5, arrived=1, pending=3)
     ended = pending_over_time(rows, 60_000.0, NOON + timedelta(minutes=3), [])
     going_on = pending_over_time(rows, 60_000.0, NOON + timedelta(minutes=5), [])
@@ -138,7 +128,6 @@ def test_pending_requests_are_dotted_after_the_last_arrival() -> None:
 
 
 def test_colors_follow_the_page() -> None:
-    """A chart has variables in place of colors; a text that is a color stays one."""
     svg = themed(by_type("#d1495b", "other"))
     assert "var(--expired, #d1495b)" in svg
     assert "fill: var(--soft, currentColor)" in svg
@@ -163,7 +152,6 @@ def test_colors_follow_the_page() -> None:
     ],
 )
 def test_waits_in_one_bin_are_drawn(waits: dict[str, Any], quantiles: dict[str, float]) -> None:
-    """All requests waited for no time, or for weeks."""
     late = waits | {"satisfied_late": waits["expired"]}
     shown = texts(waiting_times([late], BINS_PER_DECADE, quantiles))
     assert {"completed", "expired"} <= set(shown)
@@ -172,13 +160,11 @@ def test_waits_in_one_bin_are_drawn(waits: dict[str, Any], quantiles: dict[str, 
 
 
 def test_curve_of_timeout_zero_is_drawn() -> None:
-    """Timeout 0 has a place on the log scale, and no memory is 0 B."""
     row = {"timeout_ms": 0, "expired_share": 1.0, "peak_bytes": 0.0}
     assert "B at the peak, busiest host" in texts(what_if_curve([row], [0, 0]))
 
 
 def test_small_shares_are_drawn_on_a_log_scale() -> None:
-    """Otherwise one in a million looks like none, and none has a place at the bottom."""
     rows = [
         {"timeout_ms": timeout, "expired_share": share, "peak_bytes": 1.0}
         for timeout, share in ((1, 0.5), (10, 1e-6), (100, 0.0))
@@ -190,7 +176,6 @@ def test_small_shares_are_drawn_on_a_log_scale() -> None:
 
 
 def test_chart_has_no_date_and_no_size() -> None:
-    """The same rows always give the same text, and the page sets the width."""
     svg = by_type("one", "two")
     tag = re.match("<svg[^>]*>", svg)
     assert tag is not None
@@ -199,7 +184,6 @@ def test_chart_has_no_date_and_no_size() -> None:
 
 
 def test_pyplot_stays_the_users() -> None:
-    """In a notebook its backend shows figures in the page."""
     before = matplotlib.get_backend()
     matplotlib.use("template")
     try:

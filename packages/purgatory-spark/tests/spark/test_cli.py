@@ -18,7 +18,7 @@ from tests.spark.command import Purgatory, command_runner
 from tests.spark.naive_trace import TraceEvent, TraceRequest
 from tests.spark.small_analyses import write_trace
 
-from purgatory_spark.output_folder import read_json
+from purgatory_spark._output_folder import read_json
 from request_purgatory.command_line.exit_codes import ExitCode
 
 SPANS = """\
@@ -42,12 +42,11 @@ def purgatory(
     def session() -> Iterator[SparkSession]:
         yield spark
 
-    monkeypatch.setattr("purgatory_spark.cli.session.open_session", session)
+    monkeypatch.setattr("purgatory_spark._cli.session.open_session", session)
     return command_runner(capsys)
 
 
 def test_each_step_takes_what_the_one_before_made(purgatory: Purgatory, tmp_path: Path) -> None:
-    """It prints the command that usually follows."""
     trace, wheel, legacy, analysis = (
         tmp_path / name for name in ("trace", "wheel", "legacy", "analysis")
     )
@@ -85,7 +84,6 @@ def test_each_step_takes_what_the_one_before_made(purgatory: Purgatory, tmp_path
 
 
 def test_results_are_json_on_request(purgatory: Purgatory, tmp_path: Path) -> None:
-    """Alone on standard output."""
     trace, wheel, analysis = (tmp_path / name for name in ("trace", "wheel", "analysis"))
     ran = purgatory("workload", "--requests", "50", "--hosts", "2", "--out", trace, "--json")
     made = json.loads(ran.out)
@@ -108,7 +106,6 @@ def test_results_are_json_on_request(purgatory: Purgatory, tmp_path: Path) -> No
 
 
 def test_run_imports_replays_and_reports(purgatory: Purgatory, tmp_path: Path) -> None:
-    """Of gzipped spans, with a repeat and an invalid one, and a mark in the middle."""
     source = tmp_path / "spans"
     source.mkdir()
     (source / "one.csv.gz").write_bytes(gzip.compress(SPANS.encode()))
@@ -131,7 +128,6 @@ def test_run_imports_replays_and_reports(purgatory: Purgatory, tmp_path: Path) -
 
 
 def test_run_replays_the_designs_that_are_named(purgatory: Purgatory, tmp_path: Path) -> None:
-    """Each once; without `--design` it is both."""
     trace, out = tmp_path / "trace", tmp_path / "run"
     write_trace(trace, [TraceRequest("a", 0, 3, ["a"], "count", 1.0, "all")], [])
     ran = purgatory("run", "--trace", trace, "--design", "wheel", "--design", "wheel", "--out", out)
@@ -140,7 +136,6 @@ def test_run_replays_the_designs_that_are_named(purgatory: Purgatory, tmp_path: 
 
 
 def test_differing_outcomes_have_their_own_exit_code(purgatory: Purgatory, tmp_path: Path) -> None:
-    """Here the replay is of another trace."""
     one, other, replayed = tmp_path / "one", tmp_path / "other", tmp_path / "replayed"
     waiting = [TraceRequest(name, 0, 3, [name], "count", 1.0, "all") for name in ("a", "b", "c")]
     write_trace(one, waiting, [TraceEvent("a", 1000, 1.0)])
@@ -152,7 +147,6 @@ def test_differing_outcomes_have_their_own_exit_code(purgatory: Purgatory, tmp_p
 
 
 def test_bad_input_leaves_nothing(purgatory: Purgatory, tmp_path: Path) -> None:
-    """The message has the value or the file, and there is no partial output."""
     junk = tmp_path / "junk.csv"
     junk.write_bytes(b"\x00\xff\xfe\x01 not text")
     table = tmp_path / "table.csv"
@@ -186,7 +180,6 @@ def test_bad_input_leaves_nothing(purgatory: Purgatory, tmp_path: Path) -> None:
 
 
 def test_existing_output_is_kept_unless_forced(purgatory: Purgatory, tmp_path: Path) -> None:
-    """Then it is replaced as a whole."""
     out = tmp_path / "out"
     assert purgatory("workload", "--requests", "10", "--out", out).code == ExitCode.OK
     ran = purgatory("workload", "--requests", "20", "--out", out)
@@ -211,7 +204,6 @@ def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
 
 
 def test_missing_java_is_a_missing_dependency(tmp_path: Path) -> None:
-    """The message says what to install, and nothing is made."""
     ran = command("run", "--out", str(tmp_path / "out"), JAVA_HOME=str(tmp_path))
     assert ran.returncode == ExitCode.MISSING_DEPENDENCY
     assert "Spark needs Java 17 or newer" in ran.stderr
@@ -221,7 +213,6 @@ def test_missing_java_is_a_missing_dependency(tmp_path: Path) -> None:
 
 @pytest.mark.jvm
 def test_installed_command_does_the_whole_run(tmp_path: Path) -> None:
-    """In its own process and session."""
     ran = command("run", "--requests", "2000", "--workload", "low", "--out", str(tmp_path / "out"))
     assert ran.returncode == 0, ran.stderr
     assert "✓ replay low, wheel" in ran.stdout
@@ -230,22 +221,7 @@ def test_installed_command_does_the_whole_run(tmp_path: Path) -> None:
     assert "Traceback" not in ran.stderr
 
 
-def test_published_benchmark_from_the_command(purgatory: Purgatory, tmp_path: Path) -> None:
-    """It is measured and reported, and can be reported again."""
-    made = tmp_path / "bench"
-    ran = purgatory(
-        "bench", "--case", "low", "--rates", "0", "--requests", 1_000, "--rounds", 1, "--out", made
-    )
-    assert ran.code == ExitCode.OK, ran.err
-    assert "enqueue_rate" in ran.out
-    assert "<svg" in (made / "report.html").read_text()
-    ran = purgatory("report", "--bench", made, "--out", tmp_path / "again.html")
-    assert ran.code == ExitCode.OK, ran.err
-    assert "Benchmarks: bench" in (tmp_path / "again.html").read_text()
-
-
 def test_import_without_a_request_is_bad_input(purgatory: Purgatory, tmp_path: Path) -> None:
-    """It keeps the rejects, names the option that was left out, and recommends no replay."""
     calls, out = tmp_path / "calls.csv", tmp_path / "calls"
     calls.write_text("start,end\n1700000000000,1700000000100\n2,3\n")
     columns = ("--map", "arrived_at=start", "--map", "ended_at=end")

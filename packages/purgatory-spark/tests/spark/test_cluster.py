@@ -28,10 +28,10 @@ from tests.spark.stream_files import (
 )
 from tests.support.ports import free_ports
 
-from purgatory_spark.output_folder import OutputExistsError
-from purgatory_spark.spark import session, workers
-from purgatory_spark.spark.archive import make_archive, requirement
-from purgatory_spark.traces.schema import EVENTS, REQUESTS
+from purgatory_spark._output_folder import OutputExistsError
+from purgatory_spark._rows.schema import EVENTS, REQUESTS
+from purgatory_spark._spark import session, workers
+from purgatory_spark._spark.archive import make_archive, requirement
 from request_purgatory.errors import InvalidArgumentError
 
 pytestmark = pytest.mark.timeout(3 * TIME_LIMIT)
@@ -98,7 +98,6 @@ def submit_command(
 @pytest.mark.jvm
 @of_archive
 def test_archive_has_the_compiled_package_and_no_spark(archive: Path) -> None:
-    """It is installed from a wheel, although this installation is an editable one."""
     with tarfile.open(archive) as packed:
         names = packed.getnames()
     assert [
@@ -112,7 +111,6 @@ def test_archive_has_the_compiled_package_and_no_spark(archive: Path) -> None:
 
 @pytest.mark.jvm
 def test_submit_to_one_worker(tmp_path: Path) -> None:
-    """Replay, batch and stream run on an executor in another process, without the archive."""
     trace = stream_trace(hosts=2, requests=1_000)
     write_trace(tmp_path, trace, files=2)
     home, master = tmp_path / "spark", "local-cluster[1,2,1024]"
@@ -133,7 +131,6 @@ def test_submit_to_one_worker(tmp_path: Path) -> None:
 @pytest.mark.jvm
 @of_archive
 def test_submit_to_two_workers_and_kill_one(archive: Path, tmp_path: Path) -> None:
-    """Executors get the package from the archive, and the stream's rows are complete."""
     trace = stream_trace(hosts=4, requests=4_000)
     write_trace(tmp_path, trace, files=4)
     home = tmp_path / "spark"
@@ -184,7 +181,6 @@ MAPPED = [
 
 @pytest.mark.jvm
 def test_spark_connect_gives_the_same_rows(trace: StreamTrace, tmp_path: Path) -> None:
-    """Workload, replay, batch, a mapped stream, and a `Trace` with its report run on a server."""
     pytest.importorskip("grpc")
     (port,) = free_ports(1)
     server = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"]
@@ -288,7 +284,6 @@ def _stopped(name: str, folder: Path) -> str:
     ids=str,
 )
 def test_configured_master_is_detected(environment: dict[str, str], given: bool) -> None:
-    """Otherwise Spark runs in local mode."""
     assert session._has_master(environment) is given
 
 
@@ -296,7 +291,6 @@ def test_configured_master_is_detected(environment: dict[str, str], given: bool)
     ("line", "given"), [("spark.master  yarn", True), ("# spark.master yarn", False), ("", False)]
 )
 def test_master_in_spark_defaults_is_detected(line: str, given: bool, tmp_path: Path) -> None:
-    """The file is in the folder of SPARK_CONF_DIR."""
     (tmp_path / "spark-defaults.conf").write_text(f"spark.executor.cores 4\n{line}\n")
     assert session._has_master({"SPARK_CONF_DIR": str(tmp_path)}) is given
 
@@ -304,7 +298,6 @@ def test_master_in_spark_defaults_is_detected(line: str, given: bool, tmp_path: 
 def test_workers_must_have_the_package_and_see_the_folder(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The message names the machine and the remedy."""
     monkeypatch.setattr(workers, "on_one_machine", lambda spark: False)
     workers.require_workers(spark, tmp_path)
     assert not list(tmp_path.iterdir())
@@ -333,7 +326,6 @@ def test_workers_must_have_the_package_and_see_the_folder(
 def test_driver_must_have_the_path_of_the_workers_interpreter(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The message has the command that links it."""
     monkeypatch.chdir(tmp_path)
     workers.require_driver_python(spark)
     monkeypatch.setattr(spark.sparkContext, "pythonExec", "./env/bin/python")
@@ -344,7 +336,6 @@ def test_driver_must_have_the_path_of_the_workers_interpreter(
 
 
 def test_archive_with_an_invalid_path_is_an_error(tmp_path: Path) -> None:
-    """Another suffix and an existing file are errors."""
     with pytest.raises(InvalidArgumentError, match=r"ends with \.tar\.gz or \.tgz, got"):
         make_archive(tmp_path / "env.zip")
     (tmp_path / "env.tgz").write_text("mine")
@@ -353,7 +344,6 @@ def test_archive_with_an_invalid_path_is_an_error(tmp_path: Path) -> None:
 
 
 def test_requirement_of_the_archive(tmp_path: Path) -> None:
-    """The source may be a folder, a URL or a requirement, and defaults to this installation."""
     package = "purgatory-spark"
     assert requirement(package, str(tmp_path)) == f"{package} @ {tmp_path.as_uri()}"
     assert requirement(package, f"{package}==9") == f"{package}==9"

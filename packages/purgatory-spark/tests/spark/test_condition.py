@@ -14,13 +14,8 @@ from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
 from tests.spark.trace_strategies import EVENTS, events_table, requests, requests_table
 from tests.support.profiles import examples
 
-from purgatory_spark.outcomes import condition
-from purgatory_spark.outcomes.condition import (
-    NEVER,
-    KeyEvents,
-    first_index,
-    satisfied_us,
-)
+from purgatory_spark._outcomes import condition
+from purgatory_spark._outcomes.condition import NEVER, KeyEvents, first_index, satisfied_us
 
 
 def satisfied(request: TraceRequest, events: list[TraceEvent]) -> int:
@@ -33,7 +28,6 @@ def satisfied(request: TraceRequest, events: list[TraceEvent]) -> int:
 def test_vectors_agree_with_the_naive_model(
     generated: list[TraceRequest], events: list[TraceEvent]
 ) -> None:
-    """They do for all aggregates and quantifiers, with shared keys and equal times."""
     times = satisfied_us(requests_table(generated), events_table(events))
     for request, at in zip(generated, times.tolist(), strict=True):
         deadline_us = request.arrived_us + request.timeout_ms * 1000
@@ -43,13 +37,11 @@ def test_vectors_agree_with_the_naive_model(
 
 @pytest.mark.parametrize("quantifier", ["all", "any"])
 def test_condition_without_keys(quantifier: str) -> None:
-    """The quantifier `all` is satisfied at the arrival, and `any` never is."""
     request = TraceRequest("r", 7, 100, [], "count", 1.0, quantifier)
     assert satisfied(request, [TraceEvent("a", 8, 1.0)]) == (7 if quantifier == "all" else NEVER)
 
 
 def test_quorum_is_satisfied_by_its_last_key() -> None:
-    """Two of three keys; a key that is listed twice counts once."""
     events = [TraceEvent("c", 9, 1.0), TraceEvent("a", 20, 1.0), TraceEvent("b", 30, 1.0)]
     request = TraceRequest("r", 0, 100, ["c", "a", "c", "b"], "count", 1.0, "2")
     assert satisfied(request, events) == 20
@@ -59,7 +51,6 @@ def test_quorum_is_satisfied_by_its_last_key() -> None:
 
 
 def test_max_counts_events_before_the_arrival() -> None:
-    """For `count` and `sum`, only events since the arrival count."""
     events = [TraceEvent("a", 1, 5.0), TraceEvent("a", 20, 1.0)]
     assert satisfied(TraceRequest("r", 10, 100, ["a"], "max", 5.0, "all"), events) == 10
     assert satisfied(TraceRequest("r", 10, 100, ["a"], "count", 1.0, "all"), events) == 20
@@ -67,7 +58,6 @@ def test_max_counts_events_before_the_arrival() -> None:
 
 
 def test_running_totals_of_fractions_do_not_depend_on_other_keys() -> None:
-    """Large amounts of other keys do not add rounding errors."""
     events = [TraceEvent("a", 1, 1e15), *[TraceEvent("b", at, 0.1) for at in range(2, 12)]]
     totals = KeyEvents(pa.array(["a", "b"]), events_table(events)).running_totals()
     assert totals.tolist()[1:] == np.cumsum([0.1] * 10).tolist()
@@ -75,7 +65,6 @@ def test_running_totals_of_fractions_do_not_depend_on_other_keys() -> None:
 
 @given(st.lists(st.integers(0, 20), min_size=1), st.integers(-1, 22))
 def test_first_index_agrees_with_a_linear_search(values: list[int], wanted: int) -> None:
-    """It does for empty ranges, and if no element satisfies the predicate."""
     ordered = np.sort(np.array(values))
     low = np.arange(len(values) + 1)
     high = np.full(len(values) + 1, len(values))
@@ -87,7 +76,6 @@ def test_first_index_agrees_with_a_linear_search(values: list[int], wanted: int)
 
 
 def test_examples_in_docstrings() -> None:
-    """The worked examples of the module give the results that they show."""
     result = doctest.testmod(condition)
     assert result.attempted > 10
     assert result.failed == 0

@@ -11,7 +11,7 @@ import pytest
 from pyspark.accumulators import _start_update_server
 from pyspark.sql import SparkSession
 
-from purgatory_spark.spark.console_filter import silence_lost_jvm
+from purgatory_spark._spark.console_filter import silence_lost_jvm
 
 #: Starts a process that prints each line of its input to stderr, and outlives the filter's block,
 #: as the JVM does. After a line of this script's own input Spark is silenced, and the process gets
@@ -20,7 +20,7 @@ _SCRIPT = """
 import subprocess, sys
 from unittest.mock import create_autospec
 from pyspark.sql import SparkSession
-from purgatory_spark.spark.console_filter import silence_spark, without_noise
+from purgatory_spark._spark.console_filter import silence_spark, without_noise
 
 echo = "import sys\\nfor line in sys.stdin: print(line, end='', file=sys.stderr, flush=True)"
 with without_noise():
@@ -40,7 +40,6 @@ _TIME_LIMIT = 60
 
 
 def test_known_noise_and_all_after_a_stop_is_dropped() -> None:
-    """What this process prints itself is not."""
     with subprocess.Popen(
         [sys.executable, "-c", _SCRIPT], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -52,7 +51,6 @@ def test_known_noise_and_all_after_a_stop_is_dropped() -> None:
 
 @pytest.mark.parametrize("token", ["right", "wrong"])
 def test_end_of_the_jvm_is_no_traceback(capfd: pytest.CaptureFixture[str], token: str) -> None:
-    """PySpark's server of accumulators prints its other errors."""
     server = _start_update_server("right", is_unix_domain_sock=False)
     spark = create_autospec(SparkSession, instance=True)
     spark.sparkContext._accumulatorServer = server

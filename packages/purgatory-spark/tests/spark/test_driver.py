@@ -12,21 +12,19 @@ from tests.spark.trace_strategies import EVENTS, events_table, requests, request
 from tests.support.profiles import examples
 
 import request_purgatory
-from purgatory_spark.outcomes.replay import HostReplay, ReplaySettings
-from purgatory_spark.traces.schema import AGGREGATES, MAX_TIMEOUT_MS
+from purgatory_spark._outcomes.replay import HostReplay, ReplaySettings
+from purgatory_spark._rows.schema import AGGREGATES, MAX_TIMEOUT_MS
 from request_purgatory.legacy import LegacyPurgatory
 from request_purgatory.replay import end_recorder, key_state, replay_driver, trace_operation
 
 
 @pytest.mark.parametrize("module", [end_recorder, key_state, replay_driver, trace_operation])
 def test_driver_is_compiled_if_the_core_is(module: ModuleType) -> None:
-    """Otherwise a replay would mostly measure the driver."""
     assert module.__file__ is not None
     assert module.__file__.endswith(".py") != request_purgatory.__compiled__
 
 
 def test_value_and_baseline_of_a_key() -> None:
-    """Aggregates are numbered as in the schema; events of the arrival's instant count."""
     key = key_state.KeyState()
     key.add(3.0, 10)
     key.add(2.0, 20)
@@ -93,7 +91,6 @@ def test_jumps_of_the_old_design_have_the_results_of_its_steps(
     events: list[TraceEvent],
     late_times: list[int],
 ) -> None:
-    """Outcomes, lateness and all statistics are those of a reaper that wakes up every 200 ms."""
     times = iter(late_times)
     generated = [
         TraceRequest(
@@ -118,7 +115,6 @@ def test_jumps_of_the_old_design_have_the_results_of_its_steps(
 
 
 def test_old_design_jumps_over_times_at_which_nothing_is_due() -> None:
-    """A timeout of 25 days is one step, not ten million of 200 ms."""
     timeouts = [MAX_TIMEOUT_MS, 60_000, 60_000]
     waiting = [
         TraceRequest(f"{number}", number, timeout_ms, ["never"], "count", 1.0, "all")
@@ -132,7 +128,6 @@ def test_old_design_jumps_over_times_at_which_nothing_is_due() -> None:
 
 
 def test_old_design_still_purges_at_its_next_step() -> None:
-    """A purge is due 200 ms after the first request, however long the timeouts are."""
     waiting = [
         TraceRequest(f"{number}", 0, MAX_TIMEOUT_MS, ["never"], "count", 1.0, "all")
         for number in range(2)

@@ -22,9 +22,10 @@ from tests.spark.checkpoints import remove_commit
 from tests.spark.naive_trace import TraceEvent, TraceRequest
 from tests.spark.trace_strategies import events_table, requests_table
 
-from purgatory_spark.cli.failures import describe_failure
-from purgatory_spark.stream import StreamSettings
-from purgatory_spark.stream.endpoints import (
+from purgatory_spark._cli.failures import describe_failure
+from purgatory_spark._rows.schema import EVENTS, REQUESTS
+from purgatory_spark._spark.files import CORRUPT, RAW
+from purgatory_spark._stream.endpoints import (
     EndpointError,
     FolderSink,
     FolderSource,
@@ -33,16 +34,15 @@ from purgatory_spark.stream.endpoints import (
     KafkaSource,
     RateSource,
 )
-from purgatory_spark.stream.endpoints.address import AddressOptions, parse_endpoints
-from purgatory_spark.stream.endpoints.connector import (
+from purgatory_spark._stream.endpoints.address import AddressOptions, parse_endpoints
+from purgatory_spark._stream.endpoints.connector import (
     connector_settings,
     create_kafka_session,
     default_connector,
 )
-from purgatory_spark.stream.endpoints.json_rows import read_json_rows, to_json_row
-from purgatory_spark.stream.run import StreamPlan, run_stream
-from purgatory_spark.traces.importers.row_checks import CORRUPT, RAW
-from purgatory_spark.traces.schema import EVENTS, REQUESTS
+from purgatory_spark._stream.endpoints.json_rows import read_json_rows, to_json_row
+from purgatory_spark._stream.run import StreamPlan, run_stream
+from purgatory_spark.stream import StreamSettings
 from request_purgatory.errors import InvalidArgumentError
 
 TIME_LIMIT = 120.0
@@ -53,7 +53,6 @@ SECOND = timedelta(seconds=1)
 
 
 def test_addresses_are_folders_topics_and_rates() -> None:
-    """In any combination."""
     options = AddressOptions("json", 3, 500, [("security.protocol", "SSL")])
     found = parse_endpoints("kafka://a:1,[::1]:2/calls", "in/events", "out", options)
     assert found.requests == KafkaSource(
@@ -118,7 +117,6 @@ def test_addresses_are_folders_topics_and_rates() -> None:
     ids=str,
 )
 def test_invalid_address_is_refused(changed: dict[str, Any], message: str) -> None:
-    """Before anything is read; the message has the accepted forms."""
     addresses = {name: changed.get(name, name) for name in ("requests", "events", "out")}
     options = AddressOptions(**{
         name: value for name, value in changed.items() if name not in addresses
@@ -128,7 +126,6 @@ def test_invalid_address_is_refused(changed: dict[str, Any], message: str) -> No
 
 
 def test_unbounded_input_is_refused_for_a_stream_that_ends(tmp_path: Path) -> None:
-    """A generated load has no last row."""
     load = parse_endpoints("rate://5", "rate://5", str(tmp_path))
     with pytest.raises(
         InvalidArgumentError,
@@ -138,14 +135,12 @@ def test_unbounded_input_is_refused_for_a_stream_that_ends(tmp_path: Path) -> No
 
 
 def test_default_connector_fits_the_running_spark_and_scala(spark: SparkSession) -> None:
-    """Both versions are those that the JVM reports."""
     scala = spark.sparkContext._jvm.scala.util.Properties.versionNumberString()  # type: ignore[union-attr]
     binary = ".".join(scala.split(".")[:2])
     assert default_connector() == f"org.apache.spark:spark-sql-kafka-0-10_{binary}:{spark.version}"
 
 
 def test_connector_is_coordinates_or_jars_or_provided(tmp_path: Path) -> None:
-    """Everything else is refused."""
     jar = tmp_path / "connector.jar"
     jar.touch()
     assert connector_settings(f"g:a:1,{jar},g:b:2") == {
@@ -168,7 +163,6 @@ TEXT = json.dumps(EVENT)
 def test_kafka_is_refused_with_spark_connect(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before Spark starts, and in a session that exists; a session of Connect has no context."""
     message = r"kafka:// addresses do not work with Spark Connect, .* unset SPARK_REMOTE"
     remote = SimpleNamespace(spark=spark)
     with pytest.raises(EndpointError, match=message):
@@ -206,7 +200,6 @@ VALUES: list[tuple[str | bytes | None, str | None]] = [
 
 
 def test_value_is_a_row_or_has_a_reason(spark: SparkSession) -> None:
-    """No value is used in part."""
     raw = [(value.encode() if isinstance(value, str) else value,) for value, _ in VALUES]
     found = read_json_rows(spark.createDataFrame(raw, "value BINARY"), EVENTS).collect()
     for (value, reason), row in zip(VALUES, found, strict=True):
@@ -218,7 +211,6 @@ def test_value_is_a_row_or_has_a_reason(spark: SparkSession) -> None:
 
 
 def test_rows_survive_json(spark: SparkSession) -> None:
-    """With times to the microsecond, and numbers for which JSON has no notation."""
     requests = [
         TraceRequest("é\n", -1, 0, [], "sum", float("inf"), "any"),
         TraceRequest("", 10**15 + 1, 2**31 - 1, ["", '{"'], "max", -0.1, "all"),
@@ -249,7 +241,6 @@ def plan(folder: Path, **options: Any) -> StreamPlan:
 
 
 def test_invalid_lines_are_reported_unchanged(streaming: SparkSession, tmp_path: Path) -> None:
-    """Times of JSON output have microseconds."""
     chosen = plan(tmp_path, format="json", drain=True)
     condition = {
         "aggregate": "count",
@@ -305,7 +296,6 @@ def read_lines(folder: Path) -> list[dict[str, Any]]:
 def test_unusable_file_stops_the_stream_until_it_is_repaired(
     streaming: SparkSession, tmp_path: Path
 ) -> None:
-    """The error has the file's name and the problem; no rows are lost."""
     chosen = plan(tmp_path, available_now=True)
     tables = [
         requests_table([
@@ -348,7 +338,6 @@ def test_unusable_file_stops_the_stream_until_it_is_repaired(
 
 
 def test_load_has_the_clocks_times_and_is_repeatable(spark: SparkSession, tmp_path: Path) -> None:
-    """A batch without commit has the same rows after a restart."""
     requests = RateSource(20, hosts=2, keys=3, timeout_ms=7).read(spark, REQUESTS)
     events = RateSource(20, hosts=2, keys=3).read(spark, EVENTS)
     assert [table.schema.simpleString() for table in (requests, events)] == [

@@ -5,20 +5,18 @@ from __future__ import annotations
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
-from purgatory_spark.cli.failures import describe_failure
-from purgatory_spark.output_folder import OutputExistsError
-from purgatory_spark.spark.java import JavaNotFoundError
-from purgatory_spark.stream.endpoints.connector import ConnectorError
-from purgatory_spark.stream.state.layout import StateLayoutError
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
-from purgatory_spark.traces.schema import SchemaError
+from purgatory_spark._cli.failures import describe_failure
+from purgatory_spark._errors import SchemaError, TraceFormatError
+from purgatory_spark._output_folder import OutputExistsError
+from purgatory_spark._spark.java import JavaNotFoundError
+from purgatory_spark._stream.endpoints.connector import ConnectorError
+from purgatory_spark._stream.state.layout import StateLayoutError
 from request_purgatory import InvalidArgumentError
 from request_purgatory.command_line.exit_codes import ExitCode
 
 
 @pytest.mark.parametrize("kind", [TraceFormatError, SchemaError, OutputExistsError])
 def test_message_of_bad_input_is_unchanged(kind: type[Exception]) -> None:
-    """It names the file."""
     assert describe_failure(kind("a.csv: no column b")) == (
         ExitCode.BAD_INPUT,
         "a.csv: no column b",
@@ -26,7 +24,6 @@ def test_message_of_bad_input_is_unchanged(kind: type[Exception]) -> None:
 
 
 def test_invalid_argument_is_bad_input() -> None:
-    """The message has its name and value."""
     assert describe_failure(InvalidArgumentError("tick_ms", "at least 1", 0)) == (
         ExitCode.BAD_INPUT,
         "tick_ms must be at least 1, got 0",
@@ -35,7 +32,6 @@ def test_invalid_argument_is_bad_input() -> None:
 
 @pytest.mark.parametrize("kind", [JavaNotFoundError, ConnectorError])
 def test_missing_software_has_its_own_exit_code(kind: type[Exception]) -> None:
-    """So that a script can distinguish it from bad input."""
     assert describe_failure(kind("needed")) == (ExitCode.MISSING_DEPENDENCY, "needed")
 
 
@@ -50,7 +46,6 @@ def test_missing_software_has_its_own_exit_code(kind: type[Exception]) -> None:
     ],
 )
 def test_damaged_file_is_bad_input(text: str) -> None:
-    """Whatever Spark calls it; the message has the path without the protocol."""
     code, message = describe_failure(Py4JError(text))
     assert (code, message.split(":")[0]) == (ExitCode.BAD_INPUT, "/data/a.csv.gz")
 
@@ -76,7 +71,6 @@ def test_damaged_file_is_bad_input(text: str) -> None:
     ],
 )
 def test_other_failure_of_spark_is_one_line(text: str, line: str) -> None:
-    """The line with the error, and how to see the whole message."""
     code, message = describe_failure(Py4JError(text))
     assert (code, message) == (ExitCode.FAILED, f"{line}\n(-v shows Spark's whole message)")
 
@@ -90,7 +84,6 @@ def test_other_failure_of_spark_is_one_line(text: str, line: str) -> None:
     ],
 )
 def test_jvm_that_is_gone_is_named(error: Exception) -> None:
-    """The call that was under way raises another error than the next one."""
     code, message = describe_failure(error)
     assert code == ExitCode.FAILED
     assert message.startswith("Spark's JVM has ended or does not answer any more")
@@ -98,13 +91,11 @@ def test_jvm_that_is_gone_is_named(error: Exception) -> None:
 
 @pytest.mark.parametrize("kind", [TraceFormatError, StateLayoutError])
 def test_input_or_state_that_a_worker_refuses_is_bad_input(kind: type[Exception]) -> None:
-    """The message is the error's own."""
     text = f"in the Python worker: Traceback:\n  File x\n{kind.__module__}.{kind.__name__}: odd\n"
     assert describe_failure(Py4JError(text)) == (ExitCode.BAD_INPUT, "odd")
 
 
 def test_unforeseen_failure_has_the_errors_type() -> None:
-    """It is an error in this package."""
     assert describe_failure(ZeroDivisionError("division by zero")) == (
         ExitCode.FAILED,
         "ZeroDivisionError: division by zero\n(-v shows the traceback)",

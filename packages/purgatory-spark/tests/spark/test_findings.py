@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.spark.trace_folders import rows_of
 
-from purgatory_spark.analysis.contributors import find_contributors, stands_out
-from purgatory_spark.analysis.findings import describe_changes, describe_contributors
+from purgatory_spark._analysis.contributors import find_contributors, stands_out
+from purgatory_spark._analysis.findings import describe_changes, describe_contributors
 
 AT = datetime(2026, 3, 2, 9, 1, tzinfo=UTC)
 MARK = {"label": "deployment", "at": AT}
@@ -49,7 +49,6 @@ def contributor(
 
 
 def test_contributors_are_ranked_by_what_they_add(spark: SparkSession) -> None:
-    """Against the others' share, and at a mark against their own share before it."""
     counts = "requests long, expired long"
     summary = spark.createDataFrame(
         [("all", "", 1000, 100)]
@@ -118,12 +117,10 @@ def test_contributors_are_ranked_by_what_they_add(spark: SparkSession) -> None:
     ],
 )
 def test_what_stands_out(counts: tuple[int, int, int, int], expected: bool) -> None:
-    """A factor of two, three standard errors, and ten expired requests."""
     assert stands_out(contributor("a", *counts[:2], counts[2] or 1, counts[3])) is expected
 
 
 def test_changes_are_described_with_their_hosts() -> None:
-    """Before and after, by how much each host is responsible, and noise named as such."""
     marks = [side("before", 10_000, 20, 30.0, 180.0), side("after", 5_000, 250, 42.0, 500.0)]
     added = contributor("stock", 1_500, 230, 3_000, 10, **MARK) | {"extra_of_all": 240.0}
     noise = contributor("search", 3_500, 12, 7_000, 10, **MARK) | {"extra_of_all": 240.0}
@@ -142,7 +139,6 @@ def test_changes_are_described_with_their_hosts() -> None:
 
 
 def test_contributors_are_described() -> None:
-    """A type with the name and the requests of a host is the host."""
     overall = {"requests": 10_000, "expired": 500}
     stock = contributor("stock", 3_000, 460, 7_000, 40)
     twin = stock | {"dimension": "request_type"}

@@ -9,14 +9,13 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from purgatory_spark.spark.hashes import SEED, int_with_hash, xxhash64
-from purgatory_spark.stream.packing import shard_labels
+from purgatory_spark._spark.hashes import SEED, int_with_hash, xxhash64
+from purgatory_spark._stream.packing import shard_labels
 
 _LETTERS = "aZ0 \0éß€文😀"
 
 
 def test_strings_have_the_hashes_that_spark_gives_them(spark: SparkSession) -> None:
-    """Of every length around the steps of the function, and in any mixture of lengths."""
     draw = random.Random(3)
     texts = ["".join(draw.choices(_LETTERS, k=size)) for size in [*range(140), *range(40)]]
     texts.append("long" * 5_000)
@@ -42,7 +41,6 @@ def test_strings_have_the_hashes_that_spark_gives_them(spark: SparkSession) -> N
 
 
 def test_integer_with_a_hash_is_the_one_that_spark_hashes_to_it(spark: SparkSession) -> None:
-    """For the numbers of shards, and for all other hashes."""
     draw = random.Random(4)
     wanted = [*range(300), 65_535, 2**31 - 1, -(2**31), -1]
     wanted += [draw.randrange(-(2**31), 2**31) for _ in range(300)]
@@ -52,7 +50,6 @@ def test_integer_with_a_hash_is_the_one_that_spark_hashes_to_it(spark: SparkSess
 
 
 def test_shards_go_round_the_partitions(spark: SparkSession) -> None:
-    """With any number of shards and partitions, and no label is one of uneven shards."""
     for shards, partitions in ((2, 2), (4, 4), (8, 2), (16, 4), (16, 200), (7, 3)):
         rows = [(label,) for label in shard_labels(shards, even=True)]
         counts = (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.support.profiles import examples
 
-from purgatory_spark.analysis.histogram import (
+from purgatory_spark._analysis.histogram import (
     BUCKETS_PER_DOUBLING,
     RELATIVE_ERROR,
     Histogram,
@@ -32,7 +32,6 @@ SHARES = (0.0, 0.25, 0.5, 0.9, 0.99, 0.999, 1.0)
 
 @given(st.lists(VALUES, min_size=1))
 def test_every_value_is_inside_its_bucket(values: list[int]) -> None:
-    """Buckets have no gaps between them, and their width is bounded."""
     given_values = np.array(values, dtype=np.int64)
     buckets = bucket_of(given_values)
     first, after = bounds_of(buckets)
@@ -85,12 +84,10 @@ TestMergingHistograms.settings = examples(60, stateful_step_count=20)
 
 @pytest.mark.parametrize("value", [-1, 2**52])
 def test_value_out_of_range_is_refused(value: int) -> None:
-    """The message has the value."""
     with pytest.raises(InvalidArgumentError, match=f"value must be from 0 to below .*got {value}"):
         Histogram().add(np.array([1, value], dtype=np.int64))
 
 
 def test_share_out_of_range_is_refused() -> None:
-    """A percentage is not a share."""
     with pytest.raises(InvalidArgumentError, match="share must be from 0 to 1, got 99"):
         Histogram().quantile(99)

@@ -8,16 +8,16 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from purgatory_spark.outcomes.batch import batch_outcomes
-from purgatory_spark.spark.host_sizes import (
+from purgatory_spark._outcomes.batch import batch_outcomes
+from purgatory_spark._rows.host_sizes import (
     BATCH,
     REPLAY,
     HostTooLargeError,
     parts_of_hosts,
     require_hosts_fit,
 )
-from purgatory_spark.traces.workload import Workload
-from purgatory_spark.traces.workload_blocks import workload_trace
+from purgatory_spark._traces.workload import Workload
+from purgatory_spark._traces.workload_blocks import workload_trace
 from request_purgatory.errors import InvalidArgumentError
 
 #: An empty worker and 1 MiB, enough for some 2,000 requests with one key.
@@ -44,7 +44,6 @@ def one_large_host(trace: Tables) -> Tables:
 
 
 def test_hosts_that_fit_are_not_split(trace: Tables) -> None:
-    """They are accepted for batch and replay."""
     requests, events = trace
     assert parts_of_hosts(requests, events, 1_000) == {}
     for need in (BATCH, REPLAY):
@@ -52,7 +51,6 @@ def test_hosts_that_fit_are_not_split(trace: Tables) -> None:
 
 
 def test_splitting_a_large_host_does_not_change_its_outcomes(trace: Tables) -> None:
-    """Requests without keys, and events of each key, are in exactly one part."""
     requests, events = one_large_host(trace)
     has_no_key = F.col("request_id").endswith("7")
     keys = F.when(has_no_key, F.array().cast("array<string>")).otherwise(F.col("watch_keys"))
@@ -68,7 +66,6 @@ def test_splitting_a_large_host_does_not_change_its_outcomes(trace: Tables) -> N
 
 
 def test_large_host_with_several_keys_per_request_is_an_error(trace: Tables) -> None:
-    """The message has the host's name and size, and the remedy."""
     requests, events = one_large_host(trace)
     requests = requests.withColumn("watch_keys", F.array_append("watch_keys", F.lit("shared")))
     with pytest.raises(
@@ -79,7 +76,6 @@ def test_large_host_with_several_keys_per_request_is_an_error(trace: Tables) -> 
 
 
 def test_too_large_key_is_an_error(trace: Tables) -> None:
-    """The message names the key, which can't be split."""
     requests, events = one_large_host(trace)
     requests = requests.withColumn("watch_keys", F.array(F.lit("hot")))
     with pytest.raises(
@@ -89,7 +85,6 @@ def test_too_large_key_is_an_error(trace: Tables) -> None:
 
 
 def test_replay_of_a_large_host_is_an_error(trace: Tables) -> None:
-    """The message says that a replay can't split a host."""
     large = one_large_host(trace)
     with pytest.raises(
         HostTooLargeError,
@@ -99,6 +94,5 @@ def test_replay_of_a_large_host_is_an_error(trace: Tables) -> None:
 
 
 def test_limit_below_the_size_of_an_empty_worker_is_an_error(trace: Tables) -> None:
-    """The message has the smallest limit."""
     with pytest.raises(InvalidArgumentError, match="max_worker_mb must be more than 170"):
         require_hosts_fit(*trace, REPLAY, 100)

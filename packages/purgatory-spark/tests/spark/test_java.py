@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from purgatory_spark.spark import java
+from purgatory_spark._spark import java
 
 
 def fake_java(folder: Path, output: str) -> Path:
@@ -32,26 +32,22 @@ def fake_java(folder: Path, output: str) -> Path:
     ],
 )
 def test_version_is_parsed(tmp_path: Path, output: str, version: int | None) -> None:
-    """Versions up to 8 are numbered 1.8."""
     assert java.java_version(str(fake_java(tmp_path, output))) == version
 
 
 def test_command_that_does_not_run_has_no_version(tmp_path: Path) -> None:
-    """The result is None."""
     assert java.java_version(str(tmp_path / "java")) is None
 
 
 def test_java_home_takes_precedence_over_the_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark's launcher does the same."""
     command = fake_java(tmp_path, 'openjdk version "17.0.1"')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert java.require_java() == str(command)
 
 
 def test_old_java_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message has the version and the command to install another one."""
     fake_java(tmp_path, 'openjdk version "11.0.2"')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(
@@ -62,7 +58,6 @@ def test_old_java_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_missing_java_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message says where it was looked for."""
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
     with pytest.raises(java.JavaNotFoundError, match=r"JAVA_HOME='.*nowhere' has no bin/java"):
         java.require_java()
@@ -94,14 +89,12 @@ def test_missing_java_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_install_hint_depends_on_the_platform(
     system: str, release: dict[str, str], hint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each platform has its package manager and name."""
     monkeypatch.setattr(platform, "system", lambda: system)
     monkeypatch.setattr(platform, "freedesktop_os_release", lambda: release)
     assert hint in java.install_hint()
 
 
 def test_module_runs_as_a_script_without_dependencies(tmp_path: Path) -> None:
-    """The Makefile runs it before anything is installed."""
     result = subprocess.run(
         [sys.executable, "-S", "-I", java.__file__],
         env={"PATH": str(tmp_path)},

@@ -52,7 +52,6 @@ def settings_of(folder: Path, packages: dict[str, str]) -> dict[str, str]:
 @pytest.mark.xdist_group("kafka streams")
 @pytest.mark.timeout(2 * TIME_LIMIT)
 def test_tables_of_packages_are_imported(tmp_path: Path) -> None:
-    """By path, by URI, by name and from a DataFrame; each source gives the same rows."""
     version = ".".join(pyspark.__version__.split(".")[:2])
     packages = PACKAGES.get(version)
     if packages is None:

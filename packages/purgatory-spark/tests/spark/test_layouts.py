@@ -12,10 +12,10 @@ from tests.spark.layout_fixtures import FOLDER, STOPS, history
 from tests.spark.naive_trace import TraceRequest, outcome
 from tests.spark.test_shard import END_US, ShardHarness, request_rows
 
-from purgatory_spark.stream.state.layout import STATE_VERSION, StateLayoutError
-from purgatory_spark.stream.state.rows import REQUEST_SCHEMA, REQUESTS
-from purgatory_spark.stream.state.shard import Shard
-from purgatory_spark.stream.state.store import MemoryBlobStore, ShardStore
+from purgatory_spark._stream.state.layout import STATE_VERSION, StateLayoutError
+from purgatory_spark._stream.state.rows import REQUEST_SCHEMA, REQUESTS
+from purgatory_spark._stream.state.shard import Shard
+from purgatory_spark._stream.state.store import MemoryBlobStore, ShardStore
 
 STORED = json.loads((FOLDER / "layout_2.json").read_text(encoding="utf-8"))
 
@@ -36,7 +36,6 @@ def layouts(blobs: MemoryBlobStore) -> set[int | None]:
 
 @pytest.mark.parametrize("stop", STORED, ids=lambda stop: f"after batch {stop['batch']}")
 def test_stream_of_layout_2_goes_on_with_the_same_outcomes(stop: dict[str, Any]) -> None:
-    """Its requests end as in the plain model, each once, whichever code they ended by."""
     stream = resumed(stop)
     assert layouts(stream.blobs) == {None}
     mixed = []
@@ -61,7 +60,6 @@ def test_stream_of_layout_2_goes_on_with_the_same_outcomes(stop: dict[str, Any])
 
 
 def test_stored_shards_have_pending_requests_and_rows_ahead_of_the_watermark() -> None:
-    """Otherwise the test before would be about nothing."""
     assert [stop["batch"] for stop in STORED] == list(STOPS)
     for stop in STORED:
         kinds = {name.partition("-")[0] for name in stop["blobs"]}
@@ -71,7 +69,6 @@ def test_stored_shards_have_pending_requests_and_rows_ahead_of_the_watermark() -
 
 
 def test_rows_that_spark_had_described_are_read_like_others() -> None:
-    """Until layout 3, rows ahead of the watermark had the names and nulls of Spark's Arrow."""
     rows = request_rows([
         TraceRequest("r", 5_000_000, 100, ["k1", "k2"], "count", 1.0, "all"),
     ]).select(REQUEST_SCHEMA.names)
@@ -94,7 +91,6 @@ def test_rows_that_spark_had_described_are_read_like_others() -> None:
 
 
 def test_state_of_a_newer_layout_is_refused() -> None:
-    """With one sentence, and without a change to the state."""
     blobs = MemoryBlobStore()
     ShardStore(blobs).save()
     head = json.loads(blobs.get("head") or b"")

@@ -15,23 +15,18 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.command import command_runner
 
-from purgatory_spark.cli.failures import describe_failure
+from purgatory_spark._cli.failures import describe_failure
+from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._importers.columns import map_tables
+from purgatory_spark._rows.mapping import TableMapping
+from purgatory_spark._rows.schema import REQUESTS
+from purgatory_spark._spark.files import CORRUPT, RAW
+from purgatory_spark._stream.endpoints import AvroMessages, EndpointError, FolderSource, RateSource
+from purgatory_spark._stream.endpoints.address import AddressOptions, parse_endpoints
+from purgatory_spark._stream.endpoints.avro_rows import require_avro
+from purgatory_spark._stream.endpoints.connector import default_avro
+from purgatory_spark._stream.endpoints.kafka_records import needs_headers, read_records
 from purgatory_spark.stream import StreamSettings, delayed_operations, map_streams
-from purgatory_spark.stream.endpoints import (
-    AvroMessages,
-    EndpointError,
-    FolderSource,
-    RateSource,
-)
-from purgatory_spark.stream.endpoints.address import AddressOptions, parse_endpoints
-from purgatory_spark.stream.endpoints.avro_rows import require_avro
-from purgatory_spark.stream.endpoints.connector import default_avro
-from purgatory_spark.stream.endpoints.kafka_records import needs_headers, read_records
-from purgatory_spark.traces.importers.columns import map_tables
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
-from purgatory_spark.traces.importers.mapping import TableMapping
-from purgatory_spark.traces.importers.row_checks import CORRUPT, RAW
-from purgatory_spark.traces.schema import REQUESTS
 from request_purgatory.errors import InvalidArgumentError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -66,7 +61,6 @@ def read(
 
 
 def test_fields_of_json_are_text_of_any_type(spark: SparkSession) -> None:
-    """As the same values are in a table; what text can't hold is a reason."""
     values: list[tuple[object, object, str | None]] = [
         ({"a.b": 7}, "7", None),
         ({"a.b": 7.0}, "7", None),
@@ -101,7 +95,6 @@ def test_fields_of_json_are_text_of_any_type(spark: SparkSession) -> None:
 
 
 def test_records_have_key_headers_and_position(spark: SparkSession) -> None:
-    """Of several headers of a name the last one counts; text must be UTF-8."""
     columns = ("kafka_headers.trace id", "kafka_key", "kafka_timestamp", "kafka_offset", "n")
     assert needs_headers(columns)
     assert not needs_headers(["kafka_key", "n"])
@@ -126,7 +119,6 @@ def test_records_have_key_headers_and_position(spark: SparkSession) -> None:
 
 
 def test_a_mapped_stream_has_the_rows_of_a_mapped_table(spark: SparkSession) -> None:
-    """With the same reasons for rows that break the rules, and the row itself."""
     requests = spark.createDataFrame(
         [
             (1.0, 1000, ["a", "b"], "2"),
@@ -161,7 +153,6 @@ def written(frame: DataFrame, checkpoint: Path) -> list[Any]:
 def test_csv_files_have_the_columns_of_the_first_one(
     streaming: SparkSession, tmp_path: Path
 ) -> None:
-    """A malformed line is reported as it was; a file with another header ends the stream."""
     folder = tmp_path / "in"
     folder.mkdir()
     source = FolderSource(folder, "csv")
@@ -197,7 +188,6 @@ def test_csv_files_have_the_columns_of_the_first_one(
 def test_parquet_files_have_the_types_of_the_first_one(
     streaming: SparkSession, tmp_path: Path
 ) -> None:
-    """Nanoseconds are rounded down; a file without rows has no types."""
     folder = tmp_path / "in"
     folder.mkdir()
     at = pa.array([1_000_000_999], pa.timestamp("ns"))
@@ -220,7 +210,6 @@ def test_parquet_files_have_the_types_of_the_first_one(
 def test_parquet_file_without_a_mapped_column_ends_the_stream(
     streaming: SparkSession, tmp_path: Path
 ) -> None:
-    """The error has its name, although Spark would return nulls."""
     folder = tmp_path / "in"
     folder.mkdir()
     acks = pa.table({"replica": ["a"], "at": [1]})
@@ -236,7 +225,6 @@ def test_parquet_file_without_a_mapped_column_ends_the_stream(
 
 
 def test_users_own_streaming_frames_are_mapped(streaming: SparkSession, tmp_path: Path) -> None:
-    """By `map_streams` for `delayed_operations`; `map_tables` refuses them."""
     for name, lines in (
         (
             "requests",
@@ -276,7 +264,6 @@ def rows_json(number: int, replicas: list[str], acks: str) -> str:
 
 
 def test_mapping_that_a_stream_cannot_use_is_refused(tmp_path: Path) -> None:
-    """Before Spark is asked."""
     ended = TableMapping({"arrived_at": "at", "ended_at": "end"})
     with pytest.raises(TraceFormatError, match="events of a stream are an input of their own"):
         parse_endpoints("in", "in", "out", mapping=ended)
@@ -310,7 +297,6 @@ def test_mapping_that_a_stream_cannot_use_is_refused(tmp_path: Path) -> None:
 
 
 def test_command_names_what_a_mapping_lacks(capsys: pytest.CaptureFixture[str]) -> None:
-    """Before Spark starts, with exit code 2."""
     purgatory = command_runner(capsys)
     command = ("stream", "in", "in", "--out", "out", "--checkpoint", "checkpoint")
     keys = ("--map-events", "key=k")
@@ -328,7 +314,6 @@ def test_command_names_what_a_mapping_lacks(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_session_without_avro_is_refused_with_the_name_of_the_package(spark: SparkSession) -> None:
-    """In one sentence."""
     assert default_avro() == f"org.apache.spark:spark-avro_2.13:{spark.version}"
     with pytest.raises(
         EndpointError, match=rf"^Avro needs Spark's package {default_avro()}, which"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from purgatory_spark.spark.memory import bytes_per_pending_operation
+from purgatory_spark._spark.memory import bytes_per_pending_operation
 
 
 def test_size_grows_with_the_number_of_keys() -> None:
-    """Each further key takes a watcher list and an entry in it."""
     one = bytes_per_pending_operation(1, operations=3000)
     three = bytes_per_pending_operation(3, operations=3000)
     assert 100 < one < 2000

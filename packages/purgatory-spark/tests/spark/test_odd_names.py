@@ -15,13 +15,14 @@ from rich.console import Console
 from tests.spark.small_analyses import new_folder
 from tests.spark.trace_folders import NOON, event, make_trace, request
 
-from purgatory_spark.analysis.analysis import Analysis, analyze
-from purgatory_spark.analysis.replay_folder import ReplayFolder
-from purgatory_spark.analysis.report import write_report
-from purgatory_spark.outcomes.replay import ReplaySettings
-from purgatory_spark.run import print_row_counts, print_summary, replay_trace
-from purgatory_spark.traces.marks import Mark
-from purgatory_spark.traces.trace_folder import TraceFolder
+from purgatory_spark._analysis.analysis import analyze
+from purgatory_spark._analysis.analysis_folder import Analysis
+from purgatory_spark._analysis.replay_folder import ReplayFolder, replay_trace
+from purgatory_spark._analysis.report import write_report
+from purgatory_spark._outcomes.replay import ReplaySettings
+from purgatory_spark._run import print_row_counts, print_summary
+from purgatory_spark._traces.marks import Mark
+from purgatory_spark._traces.trace_folder import TraceFolder
 
 NAME = "[bold] *{a,b} [/x] $y$ <b>"
 SETTINGS = [ReplaySettings(tick_ms=10), ReplaySettings()]
@@ -79,14 +80,12 @@ def page(
 
 
 def test_times_are_utc_wherever_the_report_is_written(page: str) -> None:
-    """Times in tables and on axes are in UTC."""
     assert ">2022-08-22 12:00:00</td>" in page
     assert ">2022-Aug-22 12:00<" in page
     assert "02:30" not in page
 
 
 def test_names_are_shown_as_they_are(page: str) -> None:
-    """Names are text in tables and charts; a request without a type has the default type."""
     assert page.count("<b>") == len(re.findall('<div class="card[ "]', page))
     escaped = NAME.replace("<", "&lt;").replace(">", "&gt;")
     assert page.count(f"<td>{escaped}</td>") >= 3
@@ -97,7 +96,6 @@ def test_names_are_shown_as_they_are(page: str) -> None:
 def test_console_shows_names_as_they_are(
     spark: SparkSession, odd: tuple[TraceFolder, Analysis]
 ) -> None:
-    """The console does not interpret names as markup."""
     trace, analysis = odd
     text = io.StringIO()
     console = Console(file=text, width=200)
@@ -110,7 +108,6 @@ def test_console_shows_names_as_they_are(
 def test_replays_of_one_design_have_distinct_labels(
     odd: tuple[TraceFolder, Analysis], page: str
 ) -> None:
-    """Labels have the settings that differ, or a number; each replay has its own rows."""
     names = ["wheel tick_ms=1", "wheel tick_ms=1 #2", "wheel tick_ms=10"]
     for table in ("agreement", "lateness", "hosts"):
         assert sorted(row["design"] for row in odd[1].rows(table)) == names

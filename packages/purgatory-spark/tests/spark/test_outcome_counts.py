@@ -8,15 +8,15 @@ import numpy as np
 from pyspark.sql import SparkSession
 from tests.spark.trace_folders import rows_of
 
-from purgatory_spark.analysis.aggregates import (
+from purgatory_spark._analysis.aggregates import (
     QUANTILES,
     UNCUT_QUANTILES,
     satisfied_quantiles_ms,
     summarize_outcomes,
     timeline,
 )
-from purgatory_spark.analysis.outcome_counts import count_outcomes
-from purgatory_spark.analysis.time_bins import TimeBins
+from purgatory_spark._analysis.outcome_counts import count_outcomes
+from purgatory_spark._analysis.time_bins import TimeBins
 
 _NEVER_US = 2**60
 _BIN_US = 1_000_000
@@ -36,7 +36,6 @@ def is_near(found: float | None, expected: float | None, error: float) -> bool:
 
 
 def test_quantiles_are_those_of_the_rows(spark: SparkSession) -> None:
-    """Of all, of each type and host, of each second, cut and uncut, for waits of every size."""
     random = np.random.default_rng(5)
     count = 3_000
     arrived = random.integers(0, 5 * _BIN_US, count)

@@ -8,12 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from purgatory_spark.output_folder import (
-    OutputExistsError,
-    output_folder,
-    read_json,
-    write_json,
-)
+from purgatory_spark._output_folder import OutputExistsError, output_folder, read_json, write_json
 
 
 def make(target: Path, content: str, *, replace: bool = False) -> None:
@@ -23,7 +18,6 @@ def make(target: Path, content: str, *, replace: bool = False) -> None:
 
 
 def test_folder_appears_at_the_end_of_the_block(tmp_path: Path) -> None:
-    """Until then it has another name; missing parents are made."""
     target = tmp_path / "a" / "b"
     with output_folder(target) as folder:
         assert not target.exists()
@@ -34,7 +28,6 @@ def test_folder_appears_at_the_end_of_the_block(tmp_path: Path) -> None:
 
 
 def test_failure_leaves_an_earlier_output_unchanged(tmp_path: Path) -> None:
-    """The unfinished folder is removed."""
     target = tmp_path / "out"
     make(target, "earlier")
 
@@ -50,7 +43,6 @@ def test_failure_leaves_an_earlier_output_unchanged(tmp_path: Path) -> None:
 
 
 def test_existing_output_is_replaced_only_on_request(tmp_path: Path) -> None:
-    """The message names the folder and the options."""
     target = tmp_path / "out"
     make(target, "earlier")
     with (
@@ -67,7 +59,6 @@ def test_existing_output_is_replaced_only_on_request(tmp_path: Path) -> None:
 
 
 def test_folder_of_the_user_is_never_replaced(tmp_path: Path) -> None:
-    """Only folders that `output_folder` made have its marker file."""
     target = tmp_path / "documents"
     target.mkdir()
     (target / "thesis").write_text("years of work")
@@ -77,7 +68,6 @@ def test_folder_of_the_user_is_never_replaced(tmp_path: Path) -> None:
 
 
 def test_json_is_read_back(tmp_path: Path) -> None:
-    """Text in other alphabets is unchanged."""
     write_json(tmp_path / "a.json", {"name": "Пургаторий", "rows": [1, 2.5, None]})
     assert read_json(tmp_path / "a.json") == {"name": "Пургаторий", "rows": [1, 2.5, None]}
 
@@ -85,7 +75,6 @@ def test_json_is_read_back(tmp_path: Path) -> None:
 def test_file_has_its_old_content_until_the_new_one_is_on_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A failure in between leaves nothing else behind."""
     file = tmp_path / "record.json"
     write_json(file, {"number": 1})
 

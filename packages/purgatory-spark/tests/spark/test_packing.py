@@ -13,11 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from purgatory_spark.outcomes.shards import INPUT_SCHEMAS
-from purgatory_spark.spark.hashes import SEED, xxhash64
-from purgatory_spark.stream.packing import Packer, shard_labels
-from purgatory_spark.stream.state import rows
-from purgatory_spark.traces.importers.row_checks import CORRUPT, RAW
+from purgatory_spark._rows.packing import from_blob
+from purgatory_spark._rows.schema import ARROW_SCHEMAS, PASSED, PassedFields
+from purgatory_spark._spark.files import CORRUPT, RAW
+from purgatory_spark._spark.hashes import SEED, xxhash64
+from purgatory_spark._stream.packing import Packer, shard_labels
+from purgatory_spark._stream.state import rows
 
 LABELS = shard_labels(4, even=True)
 AT_US = 1_700_000_000_000_000
@@ -48,13 +49,13 @@ def pack(
     kind: str, found: list[dict[str, Any]], *, by_key: bool = False, described: bool = False
 ) -> list[dict[str, Any]]:
     """Return what a packer makes of one batch, with the rows in place of the blobs."""
-    schema = INPUT_SCHEMAS[kind]
+    schema = ARROW_SCHEMAS[kind]
     if described:
         schema = schema.append(pa.field(CORRUPT, pa.string())).append(pa.field(RAW, pa.string()))
     batch = pa.RecordBatch.from_pylist(found, schema)
     packer = Packer(kind, LABELS, by_key=by_key, file_columns=())
     return [
-        row | {"blob": rows.from_blob(row["blob"]).to_pylist()}
+        row | {"blob": from_blob(row["blob"]).to_pylist()}
         for packed in packer([batch, batch.slice(0, 0)])
         for row in packed.to_pylist()
     ]
@@ -69,7 +70,6 @@ def hashed(*texts: str) -> int:
 
 
 def test_requests_are_packed_as_their_shard_stores_them() -> None:
-    """With hashes, deadlines and the number of keys that they need."""
     found = [
         request("all"),
         request("any", quantifier="any", request_type=None, arrived_at=AT_US + 5),
@@ -101,7 +101,6 @@ def test_requests_are_packed_as_their_shard_stores_them() -> None:
 
 
 def test_events_are_packed_with_their_names() -> None:
-    """By host or by key; a batch without rows is none."""
     found = [event(), event(key="y", occurred_at=AT_US + 7, amount=2.0)]
     (packed,) = pack(rows.EVENTS, found)
     assert (packed["kind"], packed["event_us"]) == (rows.EVENTS, AT_US + 7)
@@ -120,7 +119,6 @@ def test_events_are_packed_with_their_names() -> None:
 
 
 def test_unusable_rows_are_packed_apart_and_tell_no_time() -> None:
-    """With reason and row; the text of a malformed row is kept as it is."""
     late = AT_US + 10**9
     found = [
         request("good") | {CORRUPT: None, RAW: None},
@@ -151,7 +149,6 @@ def test_unusable_rows_are_packed_apart_and_tell_no_time() -> None:
     ],
 )
 def test_values_of_unusable_rows_do_not_reach_others(changes: dict[str, Any], reason: str) -> None:
-    """Rows before and after them are packed as if they were not there."""
     found = [request("before"), request("bad", **changes), request("after")]
     rejects, good = pack(rows.REQUESTS, found)
     assert [row["reason"] for row in rejects["blob"]] == [reason]
@@ -160,7 +157,6 @@ def test_values_of_unusable_rows_do_not_reach_others(changes: dict[str, Any], re
 
 
 def test_request_routed_by_key_has_exactly_one() -> None:
-    """Another reason, if there is one, comes first."""
     found = [
         request("one", watch_keys=["x"]),
         request("two"),
@@ -172,3 +168,7 @@ def test_request_routed_by_key_has_exactly_one() -> None:
     assert good["shard"] == LABELS[hashed("a", "x") % len(LABELS)]
     reason = "not exactly one watch key (route by key)"
     assert [row["reason"] for row in rejects["blob"]] == [reason, reason, "null watch_keys"]
+
+
+def test_columns_that_are_passed_on_are_keywords_of_a_table() -> None:
+    assert list(PassedFields.__annotations__) == [column.name for column in PASSED]

@@ -11,9 +11,10 @@ import pytest
 from tests.spark.naive_trace import TraceEvent, TraceRequest
 from tests.spark.test_shard import event_rows, request_rows
 
-from purgatory_spark.stream.processor import COUNTS, ShardProcessor
-from purgatory_spark.stream.state import rows
-from purgatory_spark.stream.state.layout import StateLayoutError
+from purgatory_spark._rows.packing import to_blob
+from purgatory_spark._stream.processor import COUNTS, ShardProcessor
+from purgatory_spark._stream.state import rows
+from purgatory_spark._stream.state.layout import StateLayoutError
 
 LABEL = -1_693_959_553
 
@@ -56,7 +57,7 @@ class SparkTask:
         now = SimpleNamespace(getCurrentWatermarkInMs=lambda: watermark_ms)
         frames = []
         if inputs:
-            packed = [(kind, rows.to_blob(table)) for kind, table in inputs.items()]
+            packed = [(kind, to_blob(table).to_pybytes()) for kind, table in inputs.items()]
             frame = pd.DataFrame(packed, columns=["kind", "blob"])
             frames += self.processor.handleInputRows(self._label, iter([frame]), now)
         for at_ms in sorted(at_ms for at_ms in self.timers if at_ms <= watermark_ms):
@@ -77,7 +78,6 @@ def waiting(name: str, arrived_ms: int) -> TraceRequest:
 
 
 def test_due_shard_with_rows_is_stepped_once() -> None:
-    """The step for its rows has done what its timer is for."""
     task = SparkTask()
     task.batch(0, {rows.REQUESTS: request_rows([waiting("first", 5_000)])})
     assert (task.steps, task.timers) == (1, {5_000})
@@ -98,7 +98,6 @@ def test_due_shard_with_rows_is_stepped_once() -> None:
 
 
 def test_due_shard_without_rows_is_stepped_by_its_timer() -> None:
-    """Until nothing is due any more; then it has no timer."""
     task = SparkTask()
     inputs = {
         rows.REQUESTS: request_rows([waiting("early", 5_000), waiting("later", 5_500)]),
@@ -119,7 +118,6 @@ def test_due_shard_without_rows_is_stepped_by_its_timer() -> None:
 
 
 def test_state_of_a_shard_that_the_stream_does_not_have_is_an_error() -> None:
-    """As that of a checkpoint of version 0.1.0, whose labels are the shards' numbers."""
     task = SparkTask(label=0)
     task.batch(0, {rows.REQUESTS: request_rows([waiting("first", 5_000)])})
     with pytest.raises(StateLayoutError, match=r"a shard with the label 0, .* even_shards"):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purgatory_spark.analysis.recommendation import GOALS, recommend
+from purgatory_spark._analysis.recommendation import GOALS, recommend
 
 
 def rows_of(requests: int, expired: dict[int, int]) -> list[dict[str, Any]]:
@@ -31,7 +31,6 @@ CURVE = {50: 8000, 100: 4000, 200: 1500, 500: 300, 1000: 110, 1200: 109, 2000: 1
 
 
 def test_shortest_timeout_that_keeps_the_answers() -> None:
-    """1 s loses 10 of 9,900 answers, which is 0.101 %; 1.2 s loses 9."""
     found = recommend(rows_of(10_000, CURVE), [200], late_answers=1400)
     assert found.timeout_ms == 1200
     assert found.reason == (
@@ -49,14 +48,12 @@ def test_shortest_timeout_that_keeps_the_answers() -> None:
 
 
 def test_steep_range_ends_where_the_share_grows_more_slowly() -> None:
-    """1,500 / 800 in a halving is less than 2."""
     curve = CURVE | {100: 1500, 200: 800, 500: 200}
     (_, steep, *_) = recommend(rows_of(10_000, curve), [], late_answers=1).details
     assert steep.startswith("From 500 ms down to 200 ms,")
 
 
 def test_trace_without_late_answers_says_nothing_of_longer_timeouts() -> None:
-    """Who recorded it stopped waiting after 500 ms: 97 % were answered, and 200 ms loses 12 %."""
     curve = {timeout: max(expired, 300) for timeout, expired in CURVE.items()}
     for late_answers in (0, None):
         found = recommend(rows_of(10_000, curve), [500], late_answers)
@@ -74,14 +71,12 @@ def test_trace_without_late_answers_says_nothing_of_longer_timeouts() -> None:
 
 
 def test_shorter_timeout_is_recommended_without_late_answers() -> None:
-    """Whether more would be answered later does not matter for that."""
     found = recommend(rows_of(10_000, CURVE), [5000], late_answers=0)
     assert found.timeout_ms == 1200
     assert found.details[-1].startswith("What a timeout above 5 s would answer is unknown")
 
 
 def test_curve_that_has_not_levelled_off_gives_no_timeout() -> None:
-    """The longest timeout tried always answers all that it answers."""
     curve = {timeout: expired for timeout, expired in CURVE.items() if timeout <= 500}
     found = recommend(rows_of(10_000, curve), [100], late_answers=7000)
     assert found.timeout_ms is None
@@ -92,7 +87,6 @@ def test_curve_that_has_not_levelled_off_gives_no_timeout() -> None:
 
 
 def test_longest_timeout_is_recommended_where_it_answers_all() -> None:
-    """No longer one can answer more."""
     found = recommend(rows_of(10_000, {100: 4000, 500: 0}), [500], late_answers=0)
     assert found.timeout_ms == 500
     assert found.reason == (
@@ -104,7 +98,6 @@ def test_longest_timeout_is_recommended_where_it_answers_all() -> None:
 
 @pytest.mark.parametrize(("answered", "expected"), [(299, None), (300, 20), (2999, 20), (3000, 30)])
 def test_few_answers_support_a_smaller_share_or_none(answered: int, expected: int | None) -> None:
-    """99.9 % needs 3,000 answers, and 99 % needs 300; 20 ms loses 3, more than 0.1 % of them."""
     rows = rows_of(answered, {10: answered // 2, 20: 3 + (answered == 3000), 30: 1, 40: 0})
     found = recommend(rows, [40], late_answers=0)
     assert found.timeout_ms == expected
@@ -116,7 +109,6 @@ def test_few_answers_support_a_smaller_share_or_none(answered: int, expected: in
 
 
 def test_one_timeout_is_no_choice() -> None:
-    """It would answer all that it answers."""
     assert recommend(rows_of(10_000, {500: 0}), [500]).timeout_ms is None
     assert "two timeouts" in recommend([], []).reason
     shorter = recommend(rows_of(10_000, {500: 9, 600: 9}), [500], late_answers=0)
@@ -140,7 +132,6 @@ def test_recommended_timeout_keeps_its_promise(
     late_answers: int | None,
     times: int,
 ) -> None:
-    """It was tried, answers 99 % of what every other one does, and no shorter one does, too."""
     expired = {
         timeout: times * sum(wait is None or wait > timeout for wait in waits)
         for timeout in timeouts
@@ -166,7 +157,6 @@ def test_recommended_timeout_keeps_its_promise(
 def test_slower_answers_never_give_a_shorter_timeout(
     waits: list[int | None], timeouts: list[int]
 ) -> None:
-    """If every answer takes as long or longer, and all come in time, so is the timeout."""
     longest = max(timeouts)
     served = [wait if wait is not None else 0 for wait in waits]
     slower = [min(2 * wait + 1, longest) for wait in served]

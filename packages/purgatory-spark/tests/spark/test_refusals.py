@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from purgatory_spark.analysis.analysis import Analysis
-from purgatory_spark.analysis.replay_folder import ReplayFolder
-from purgatory_spark.outcomes.replay import ReplaySettings
-from purgatory_spark.output_folder import OutputExistsError, output_folder
-from purgatory_spark.run import _folder_names
-from purgatory_spark.spark import memory, session
-from purgatory_spark.spark.java import JavaNotFoundError
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
-from purgatory_spark.traces.marks import Mark
-from purgatory_spark.traces.schema import EVENTS, SchemaError, require
-from purgatory_spark.traces.trace_folder import TraceFolder
-from purgatory_spark.traces.trace_reader import ImportSettings
-from purgatory_spark.traces.workload import LOW_TIMEOUT
+from purgatory_spark._analysis.analysis_folder import Analysis
+from purgatory_spark._analysis.replay_folder import ReplayFolder
+from purgatory_spark._errors import SchemaError, TraceFormatError
+from purgatory_spark._outcomes.replay import ReplaySettings
+from purgatory_spark._output_folder import OutputExistsError, output_folder
+from purgatory_spark._rows.schema import EVENTS, require
+from purgatory_spark._run import _folder_names
+from purgatory_spark._spark import memory, session
+from purgatory_spark._spark.java import JavaNotFoundError
+from purgatory_spark._traces.marks import Mark
+from purgatory_spark._traces.trace_folder import TraceFolder
+from purgatory_spark._traces.trace_reader import ImportSettings
+from purgatory_spark._traces.workload import LOW_TIMEOUT
 from request_purgatory import InvalidArgumentError
 
 
@@ -29,7 +29,6 @@ from request_purgatory import InvalidArgumentError
     ("name", "value"), [("tick_ms", 0), ("wheel_size", 0), ("purge_interval", -1), ("shards", 0)]
 )
 def test_invalid_replay_settings_are_an_error(name: str, value: int) -> None:
-    """The error is raised before the replay, not by each of its tasks."""
     with pytest.raises(InvalidArgumentError, match=f"{name} must be .*got {value}"):
         ReplaySettings(**{name: value})  # type: ignore[arg-type]
 
@@ -45,7 +44,6 @@ def test_invalid_replay_settings_are_an_error(name: str, value: int) -> None:
     ],
 )
 def test_workload_beyond_the_range_of_types_and_times_is_an_error(name: str, value: float) -> None:
-    """The message has the field."""
     with pytest.raises(InvalidArgumentError, match=f"{name} must be .*got"):
         replace(LOW_TIMEOUT, **{name: value})  # type: ignore[arg-type]
 
@@ -63,7 +61,6 @@ def test_workload_beyond_the_range_of_types_and_times_is_an_error(name: str, val
     ],
 )
 def test_invalid_import_settings_are_an_error(name: str, value: Any) -> None:
-    """The message has the field and its allowed values."""
     with pytest.raises(InvalidArgumentError, match=f"{name} must be .*got"):
         ImportSettings(**{name: value})
 
@@ -77,14 +74,12 @@ def test_invalid_import_settings_are_an_error(name: str, value: Any) -> None:
     ],
 )
 def test_mark_is_parsed_as_time_and_label(text: str, at: str, label: str) -> None:
-    """The time is UTC unless it names a zone, and the default label is "mark"."""
     mark = Mark.parse(text)
     assert (mark.at.isoformat(), mark.label) == (at, label)
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"rows": '])
 def test_damaged_manifest_is_an_error(tmp_path: Path, content: str) -> None:
-    """The message has its path, for all three kinds of folders."""
     for file in ("trace.json", "replay.json", "analysis.json"):
         (tmp_path / file).write_text(content)
     for open_folder, file in (
@@ -97,7 +92,6 @@ def test_damaged_manifest_is_an_error(tmp_path: Path, content: str) -> None:
 
 
 def test_file_instead_of_a_trace_folder_is_an_error(tmp_path: Path) -> None:
-    """The message has the command that was left out."""
     file = tmp_path / "spans.csv"
     file.touch()
     with pytest.raises(
@@ -108,7 +102,6 @@ def test_file_instead_of_a_trace_folder_is_an_error(tmp_path: Path) -> None:
 
 
 def test_table_of_another_schema_is_an_error(spark: SparkSession) -> None:
-    """The message lists the differences; further columns are dropped."""
     table = spark.createDataFrame([], "amount int, key string, more string, occurred_at timestamp")
     with pytest.raises(SchemaError) as error:
         require(table, EVENTS, "events")
@@ -120,14 +113,12 @@ def test_table_of_another_schema_is_an_error(spark: SparkSession) -> None:
 
 
 def test_active_session_is_returned(spark: SparkSession) -> None:
-    """It has the settings of the package."""
     assert session.create_session() is spark
     for name, value in session.SETTINGS.items():
         assert spark.conf.get(name) == value
 
 
 def test_session_without_java_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It is raised before Spark starts, whose own error would be a traceback."""
     monkeypatch.setattr(session.SparkSession, "getActiveSession", lambda: None)
     monkeypatch.setattr(session.SparkContext, "_active_spark_context", None)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
@@ -138,7 +129,6 @@ def test_session_without_java_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_size_with_many_keys_is_measured_with_fewer_operations(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The number of keys in memory is limited."""
     made = []
 
     class Counted(memory._PendingOperation):
@@ -154,7 +144,6 @@ def test_size_with_many_keys_is_measured_with_fewer_operations(
 
 
 def test_file_is_never_replaced_by_a_folder(tmp_path: Path) -> None:
-    """It is not replaced with `replace=True` either."""
     (tmp_path / "out").write_text("a file")
     with (
         pytest.raises(OutputExistsError, match="was not made by purgatory"),
@@ -165,7 +154,6 @@ def test_file_is_never_replaced_by_a_folder(tmp_path: Path) -> None:
 
 
 def test_target_of_a_symbolic_link_is_replaced(tmp_path: Path) -> None:
-    """The link itself stays."""
     with output_folder(tmp_path / "run") as folder:
         (folder / "old").touch()
     (tmp_path / "latest").symlink_to("run")
@@ -181,7 +169,6 @@ def test_target_of_a_symbolic_link_is_replaced(tmp_path: Path) -> None:
 def test_earlier_output_is_restored_if_renaming_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The earlier output is moved away first, and must be moved back."""
     with output_folder(tmp_path / "out") as folder:
         (folder / "old").touch()
     rename = Path.rename
@@ -202,5 +189,4 @@ def test_earlier_output_is_restored_if_renaming_fails(
 
 
 def test_traces_of_the_same_name_get_different_folders() -> None:
-    """A number is appended, also if the name with the number is taken."""
     assert _folder_names(["low", "low", "low-2", "low"]) == ["low", "low-2", "low-2-2", "low-3"]

@@ -14,11 +14,12 @@ from tests.spark.trace_strategies import EVENTS, events_table, requests, request
 from tests.support.profiles import examples
 from tests.support.requests import Request
 
-from purgatory_spark.outcomes.batch import batch_outcomes
-from purgatory_spark.outcomes.replay import HostReplay, ReplaySettings, replay
-from purgatory_spark.outcomes.results import outcomes_of
-from purgatory_spark.traces.schema import EVENTS as EVENTS_SCHEMA
-from purgatory_spark.traces.schema import OUTCOMES, REQUESTS, SchemaError
+from purgatory_spark._errors import SchemaError
+from purgatory_spark._outcomes.batch import batch_outcomes
+from purgatory_spark._outcomes.replay import HostReplay, ReplaySettings, replay
+from purgatory_spark._outcomes.results import outcomes_of
+from purgatory_spark._rows.schema import EVENTS as EVENTS_SCHEMA
+from purgatory_spark._rows.schema import OUTCOMES, REQUESTS
 from request_purgatory import InvalidArgumentError, ManualClock
 
 SETTINGS = [
@@ -54,7 +55,6 @@ def microseconds(moment: datetime) -> int:
 def test_replay_agrees_with_the_naive_model(
     chosen: ReplaySettings, generated: list[TraceRequest], events: list[TraceEvent]
 ) -> None:
-    """It does in both designs, with different ticks, wheel sizes and purge intervals."""
     rows, stats = replayed(generated, events, chosen)
     for request, row in zip(generated, rows, strict=True):
         assert (row["outcome"], microseconds(row["ended_at"])) == outcome(request, events)
@@ -69,7 +69,6 @@ def test_replay_agrees_with_the_naive_model(
 def test_timeouts_fire_at_most_a_tick_and_a_millisecond_late(
     generated: list[TraceRequest], events: list[TraceEvent]
 ) -> None:
-    """A deadline is rounded up to the next millisecond and then to the next tick."""
     rows, _ = replayed(generated, events, ReplaySettings(tick_ms=5))
     for request, row in zip(generated, rows, strict=True):
         if row["outcome"] == "expired":
@@ -94,7 +93,6 @@ def acknowledged(
 
 
 def test_designs_agree_on_outcomes_and_differ_in_queued_requests() -> None:
-    """The 0.8 design's delay queue keeps completed requests; the timing wheel drops them."""
     sample_requests, events = acknowledged(3000, 100, 2000)
     wheel_rows, wheel = replayed(sample_requests, events, ReplaySettings(purge_interval=500))
     legacy_rows, legacy = replayed(
@@ -116,7 +114,6 @@ def test_designs_agree_on_outcomes_and_differ_in_queued_requests() -> None:
 
 
 def test_measuring_the_estimate_has_a_bounded_cost() -> None:
-    """The budget is 20 per completion, so with 1,000 pending about every 50th purge is measured."""
     purgatory = ReplaySettings(purge_interval=1).purgatory(ManualClock(), measured=True)
     held = [Request(100) for _ in range(1000)]
     for number, operation in enumerate(held):
@@ -129,7 +126,6 @@ def test_measuring_the_estimate_has_a_bounded_cost() -> None:
 
 
 def test_wheel_occupancy_is_sampled_by_level() -> None:
-    """Timeouts of one second are in the wheel with ticks of 400 ms."""
     _, stats = replayed(*acknowledged(3000, 100, 2000), ReplaySettings(wheel_size=20))
     assert [(level["tick_ms"], level["buckets"]) for level in stats["wheel"]] == [
         (1, 20),
@@ -140,7 +136,6 @@ def test_wheel_occupancy_is_sampled_by_level() -> None:
 
 
 def test_unknown_design_is_an_error() -> None:
-    """The message lists the designs."""
     with pytest.raises(
         InvalidArgumentError, match="design must be one of wheel, legacy, got 'heap'"
     ):
@@ -158,7 +153,6 @@ def test_replay_and_batch_agree_on_spark(
     data: list[tuple[list[TraceRequest], list[TraceEvent]]],
     chosen: ReplaySettings,
 ) -> None:
-    """Several hosts have the same request ids and keys."""
     import pyarrow as pa
 
     requests_all = pa.concat_tables([
@@ -189,7 +183,6 @@ def test_replay_and_batch_agree_on_spark(
 
 
 def test_missing_column_is_an_error(spark: SparkSession) -> None:
-    """The message has the column's name and type."""
     requests_frame = spark.createDataFrame([], REQUESTS).drop("quantifier")
     with pytest.raises(SchemaError, match=r"requests: quantifier \(string\) is missing"):
         replay(requests_frame, spark.createDataFrame([], EVENTS_SCHEMA))

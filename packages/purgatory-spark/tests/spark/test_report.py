@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from tests.spark.naive_trace import TraceEvent, TraceRequest
 from tests.spark.small_analyses import replay_and_analyze, write_trace
 
-from purgatory_spark.analysis.analysis import Analysis
-from purgatory_spark.analysis.report import write_report
-from purgatory_spark.outcomes.replay import DESIGNS, LEGACY, WHEEL
+from purgatory_spark._analysis.analysis_folder import Analysis
+from purgatory_spark._analysis.report import write_report
+from purgatory_spark._outcomes.replay import DESIGNS, LEGACY, WHEEL
 from tests.browser.browser import open_browser
 
 #: A request of 1999, in a trace of 1970.
@@ -100,7 +100,6 @@ def report(report_file: Path) -> str:
 
 
 def test_report_is_self_contained(report: str) -> None:
-    """Every reference in the page, its charts and its style is to the page itself."""
     page = Page(report)
     assert page.references
     assert all(reference.startswith("#") for reference in page.references)
@@ -109,7 +108,6 @@ def test_report_is_self_contained(report: str) -> None:
 
 
 def test_report_has_the_charts_of_each_trace(report: str) -> None:
-    """Each trace has six charts in two widths, and one by type if requests expired."""
     page = Page(report)
     assert page.tags.count("svg") >= 2 * 6 * 5
     for title in (
@@ -123,7 +121,6 @@ def test_report_has_the_charts_of_each_trace(report: str) -> None:
 
 
 def test_report_begins_with_its_findings(report: str) -> None:
-    """The timeout to choose, or why there is none, is above all pictures, for each trace."""
     top = re.sub(r"\s+", " ", Page(report[: report.index("<svg")]).text)
     assert top.count("Which timeout") == 5
     assert "3 ms answers 20 requests, and at least 300 are needed" in top
@@ -131,7 +128,6 @@ def test_report_begins_with_its_findings(report: str) -> None:
 
 
 def test_far_timestamp_does_not_flatten_the_pictures(analyses: list[Analysis], report: str) -> None:
-    """The timeline has the other requests in bins of a millisecond, and the page says so."""
     analysis = analyses[-1]
     bins = analysis.rows("timeline")
     assert analysis.manifest["bin_ms"] == 1
@@ -142,7 +138,6 @@ def test_far_timestamp_does_not_flatten_the_pictures(analyses: list[Analysis], r
 
 
 def test_names_from_the_trace_are_text_and_not_markup(report: str) -> None:
-    """Names of traces, hosts and types are escaped in tables and charts."""
     page = Page(report)
     assert page.tags.count("script") == 1
     assert page.tags[-1] == "script"
@@ -150,7 +145,6 @@ def test_names_from_the_trace_are_text_and_not_markup(report: str) -> None:
 
 
 def test_report_has_the_numbers(report: str) -> None:
-    """The page has rows, shares, agreement, parameters and the mark."""
     text = re.sub(r"\s+", " ", Page(report).text)
     assert "of 21 rows: wheel replay = batch" in text
     assert "of 21 rows: legacy replay = batch" in text
@@ -162,7 +156,6 @@ def test_report_has_the_numbers(report: str) -> None:
 
 
 def test_report_closes_its_elements(report: str) -> None:
-    """Start and end tags are equally many."""
     for tag in ("div", "table", "section", "svg", "tr", "td"):
         assert len(re.findall(rf"<{tag}[ >]", report)) == report.count(f"</{tag}>")
 
@@ -170,7 +163,6 @@ def test_report_closes_its_elements(report: str) -> None:
 def test_report_without_replays(
     spark: SparkSession, tmp_path: Path, analyses: list[Analysis]
 ) -> None:
-    """Sections that need a replay are left out."""
     text = Page(
         write_report(spark, [analyses[1]], tmp_path / "report.html").read_text(encoding="utf-8")
     ).text
@@ -185,7 +177,6 @@ def csv_rows(text: str) -> list[list[str]]:
 
 @pytest.mark.slow
 def test_tables_are_sorted_and_copied_in_a_browser(report_file: Path) -> None:
-    """By mouse and keyboard, by value and not by text; CSV has the values and their units."""
     with open_browser() as browser:
         context = browser.new_context(accept_downloads=True)
         requested: list[str] = []
@@ -240,7 +231,6 @@ def test_tables_are_sorted_and_copied_in_a_browser(report_file: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [375, 1280])
 def test_report_fits_its_window(report_file: Path, width: int) -> None:
-    """Only tables scroll sideways, and a chart's text is as large as other small text."""
     with open_browser() as browser:
         page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme="dark")
         page.goto(report_file.as_uri())

@@ -23,21 +23,21 @@ from tests.spark.trace_strategies import EVENTS as ANY_EVENT
 from tests.spark.trace_strategies import events_table, requests, requests_table, with_enough_keys
 from tests.support.profiles import examples
 
-from purgatory_spark.analysis.aggregates import compare_outcomes
-from purgatory_spark.analysis.replay_folder import write_replay
-from purgatory_spark.outcomes.batch import (
+from purgatory_spark._analysis.aggregates import compare_replayed
+from purgatory_spark._analysis.replay_folder import write_replays
+from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._outcomes.batch import (
     batch_outcomes,
     satisfactions,
     trace_outcomes,
     trace_satisfactions,
 )
-from purgatory_spark.outcomes.replay import ReplaySettings, replay
-from purgatory_spark.outcomes.results import outcomes_of, rejects_of
+from purgatory_spark._outcomes.replay import ReplaySettings, replay, replay_designs
+from purgatory_spark._outcomes.results import outcomes_of, rejects_of
+from purgatory_spark._rows.schema import EVENTS, OUTCOMES, QUANTIFIERS, REQUESTS
+from purgatory_spark._spark.files import write_spark_table
+from purgatory_spark._traces.trace_reader import read_trace
 from purgatory_spark.stream import StreamSettings, delayed_operations
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
-from purgatory_spark.traces.importers.table_files import write_spark_table
-from purgatory_spark.traces.schema import EVENTS, OUTCOMES, QUANTIFIERS, REQUESTS
-from purgatory_spark.traces.trace_reader import read_trace
 
 NOON_US = 1_700_000_000_000_000
 FAR_US = 10**17
@@ -128,7 +128,6 @@ def assert_rejects(rows: Sequence[Row], kind: str) -> None:
 
 
 def test_bad_rows_are_rejects_of_the_batch(tables: tuple[DataFrame, DataFrame]) -> None:
-    """Outcomes and rejects are in one table, and either can be taken from it."""
     found = batch_outcomes(*tables)
     rows = found.collect()
     assert ends(rows) == ENDED
@@ -141,7 +140,6 @@ def test_bad_rows_are_rejects_of_the_batch(tables: tuple[DataFrame, DataFrame]) 
 def test_bad_rows_are_rejects_of_files(
     spark: SparkSession, tables: tuple[DataFrame, DataFrame], tmp_path: Path
 ) -> None:
-    """Python workers check the rows that they read, and write the same rejects."""
     found = trace_outcomes(spark, _written(tmp_path, *tables))
     rows = found.collect()
     assert ends(rows) == ENDED
@@ -169,7 +167,6 @@ def test_bad_rows_are_rejects_of_files(
 def test_batch_and_replay_have_the_same_rejects(
     spark: SparkSession, rows: list[tuple[Any, ...]]
 ) -> None:
-    """Workers check columns by the rules that Spark has for rows."""
     frame = spark.createDataFrame(
         pa.table({
             "host": pa.repeat("h", len(rows)),
@@ -199,7 +196,6 @@ def test_batch_and_replay_have_the_same_rejects(
 def test_bad_rows_are_rejects_of_the_replay(
     tables: tuple[DataFrame, DataFrame], design: str
 ) -> None:
-    """The same ones, beside the outcomes and the hosts; only one host has a purgatory."""
     rows = replay(*tables, ReplaySettings(design=design)).collect()
     assert ends(rows) == ENDED
     assert_rejects(rows, "rejects")
@@ -207,7 +203,6 @@ def test_bad_rows_are_rejects_of_the_replay(
 
 
 def test_bad_rows_are_rejects_of_an_import(spark: SparkSession, tmp_path: Path) -> None:
-    """The same ones, in a table of their own."""
     folder = write_recorded(tmp_path / "in", REQUESTS_TABLE, EVENTS_TABLE)
     with read_trace(spark, folder) as trace:
         assert sorted(row["reason"] for row in trace.rejects.collect()) == REASONS
@@ -215,7 +210,6 @@ def test_bad_rows_are_rejects_of_an_import(spark: SparkSession, tmp_path: Path) 
 
 
 def test_bad_rows_are_rejects_of_the_stream(streaming: SparkSession, tmp_path: Path) -> None:
-    """The same ones; the stream calls them late."""
     # An event an hour later moves the watermark past all others.
     after = events_table([TraceEvent("other", NOON_US + 3_600_000_000, 1.0)])
     further = requests_table([replace(GOOD, request_id="far", arrived_us=NOON_US + 3_600_000_000)])
@@ -242,7 +236,6 @@ def test_bad_rows_are_rejects_of_the_stream(streaming: SparkSession, tmp_path: P
 
 
 def test_checked_trace_with_bad_rows_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    """An import would have rejected them; the message has the number and a reason."""
     message = "1 rows break the rules of a trace .*unknown aggregate.*import it again"
     trace = write_trace(tmp_path / "trace", [GOOD, BAD_REQUESTS["unknown aggregate"]], [GOOD_EVENT])
     with pytest.raises(TraceFormatError, match=message):
@@ -252,7 +245,6 @@ def test_checked_trace_with_bad_rows_is_refused(spark: SparkSession, tmp_path: P
 
 
 def test_long_timeout_reserves_an_id(spark: SparkSession) -> None:
-    """The longest one, whose microseconds need more than 32 bits, reserves it to the end."""
     long = replace(GOOD, timeout_ms=2**31 - 1)
     deadline_us = NOON_US + long.timeout_ms * 1000
     given = (
@@ -270,7 +262,6 @@ def test_long_timeout_reserves_an_id(spark: SparkSession) -> None:
 
 
 def test_comparison_does_not_multiply_rows_of_an_id(spark: SparkSession, tmp_path: Path) -> None:
-    """An id that is used three times has three rows."""
     again = [replace(GOOD, arrived_us=NOON_US + number * 10_000) for number in range(3)]
     given = (
         spark.createDataFrame(requests_table(again), REQUESTS),
@@ -278,8 +269,10 @@ def test_comparison_does_not_multiply_rows_of_an_id(spark: SparkSession, tmp_pat
     )
     folder = tmp_path / "replay"
     folder.mkdir()
-    written = write_replay(replay(*given), ReplaySettings().parameters(), folder)
-    row = compare_outcomes(spark, batch_outcomes(*given), written).collect()[0]
+    replayed = replay_designs(*given, [ReplaySettings()])
+    (written,) = write_replays(replayed, {folder: ReplaySettings().parameters()})
+    found = written.table(spark, "outcomes")
+    row = compare_replayed(batch_outcomes(*given), found, "wheel").collect()[0]
     assert (row["rows"], row["differing"], row["example"]) == (3, 0, None)
 
 
@@ -301,7 +294,6 @@ def test_batch_replay_and_import_agree_on_reused_ids(
     tmp_path_factory: pytest.TempPathFactory,
     data: list[tuple[list[TraceRequest], list[str], list[TraceEvent]]],
 ) -> None:
-    """They accept what the model accepts, also with hosts in parts; `test_shard` has the stream."""
     expected, requests_all, events_all = [], [], []
     for number, (found, names, events) in enumerate(data):
         # Equal arrivals and timeouts with other keys could be taken in any order; so could splits.

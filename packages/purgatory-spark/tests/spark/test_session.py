@@ -12,7 +12,7 @@ from tests.spark.job import job
 from tests.spark.session_application import WORKLOAD, java_options
 from tests.spark.spark_session import JAVA_OPTIONS
 
-from purgatory_spark.spark import session
+from purgatory_spark._spark import session
 
 APPLICATION = Path(__file__).with_name("session_application.py")
 
@@ -38,7 +38,6 @@ def test_pipeline_with_default_settings(tmp_path: Path) -> None:
 
 
 def test_java_options_of_the_caller_are_added(spark: SparkSession) -> None:
-    """The JVM has the log configuration of the package and the options of the tests."""
     options = java_options(spark)
     log_settings = Path(session.__file__).with_name("log4j2.properties").as_uri()
     assert f"-Dlog4j2.configurationFile={log_settings}" in options
@@ -46,7 +45,6 @@ def test_java_options_of_the_caller_are_added(spark: SparkSession) -> None:
 
 
 def test_local_checkpoints_have_a_file_manager_that_starts_no_programs(spark: SparkSession) -> None:
-    """The class is one of Spark's; a choice of the session's own is kept."""
     settings = session.local_checkpoint_settings(spark)
     ((name, class_name),) = settings.items()
     assert name == "spark.sql.streaming.checkpointFileManagerClass"

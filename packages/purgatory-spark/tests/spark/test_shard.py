@@ -19,19 +19,19 @@ from tests.spark.trace_strategies import EVENTS as ANY_EVENT
 from tests.spark.trace_strategies import requests
 from tests.support.profiles import examples
 
-from purgatory_spark.stream.state.compaction import segments_to_merge
-from purgatory_spark.stream.state.keys import KEY_SCHEMA, KeyAggregates, KeyedEvents
-from purgatory_spark.stream.state.pairs import Pairs
-from purgatory_spark.stream.state.rows import (
+from purgatory_spark._rows.schema import AGGREGATES
+from purgatory_spark._stream.state.compaction import segments_to_merge
+from purgatory_spark._stream.state.keys import KEY_SCHEMA, KeyAggregates, KeyedEvents
+from purgatory_spark._stream.state.pairs import Pairs
+from purgatory_spark._stream.state.rows import (
     EVENT_INPUT_SCHEMA,
     EVENTS,
     REJECTS,
     REQUEST_INPUT_SCHEMA,
     REQUESTS,
 )
-from purgatory_spark.stream.state.shard import Shard, ShardTooLargeError
-from purgatory_spark.stream.state.store import MemoryBlobStore, ShardStore
-from purgatory_spark.traces.schema import AGGREGATES
+from purgatory_spark._stream.state.shard import Shard, ShardTooLargeError
+from purgatory_spark._stream.state.store import MemoryBlobStore, ShardStore
 
 END_US = 10**12
 LONG_US = 10**15
@@ -163,7 +163,6 @@ def _us(moment: Any) -> int:
 def test_outcomes_equal_the_model_for_any_batches(
     found: list[TraceRequest], events: list[TraceEvent], cuts: list[int], order: Any
 ) -> None:
-    """Each row is in any batch whose watermark is before it, in any order within the batch."""
     watermarks = [-2, *sorted(set(cuts))]
     batches: list[tuple[list[TraceRequest], list[TraceEvent]]] = [([], []) for _ in watermarks]
     for request in found:
@@ -202,7 +201,6 @@ def waits(
 
 
 def test_nothing_ends_before_the_watermark_has_passed_it() -> None:
-    """Neither completions nor expirations; the shard returns when it is due again."""
     stream = ShardHarness()
     stream.step(0, [waits("a", 1000, "k"), waits("b", 2000, "j")], [TraceEvent("k", 5000, 1)])
     assert stream.next_due_us == 1000
@@ -217,7 +215,6 @@ def test_nothing_ends_before_the_watermark_has_passed_it() -> None:
 
 
 def test_rows_at_or_behind_the_watermark_are_reported_as_late() -> None:
-    """Each late row is in the results, and other rows are not affected."""
     stream = ShardHarness()
     stream.step(0, [waits("a", 1000, "k")], [])
     stream.step(
@@ -236,7 +233,6 @@ def test_rows_at_or_behind_the_watermark_are_reported_as_late() -> None:
 
 
 def test_request_id_is_reserved_until_its_deadline() -> None:
-    """In all batches, even after the request has ended; the first arrival counts."""
     stream = ShardHarness()
     stream.step(
         0, [waits("a", 1500, "k"), waits("a", 1000, "k", timeout_ms=20)], [TraceEvent("k", 4000, 1)]
@@ -267,7 +263,6 @@ def test_request_id_is_reserved_until_its_deadline() -> None:
 def test_which_requests_are_repeated_does_not_depend_on_batches(
     found: list[TraceRequest], names: list[str], events: list[TraceEvent], cuts: list[int]
 ) -> None:
-    """Nor does it depend on how earlier requests with the id ended."""
     renamed = {
         (name, request.arrived_us): replace(request, request_id=name)
         for request, name in zip(found, names, strict=False)
@@ -286,7 +281,6 @@ def test_which_requests_are_repeated_does_not_depend_on_batches(
 
 
 def test_maximum_of_an_unwatched_key_is_retained() -> None:
-    """For the key retention, even if the key was watched for its count in between."""
     events = [TraceEvent("k", 1000, 5)]
     stream = ShardHarness(key_retention_us=1_000_000)
     stream.step(0, [], events)
@@ -307,7 +301,6 @@ def stored_keys(stream: ShardHarness) -> pa.Table:
 
 
 def test_key_with_events_in_every_step_is_stored_once_for_each_level() -> None:
-    """Segments are merged, and the newest row of a key counts."""
     stream = ShardHarness()
     for number in range(50):
         at = 1000 * (number + 1)
@@ -323,7 +316,6 @@ def test_key_with_events_in_every_step_is_stored_once_for_each_level() -> None:
 
 
 def test_unwatched_key_is_forgotten_after_its_retention() -> None:
-    """A watched key is retained regardless of its age; with retention 0 only watched keys are."""
     for retention_us in (0, 500_000):
         stream = ShardHarness(key_retention_us=retention_us)
         stream.step(
@@ -349,7 +341,6 @@ def test_unwatched_key_is_forgotten_after_its_retention() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_many_steps_with_many_pending_requests_equal_the_model(seed: int) -> None:
-    """Hundreds of requests over dozens of steps, so that generations are merged and dissolved."""
     draw = random.Random(seed)
     keys = [f"k{number}" for number in range(120)]
     found = []
@@ -394,7 +385,6 @@ def test_many_steps_with_many_pending_requests_equal_the_model(seed: int) -> Non
 
 
 def test_rows_that_do_not_fit_the_memory_are_refused() -> None:
-    """Rows of one batch, or of several that the watermark reaches at once; no state is lost."""
     found = [waits(f"{number:06d}", 1000 + number, "k") for number in range(200)]
     stream = ShardHarness(max_bytes=160_000)
     with pytest.raises(
@@ -414,7 +404,6 @@ def test_rows_that_do_not_fit_the_memory_are_refused() -> None:
 
 
 def test_rejected_rows_are_reported_unchanged() -> None:
-    """With the reason that they came with."""
     store = ShardStore(MemoryBlobStore())
     rejected = pa.table({"reason": ["null host"], "row": ['{"host":null}']})
     result = Shard(store, key_retention_us=0, max_bytes=2**20).step({REJECTS: [rejected]}, 0)
@@ -424,7 +413,6 @@ def test_rejected_rows_are_reported_unchanged() -> None:
 
 
 def test_stored_bytes_follow_what_is_remembered() -> None:
-    """They grow with pending requests, and are 0 after the last one has ended."""
     store = ShardStore(MemoryBlobStore())
     shard = Shard(store, key_retention_us=0, max_bytes=2**30)
     assert store.stored_bytes() == 0
@@ -449,7 +437,6 @@ def test_stored_bytes_follow_what_is_remembered() -> None:
 
 
 def test_satisfied_pairs_are_found_by_key_and_need() -> None:
-    """The example in the documentation of `Pairs.find_satisfied`."""
     pairs = Pairs(
         request=np.arange(5, dtype=np.int32),
         key=np.array([7, 7, 7, 7, 9]),
@@ -470,7 +457,6 @@ def test_satisfied_pairs_are_found_by_key_and_need() -> None:
 
 
 def test_compaction_keeps_segments_few_and_rewrites_rows_seldom() -> None:
-    """It merges the newest segments, and rewrites a row once for each fourfold growth."""
     sizes: list[int] = []
     rewritten = 0
     for number in range(1, 2001):
@@ -487,7 +473,6 @@ def test_compaction_keeps_segments_few_and_rewrites_rows_seldom() -> None:
 def test_local_cache_is_read_instead_of_the_state_and_never_stale(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Missing or damaged files are written again from the state, and unused ones removed."""
     monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},elsewhere")
     blobs = MemoryBlobStore()
     store = ShardStore(blobs, use_local_cache=True)

@@ -17,17 +17,12 @@ from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
 from tests.spark.trace_strategies import EVENTS, events_table, requests, requests_table
 from tests.support.profiles import examples
 
-from purgatory_spark.outcomes import string_hashes
-from purgatory_spark.outcomes.batch import reject_repeated, satisfy_shard
-from purgatory_spark.outcomes.shards import (
-    BLOB_SCHEMAS,
-    INPUT_SCHEMAS,
-    PACKED_SCHEMA,
-    Sharding,
-    pack_batches,
-    unpack,
-)
-from purgatory_spark.outcomes.string_hashes import hash_strings
+from purgatory_spark._outcomes import string_hashes
+from purgatory_spark._outcomes.batch import reject_repeated, satisfy_shard
+from purgatory_spark._outcomes.shards import BLOB_SCHEMAS, Sharding, pack_batches, unpack
+from purgatory_spark._outcomes.string_hashes import hash_strings
+from purgatory_spark._rows.packing import PACKED_SCHEMA
+from purgatory_spark._rows.schema import ARROW_SCHEMAS
 
 HOSTS = ["a", "b", "", "hôte-10", "a much longer name of a host"]
 
@@ -37,7 +32,7 @@ TRACES = st.lists(st.tuples(requests(), st.lists(EVENTS, max_size=25)), min_size
 
 def input_table(tables: list[pa.Table], kind: str) -> pa.Table:
     """Return tables of a trace in the form that is packed, with integers for times."""
-    return pa.concat_tables(tables).cast(INPUT_SCHEMAS[kind])
+    return pa.concat_tables(tables).cast(ARROW_SCHEMAS[kind])
 
 
 def cut(table: pa.Table, rows: int, *, encoded: bool) -> list[pa.RecordBatch]:
@@ -78,7 +73,6 @@ def by_shard(
 def test_packed_rows_end_as_in_the_naive_model(
     trace: list[HostTrace], shards: int, rows: int, encoded: bool
 ) -> None:
-    """They do for any number of shards and any batches; hosts have the same keys and ids."""
     tables = {
         "requests": input_table(
             [requests_table(made, host) for host, (made, _) in zip(HOSTS, trace, strict=False)],
@@ -113,7 +107,6 @@ def test_packed_rows_end_as_in_the_naive_model(
 
 
 def test_parts_of_a_host_have_shards_of_their_own() -> None:
-    """A request and the events of its key are in the same part, and other hosts are in none."""
     keys = [f"key-{number}" for number in range(40)]
     made = [TraceRequest(key, 1, 10, [key], "count", 1.0, "all") for key in keys]
     events = [TraceEvent(key, 5, 1.0) for key in keys]
@@ -132,7 +125,6 @@ def test_parts_of_a_host_have_shards_of_their_own() -> None:
 
 
 def test_many_names_survive() -> None:
-    """More names than a byte can number are text. Only a request without a type gets one."""
     names = [None, "", *[f"type-{number}" for number in range(300)]]
     for chosen in (names[:3], names):
         made = [TraceRequest(str(number), 1, 10, ["k"], "sum", 1.0, "any") for number in chosen]
@@ -151,7 +143,6 @@ def test_many_names_survive() -> None:
 
 @pytest.mark.parametrize("encoded", [False, True])
 def test_rejects_are_packed_beside_good_rows(encoded: bool) -> None:
-    """They are spread over the shards by batch, and have the whole row."""
     good = TraceRequest("r", 1, 10, ["k"], "count", 1.0, "all")
     made = requests_table([good, replace(good, request_id="'é", threshold=float("-inf"))])
     made = pa.concat_tables([
@@ -192,7 +183,6 @@ def test_rejects_are_packed_beside_good_rows(encoded: bool) -> None:
 
 
 def test_repeated_requests_are_found_among_many_hosts() -> None:
-    """An id belongs to its host, and may be used again after the deadline."""
     made = [TraceRequest("r", us, 10, ["k"], "count", 1.0, "all") for us in (0, 10_000, 10_001)]
     tables = {
         "requests": input_table([requests_table(made, host) for host in HOSTS], "requests"),
@@ -209,8 +199,7 @@ def test_repeated_requests_are_found_among_many_hosts() -> None:
 
 
 def test_large_host_has_several_blobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A blob has a limited number of rows, and no row is lost."""
-    monkeypatch.setattr("purgatory_spark.outcomes.shards._BLOB_ROWS", 10)
+    monkeypatch.setattr("purgatory_spark._outcomes.shards._BLOB_ROWS", 10)
     made = [TraceEvent("k", number, 1.0) for number in range(25)]
     (batch,) = pack_batches(
         input_table([events_table(made)], "events").to_batches(), "events", Sharding(1)
@@ -228,7 +217,6 @@ def test_large_host_has_several_blobs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_only_equal_strings_have_equal_hashes(
     values: list[tuple[str | None, int]], skipped: int
 ) -> None:
-    """A hash depends on the string and the seed, and on nothing else in the array."""
     texts = pa.array([text for text, _ in values], pa.string())[skipped:]
     seeds = np.array([seed for _, seed in values], dtype=np.uint64)[skipped:]
     hashes = hash_strings(texts, seeds).tolist()
@@ -241,7 +229,6 @@ def test_only_equal_strings_have_equal_hashes(
 
 
 def test_hashes_of_similar_strings_are_spread() -> None:
-    """No two of a million numbers have the same hash, and any 8 bits of it are even."""
     texts = pa.array(np.arange(1_000_000)).cast(pa.string())
     hashes = hash_strings(texts, np.zeros(len(texts), dtype=np.uint64))
     assert len(np.unique(hashes)) == len(texts)
@@ -252,7 +239,6 @@ def test_hashes_of_similar_strings_are_spread() -> None:
 
 
 def test_examples_in_docstrings() -> None:
-    """The worked example gives the result that it shows."""
     result = doctest.testmod(string_hashes)
     assert result.attempted > 1
     assert result.failed == 0

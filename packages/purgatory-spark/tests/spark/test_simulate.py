@@ -22,19 +22,16 @@ from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
 from tests.spark.trace_strategies import EVENTS, requests
 from tests.support.profiles import examples
 
-from purgatory_spark.analysis.histogram import RELATIVE_ERROR, Histogram
-from purgatory_spark.cli import output, session
-from purgatory_spark.cli.main import main
-from purgatory_spark.outcomes.batch import batch_outcomes
-from purgatory_spark.outcomes.replay import ReplaySettings, replay
-from purgatory_spark.outcomes.trace_part import EventPart, RequestPart
-from purgatory_spark.output_folder import read_json
-from purgatory_spark.simulation.cluster_simulation import (
-    SimulationPlan,
-    run_simulation,
-    simulate,
-)
-from purgatory_spark.simulation.extrapolation import (
+from purgatory_command import main
+from purgatory_spark._analysis.histogram import RELATIVE_ERROR, Histogram
+from purgatory_spark._cli import session
+from purgatory_spark._outcomes.batch import batch_outcomes
+from purgatory_spark._outcomes.replay import ReplaySettings, replay
+from purgatory_spark._outcomes.trace_part import EventPart, RequestPart
+from purgatory_spark._output_folder import read_json
+from purgatory_spark._rows.schema import OUTCOMES
+from purgatory_spark._simulation.cluster_simulation import SimulationPlan, run_simulation, simulate
+from purgatory_spark._simulation.extrapolation import (
     CHECKPOINT_FACTOR,
     DAY_S,
     STREAM_ROWS_PER_CORE,
@@ -43,33 +40,20 @@ from purgatory_spark.simulation.extrapolation import (
     TargetLoad,
     extrapolate,
 )
-from purgatory_spark.simulation.host_simulation import (
+from purgatory_spark._simulation.host_simulation import (
     QUANTILES,
     SimulatedHost,
     simulate_host,
     trace_parts,
 )
-from purgatory_spark.simulation.sizes import (
-    Sizes,
-    measure_sizes,
-    require_simulated_host_fits,
-)
-from purgatory_spark.simulation.stream_sizes import StoredBytes, StreamSizes
-from purgatory_spark.simulation.tables import HOSTS
-from purgatory_spark.traces import workload_blocks as blocks_module
-from purgatory_spark.traces.schema import OUTCOMES
-from purgatory_spark.traces.workload import (
-    LOW_TIMEOUT,
-    START,
-    Workload,
-    cluster_workload,
-)
-from purgatory_spark.traces.workload_blocks import (
-    HOST_BLOCK,
-    host_blocks,
-    workload_trace,
-)
+from purgatory_spark._simulation.sizes import Sizes, measure_sizes, require_simulated_host_fits
+from purgatory_spark._simulation.stream_sizes import StoredBytes, StreamSizes
+from purgatory_spark._simulation.tables import HOSTS
+from purgatory_spark._traces import workload_blocks as blocks_module
+from purgatory_spark._traces.workload import LOW_TIMEOUT, START, Workload, cluster_workload
+from purgatory_spark._traces.workload_blocks import HOST_BLOCK, host_blocks, workload_trace
 from request_purgatory import InvalidArgumentError
+from request_purgatory.command_line import output
 from request_purgatory.command_line.exit_codes import ExitCode
 
 START_US = int(START.timestamp()) * 1_000_000
@@ -134,7 +118,6 @@ def added_up(rows: list[Row], by: str) -> dict[int, Counter[str]]:
 def test_simulation_is_equal_to_the_replay_with_any_number_of_partitions(
     spark: SparkSession, trace: tuple[DataFrame, DataFrame]
 ) -> None:
-    """The purgatories' counts, the waits and the times of the ends are equal."""
     replayed = (
         replay(*trace, ReplaySettings())
         .where("kind = 'hosts'")
@@ -204,7 +187,6 @@ def test_simulation_is_equal_to_the_replay_with_any_number_of_partitions(
 def test_hosts_drawn_one_by_one_do_not_depend_on_the_partitions(
     spark: SparkSession, trace: tuple[DataFrame, DataFrame]
 ) -> None:
-    """A host does not depend on the number of hosts or requests either."""
     again = workload_trace(spark, CLUSTER, partitions=3)
     assert [table.rdd.getNumPartitions() for table in (*trace, *again)] == [1, 1, 3, 3]
     made = []
@@ -222,7 +204,6 @@ def test_hosts_drawn_one_by_one_do_not_depend_on_the_partitions(
 
 
 def test_hosts_drawn_one_by_one_differ() -> None:
-    """Arrivals of two hosts are independent, with exponential gaps."""
     first, second = (next(host_blocks(CLUSTER, host)).arrived_us for host in (0, 1))
     assert len(np.intersect1d(first, second)) < HOST_BLOCK / 50
     gaps = np.diff(first)
@@ -234,7 +215,6 @@ def test_hosts_drawn_one_by_one_differ() -> None:
     "rate", [7_500.0, 9e7], ids=["few simultaneous arrivals", "many simultaneous arrivals"]
 )
 def test_parts_share_no_instant(rate: float) -> None:
-    """Every request and event is in exactly one part."""
     cluster = replace(CLUSTER, requests=3 * 20_000, rate=rate, median_ms=0.02, p75_ms=0.1)
     arrived: list[int] = []
     occurred: list[int] = []
@@ -286,7 +266,6 @@ def part_of(found: list[TraceRequest], events: list[TraceEvent]) -> tuple[Reques
 def test_trace_in_parts_has_the_outcomes_of_the_plain_model(
     found: list[TraceRequest], events: list[TraceEvent], cuts: list[int], chosen: ReplaySettings
 ) -> None:
-    """Counts and waits do not depend on where the trace is divided."""
     first_us = START_US + min(
         [row.arrived_us for row in found] + [row.occurred_us for row in events]
     )
@@ -319,7 +298,6 @@ def test_trace_in_parts_has_the_outcomes_of_the_plain_model(
 
 
 def test_memory_does_not_grow_with_the_length_of_the_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A trace ten times as long needs about the same memory."""
     monkeypatch.setattr(blocks_module, "HOST_BLOCK", 512)
     peaks = []
     for blocks in (3, 3, 30):
@@ -334,7 +312,6 @@ def test_memory_does_not_grow_with_the_length_of_the_trace(monkeypatch: pytest.M
 
 
 def test_watched_keys_and_occupied_buckets_are_counted() -> None:
-    """One request watches three keys, and occupies at most one bucket of each level."""
     row, _ = simulate_host(
         replace(CLUSTER, hosts=1, requests=1, keys=10_000), 0, ReplaySettings(wheel_size=20), BIN_US
     )
@@ -351,14 +328,12 @@ def test_watched_keys_and_occupied_buckets_are_counted() -> None:
 @pytest.mark.parametrize("name", ["hosts", "requests_per_host", "rate_per_host"])
 @pytest.mark.parametrize("value", [0, -1])
 def test_impossible_cluster_is_refused(name: str, value: int) -> None:
-    """The message has the argument's name and value."""
     chosen = {"hosts": 2, "requests_per_host": 3, "rate_per_host": 1.0} | {name: value}
     with pytest.raises(InvalidArgumentError, match=f"{name} must be .*got {value}"):
         cluster_workload(LOW_TIMEOUT, **chosen)  # type: ignore[arg-type]
 
 
 def test_expected_waits_match_the_drawn_ones() -> None:
-    """The mean of the distribution is close to the mean of drawn waits."""
     for timeout_ms in (20, 100, 1000):
         workload = replace(CLUSTER, hosts=1, requests=20_000, rate=2_500.0, timeout_ms=timeout_ms)
         service_ms = np.concatenate([block.service_us for block in host_blocks(workload, 0)]) / 1000
@@ -406,7 +381,6 @@ def estimates(target: TargetLoad, **measured: Any) -> dict[str, Estimate]:
 
 
 def test_estimates_are_the_products_in_their_formulas() -> None:
-    """A million requests a second with 10 CPU seconds per million keep ten cores busy."""
     target = TargetLoad(1e6 * DAY_S, 0.5, 8)
     found = {name: estimate.value for name, estimate in estimates(target).items()}
     assert found["requests a second"] == pytest.approx(1e6)
@@ -436,7 +410,6 @@ def test_estimates_are_the_products_in_their_formulas() -> None:
 
 
 def test_largest_part_is_first() -> None:
-    """So a reader sees what to do something about."""
     found = list(estimates(TargetLoad()).values())
     for prefix in ("busy cores", "memory", "stream: "):
         values = [estimate.value for estimate in found if estimate.name.startswith(prefix)]
@@ -445,7 +418,6 @@ def test_largest_part_is_first() -> None:
 
 
 def test_estimates_are_proportional_to_measurements() -> None:
-    """Twice the CPU time needs twice the cores, and twice the wait twice the memory."""
     once = estimates(TargetLoad())
     twice = estimates(TargetLoad(), cpu_seconds=40.0, mean_wait_ms=100.0)
     busy = "busy cores of the purgatories"
@@ -457,7 +429,6 @@ def test_estimates_are_proportional_to_measurements() -> None:
 
 
 def test_sizes_are_measured_on_the_workload() -> None:
-    """More keys make pending requests and their rows larger, but not events."""
     few, many = (
         measure_sizes(replace(CLUSTER, shared_keys=keys), ReplaySettings()) for keys in (0, 4)
     )
@@ -475,7 +446,6 @@ def test_sizes_are_measured_on_the_workload() -> None:
 
 
 def test_host_that_does_not_fit_is_refused_with_a_rate_that_does() -> None:
-    """The rate in the message fits, and a slightly higher one does not."""
     huge = replace(CLUSTER, requests=3 * 10**9, rate=3 * 5e7)
     with pytest.raises(
         InvalidArgumentError,
@@ -504,13 +474,11 @@ def test_host_that_does_not_fit_is_refused_with_a_rate_that_does() -> None:
     ],
 )
 def test_impossible_target_is_refused(field: str, value: float, name: str) -> None:
-    """The message has the option's name and value."""
     with pytest.raises(InvalidArgumentError, match=f"{name} must be .*got {value}"):
         TargetLoad(**{field: value})  # type: ignore[arg-type]
 
 
 def test_impossible_plan_is_refused() -> None:
-    """Hosts must be drawn one by one, by at least one task, with equal numbers of requests."""
     with pytest.raises(
         InvalidArgumentError, match="workload must be drawn host_by_host to be simulated"
     ):
@@ -547,7 +515,6 @@ def test_command_gives_the_hosts_of_workload_and_replay(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
-    """The command prints cost and estimates, and writes tables that add up."""
     trace, replayed, simulated = (tmp_path / name for name in ("trace", "replayed", "simulated"))
     common = (
         "--case",
@@ -645,7 +612,6 @@ def test_command_names_the_refused_option(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The command fails before Spark starts, and leaves no files."""
     monkeypatch.setattr(session, "open_session", lambda: pytest.fail("Spark was started"))
     out = tmp_path / "out"
     code = main(["simulate", "--hosts", "2", *arguments, "--out", str(out)])
@@ -657,7 +623,6 @@ def test_command_names_the_refused_option(
 def test_number_of_requests_is_given_in_total_or_by_host(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Both options together are refused."""
     arguments = [
         "workload",
         "--requests",
@@ -672,7 +637,6 @@ def test_number_of_requests_is_given_in_total_or_by_host(
 
 
 def test_legacy_design_is_simulated(spark: SparkSession, tmp_path: Path) -> None:
-    """The 0.8 design has no wheel."""
     plan = SimulationPlan(
         replace(CLUSTER, hosts=2, requests=400), ReplaySettings(design="legacy"), partitions=1
     )
@@ -683,7 +647,6 @@ def test_legacy_design_is_simulated(spark: SparkSession, tmp_path: Path) -> None
 
 
 def test_tables_are_written_to_this_machines_files(spark: SparkSession, tmp_path: Path) -> None:
-    """A cluster's default file system may be another one."""
     plan = SimulationPlan(replace(CLUSTER, hosts=2, requests=400), partitions=1)
     with foreign_session(spark, session__timeZone="America/New_York") as session:
         session.conf.set("fs.defaultFS", "hdfs://127.0.0.1:1")

@@ -16,14 +16,14 @@ from tests.spark.command import command_runner
 from tests.spark.stream_files import StreamTrace, expected_outcomes, stream_trace, write_trace
 from tests.spark.test_layouts import STORED, resumed
 
+from purgatory_spark._stream.checkpoint import CheckpointError
+from purgatory_spark._stream.endpoints.address import AddressOptions, parse_endpoints
+from purgatory_spark._stream.progress import BatchProgress
+from purgatory_spark._stream.run import StreamPlan, run_stream
+from purgatory_spark._stream.state.layout import STATE_VERSION
+from purgatory_spark._stream.state.store import ShardStore
+from purgatory_spark._stream.stored_state import SHARD_STATE, describe_state
 from purgatory_spark.stream import StreamSettings, read_stream_state
-from purgatory_spark.stream.checkpoint import CheckpointError
-from purgatory_spark.stream.endpoints.address import AddressOptions, parse_endpoints
-from purgatory_spark.stream.progress import BatchProgress
-from purgatory_spark.stream.run import StreamPlan, run_stream
-from purgatory_spark.stream.state.layout import STATE_VERSION
-from purgatory_spark.stream.state.store import ShardStore
-from purgatory_spark.stream.stored_state import SHARD_STATE, describe_state
 from request_purgatory.command_line.exit_codes import ExitCode
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "stream_state.md"
@@ -52,7 +52,6 @@ def test_state_is_that_of_the_last_batch(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Its numbers are those of the plain model at the watermark, in any session."""
     trace, last = pending_stream(streaming, tmp_path)
     watermark = datetime.fromisoformat(last.watermark)
     ended = {(row["host"], row["request_id"]): row["ended_at"] for row in expected_outcomes(trace)}
@@ -99,7 +98,7 @@ def test_state_is_that_of_the_last_batch(
     def session() -> Iterator[SparkSession]:
         yield streaming
 
-    monkeypatch.setattr("purgatory_spark.cli.session.open_session", session)
+    monkeypatch.setattr("purgatory_spark._cli.session.open_session", session)
     purgatory = command_runner(capsys)
     ran = purgatory("stream-state", tmp_path / "checkpoint", "--json")
     assert ran.code == ExitCode.OK
@@ -123,7 +122,6 @@ def test_state_is_that_of_the_last_batch(
 
 
 def test_state_of_an_earlier_layout_is_described() -> None:
-    """With the layout of its oldest segment."""
     for stop in STORED:
         found = describe_state(ShardStore(resumed(stop).blobs))
         assert (found["layout"], found["pending"]) == (2, stop["pending"])
@@ -133,7 +131,6 @@ def test_state_of_an_earlier_layout_is_described() -> None:
 def test_folder_without_the_state_of_a_stream_is_refused(
     streaming: SparkSession, tmp_path: Path
 ) -> None:
-    """No query's checkpoint, that of another query, and one without a committed batch."""
     with pytest.raises(CheckpointError, match="purgatory stream: it has no state, or no batch"):
         read_stream_state(streaming, tmp_path)
     (tmp_path / "in").mkdir()

@@ -33,22 +33,24 @@ from tests.spark.trace_strategies import events_table, requests, requests_table
 from tests.support.live_page import LivePage, port_of
 from tests.support.profiles import IRRELEVANT, examples
 
-from purgatory_spark.outcomes.batch import batch_outcomes
-from purgatory_spark.outcomes.results import outcomes_of
-from purgatory_spark.stream import StreamSettings, delayed_operations, run
-from purgatory_spark.stream.checkpoint import (
+from purgatory_spark._errors import SchemaError
+from purgatory_spark._outcomes.batch import batch_outcomes
+from purgatory_spark._outcomes.results import outcomes_of
+from purgatory_spark._rows.schema import EVENTS, OUTCOMES, REQUESTS
+from purgatory_spark._stream import run
+from purgatory_spark._stream.checkpoint import (
     CLOCK_TICKS,
     FOLDER_TICKS,
     CheckpointError,
     require_compatible_checkpoint,
 )
-from purgatory_spark.stream.endpoints import clock_ticks
-from purgatory_spark.stream.endpoints.address import AddressOptions, parse_endpoints
-from purgatory_spark.stream.processor import STATE_NAME
-from purgatory_spark.stream.progress import BatchProgress
-from purgatory_spark.stream.run import DrainError, StreamPlan, run_stream
-from purgatory_spark.stream.state.layout import STATE_VERSION
-from purgatory_spark.traces.schema import EVENTS, OUTCOMES, REQUESTS, SchemaError
+from purgatory_spark._stream.endpoints import clock_ticks
+from purgatory_spark._stream.endpoints.address import AddressOptions, parse_endpoints
+from purgatory_spark._stream.processor import STATE_NAME
+from purgatory_spark._stream.progress import BatchProgress
+from purgatory_spark._stream.run import DrainError, StreamPlan, run_stream
+from purgatory_spark._stream.state.layout import STATE_VERSION
+from purgatory_spark.stream import StreamSettings, delayed_operations
 from request_purgatory.errors import InvalidArgumentError
 
 TIME_LIMIT = 120.0
@@ -105,7 +107,6 @@ def test_stream_and_batch_agree_row_for_row(
     data: list[tuple[list[TraceRequest], list[TraceEvent]]],
     order: Any,
 ) -> None:
-    """Hosts with many ties, rows in any files and in any order that the watermark delay allows."""
     folder = tmp_path_factory.mktemp("agree")
     requests_all = pa.concat_tables([
         requests_table(found, f"host-{number}") for number, (found, _) in enumerate(data)
@@ -168,7 +169,6 @@ def test_killed_stream_resumes_at_its_checkpoint(tmp_path: Path) -> None:
 
 @pytest.mark.jvm
 def test_killed_stream_loses_and_repeats_no_rows(tmp_path: Path) -> None:
-    """The driver is killed first, then the Python workers; the third start runs to the end."""
     trace = stream_trace(hosts=4, requests=20_000)
     write_trace(tmp_path, trace, files=6)
     # Two partitions, as by default on a machine with two cores, so that there are two workers.
@@ -198,7 +198,6 @@ def test_killed_stream_loses_and_repeats_no_rows(tmp_path: Path) -> None:
 def test_restarted_stream_keeps_its_partitions_and_reports_what_is_pending(
     streaming: SparkSession, tmp_path: Path
 ) -> None:
-    """A changed number of partitions has no effect; the number of pending requests starts anew."""
     trace = stream_trace(hosts=4, requests=4_000)
     write_trace(tmp_path, trace, files=4)
     later = hold_back(tmp_path, "003.parquet")
@@ -224,7 +223,6 @@ def test_restarted_stream_keeps_its_partitions_and_reports_what_is_pending(
 def test_checkpoint_of_version_0_1_0_keeps_its_shards(
     streaming: SparkSession, tmp_path: Path
 ) -> None:
-    """Its record does not say how shards are spread, and Spark knows them by their numbers."""
     trace = stream_trace(hosts=4, requests=2_000)
     write_trace(tmp_path, trace, files=2)
     later = hold_back(tmp_path, "001.parquet")
@@ -255,7 +253,6 @@ def test_checkpoint_of_version_0_1_0_keeps_its_shards(
 
 
 def test_drain_after_a_kill_ends_all_requests(streaming: SparkSession, tmp_path: Path) -> None:
-    """A drain that was killed while it wrote its last tick had left an empty file, read once."""
     write_trace(tmp_path, stream_trace(hosts=1, requests=1_000), files=1)
     chosen = StreamSettings(shards=1, watermark_delay_ms=20)
     ticks = tmp_path / "checkpoint" / "ticks"
@@ -272,7 +269,6 @@ def test_drain_after_a_kill_ends_all_requests(streaming: SparkSession, tmp_path:
 def test_drain_that_ends_too_little_is_an_error(
     streaming: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The message says how many requests are left; a later drain ends them."""
     write_trace(tmp_path, stream_trace(hosts=1, requests=100), files=1)
     chosen = plan(tmp_path, settings=StreamSettings(shards=1, watermark_delay_ms=20), drain=True)
     with monkeypatch.context() as patch:
@@ -290,7 +286,6 @@ def test_drain_that_ends_too_little_is_an_error(
 def test_late_and_unusable_rows_are_written_with_their_reasons(
     streaming: SparkSession, tmp_path: Path
 ) -> None:
-    """Other requests end as usual."""
     base = datetime(2024, 1, 1, tzinfo=UTC)
     schema = requests_table([]).schema
 
@@ -354,7 +349,6 @@ def test_late_and_unusable_rows_are_written_with_their_reasons(
 def test_route_by_key_agrees_and_rejects_requests_with_several_keys(
     streaming: SparkSession, tmp_path: Path
 ) -> None:
-    """One host's rows are in several shards."""
     found = [
         TraceRequest(f"r{number}", 10**15 + number, 5, [f"k{number % 7}"], "max", 3.0, "all")
         for number in range(200)
@@ -375,7 +369,6 @@ def test_route_by_key_agrees_and_rejects_requests_with_several_keys(
 
 
 def test_request_of_a_quiet_stream_expires(streaming: SparkSession, tmp_path: Path) -> None:
-    """Ticks of the clock advance the watermark while there are no new rows."""
     now = datetime.now(UTC)
     request = TraceRequest("alone", microseconds(now), 500, ["never"], "count", 1.0, "all")
     write_files(tmp_path / "requests", [requests_table([request])])
@@ -412,7 +405,6 @@ def _table(spark: SparkSession, name: str) -> DataFrame:
 
 
 def test_checkpoint_is_resumed_only_with_compatible_settings(tmp_path: Path) -> None:
-    """Settings that decide where state is must not change; others may."""
     endpoints = {"requests": "/in"}
     require_compatible_checkpoint(tmp_path / "checkpoint", StreamSettings(), endpoints)
     require_compatible_checkpoint(
@@ -461,7 +453,6 @@ def test_checkpoint_is_resumed_only_with_compatible_settings(tmp_path: Path) -> 
 
 
 def test_checkpoint_without_idle_timeout_is_not_resumed_with_one(tmp_path: Path) -> None:
-    """The message says which of the two the checkpoint was made with."""
     folder = tmp_path / "checkpoint"
     require_compatible_checkpoint(folder, StreamSettings(), {"ticks": FOLDER_TICKS})
     with pytest.raises(CheckpointError, match="it was made without an idle timeout"):
@@ -469,7 +460,6 @@ def test_checkpoint_without_idle_timeout_is_not_resumed_with_one(tmp_path: Path)
 
 
 def test_other_folder_is_refused_as_checkpoint(tmp_path: Path) -> None:
-    """Nothing is written to it."""
     (tmp_path / "thesis.txt").write_text("important")
     with pytest.raises(CheckpointError, match="not a checkpoint of a purgatory stream, and not"):
         require_compatible_checkpoint(tmp_path, StreamSettings(), {})
@@ -479,7 +469,6 @@ def test_other_folder_is_refused_as_checkpoint(tmp_path: Path) -> None:
 def test_input_with_wrong_columns_is_refused_before_the_checkpoint_is_made(
     streaming: SparkSession, tmp_path: Path
 ) -> None:
-    """The message has the folder and the difference."""
     write_files(tmp_path / "requests", [requests_table([]).drop(["threshold"])])
     write_files(tmp_path / "events", [events_table([])])
     with pytest.raises(SchemaError, match=r"requests: threshold \(double\) is missing"):
@@ -497,14 +486,12 @@ def test_input_with_wrong_columns_is_refused_before_the_checkpoint_is_made(
     ids=str,
 )
 def test_settings_out_of_range_are_refused(options: dict[str, Any], message: str) -> None:
-    """The message has the setting's name."""
     with pytest.raises(InvalidArgumentError, match=message):
         StreamSettings(**options)
 
 
 @pytest.mark.jvm
 def test_jvm_that_is_killed_is_named(tmp_path: Path) -> None:
-    """The command fails with one message, and the next start resumes."""
     trace = stream_trace(hosts=1, requests=100)
     write_trace(tmp_path, trace, files=1)
     environment = quick_spark(tmp_path)

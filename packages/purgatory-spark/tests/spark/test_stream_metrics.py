@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from purgatory_spark.stream.metrics import StreamMetrics, open_metrics_file
-from purgatory_spark.stream.progress import BatchProgress
+from purgatory_spark._stream.metrics import StreamMetrics, open_metrics_file
+from purgatory_spark._stream.progress import BatchProgress
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.metrics.metrics_server import (
     metrics_url,
@@ -33,7 +33,6 @@ def values(metrics: StreamMetrics) -> dict[str, float]:
 
 
 def test_counters_are_sums_and_gauges_latest_values() -> None:
-    """A batch without rows does not change the rate of rows."""
     metrics = StreamMetrics()
     assert set(values(metrics).values()) == {0}
     metrics.add(FULL)
@@ -64,7 +63,6 @@ def test_counters_are_sums_and_gauges_latest_values() -> None:
 def test_metrics_are_served_while_the_context_is_open(
     accepted: str, format_: str, suffix: str
 ) -> None:
-    """In both formats, with a type for each; an address that is taken is refused."""
     metrics = StreamMetrics()
     metrics.add(FULL)
     with serve_metrics(metrics, "127.0.0.1", 0) as port:
@@ -90,7 +88,6 @@ def test_metrics_are_served_while_the_context_is_open(
 
 
 def test_lines_are_appended_to_a_file(tmp_path: Path) -> None:
-    """Also to a file of an earlier start."""
     path = tmp_path / "new" / "metrics.jsonl"
     for batch in (FULL, QUIET):
         with open_metrics_file(path) as file:
@@ -114,12 +111,10 @@ def test_lines_are_appended_to_a_file(tmp_path: Path) -> None:
 def test_address_to_listen_on_is_a_port_or_a_host_and_a_port(
     text: str, address: tuple[str, int]
 ) -> None:
-    """A port alone is on loopback."""
     assert parse_listen_address(text) == address
 
 
 @pytest.mark.parametrize("text", ["", "host", "host:", "65536", "-1"])
 def test_invalid_listen_address_is_refused(text: str) -> None:
-    """The message shows the accepted forms."""
     with pytest.raises(InvalidArgumentError, match=r"PORT or HOST:PORT"):
         parse_listen_address(text)

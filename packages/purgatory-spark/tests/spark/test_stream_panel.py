@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.support.live_page import LivePage, port_of, press, refreshed
 
-from purgatory_spark.stream import stream_panel
-from purgatory_spark.stream.progress import BatchProgress
-from purgatory_spark.stream.stream_panel import StreamPanel
+from purgatory_spark._stream import stream_panel
+from purgatory_spark._stream.progress import BatchProgress
+from purgatory_spark._stream.stream_panel import StreamPanel
 from request_purgatory.dashboard import serve_dashboard
 
 NAMES = {"requests": "in/requests", "events": "in/events", "out": "out"}
@@ -18,7 +18,6 @@ def batch(number: int) -> BatchProgress:
 
 
 def test_page_shows_the_latest_batches_and_the_sums_of_all() -> None:
-    """It has no buttons."""
     panel = StreamPanel(NAMES)
     with (
         serve_dashboard(title="stream", panels=[panel.panel()], interval=3_600) as dashboard,

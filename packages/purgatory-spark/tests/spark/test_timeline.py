@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.spark.trace_folders import rows_of
 
-from purgatory_spark.analysis.aggregates import timeline
-from purgatory_spark.analysis.outcome_counts import count_outcomes
-from purgatory_spark.analysis.time_bins import TimeBins
-from purgatory_spark.traces.importers.row_checks import MAX_TIME_US, MIN_TIME_US
+from purgatory_spark._analysis.aggregates import timeline
+from purgatory_spark._analysis.outcome_counts import count_outcomes
+from purgatory_spark._analysis.time_bins import TimeBins
+from purgatory_spark._rows.checks import MAX_TIME_US, MIN_TIME_US
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,6 @@ from purgatory_spark.traces.importers.row_checks import MAX_TIME_US, MIN_TIME_US
     ids=["about 1970", "1900", "2199", "today"],
 )
 def test_every_microsecond_is_in_its_bin(spark: SparkSession, first_us: int, bin_us: int) -> None:
-    """Arrivals and ends are a microsecond before, at and after the bounds of bins."""
     generator = random.Random(bin_us)
     edges = [
         (first_us // bin_us + number) * bin_us + by for number in range(1, 40) for by in (-1, 0, 1)

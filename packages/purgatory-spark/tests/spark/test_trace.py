@@ -16,16 +16,16 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.spark.trace_folders import cached_tables, rows_of
 
 from purgatory_spark import Mark, Trace
-from purgatory_spark.notebook.html import html_table
-from purgatory_spark.notebook.replay_result import Replay
-from purgatory_spark.output_folder import OutputExistsError, output_folder
-from purgatory_spark.spark.host_sizes import BATCH, REPLAY, HostTooLargeError
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
-from purgatory_spark.traces.importers.mapping import TableMapping
-from purgatory_spark.traces.schema import REJECTS
-from purgatory_spark.traces.trace_reader import ImportSettings
-from purgatory_spark.traces.workload import Workload
-from purgatory_spark.traces.workload_blocks import workload_trace
+from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._notebook.html import html_table
+from purgatory_spark._notebook.replay_result import Replay
+from purgatory_spark._output_folder import OutputExistsError, output_folder
+from purgatory_spark._rows.host_sizes import BATCH, REPLAY, HostTooLargeError
+from purgatory_spark._rows.mapping import TableMapping
+from purgatory_spark._rows.schema import REJECTS
+from purgatory_spark._traces.trace_reader import ImportSettings
+from purgatory_spark._traces.workload import Workload
+from purgatory_spark._traces.workload_blocks import workload_trace
 from request_purgatory.errors import InvalidArgumentError
 
 #: Three calls that end in time, one that ends too late, one that never ends, one unusable row.
@@ -73,7 +73,6 @@ def jobs(spark: SparkSession) -> Iterator[list[int]]:
 
 
 def test_nothing_runs_before_a_result_is_asked_for(spark: SparkSession, calls: DataFrame) -> None:
-    """Then the hosts are measured, once for all results."""
     with jobs(spark) as made:
         trace = trace_of(calls)
         shown = trace._repr_html_()
@@ -97,7 +96,6 @@ def test_nothing_runs_before_a_result_is_asked_for(spark: SparkSession, calls: D
 
 
 def test_replay_agrees_and_what_if_is_shown(spark: SparkSession, calls: DataFrame) -> None:
-    """What is cached is computed once, and dropped by `unpersist`."""
     before = cached_tables(spark)
     trace = trace_of(calls).cache()
     ended = trace.outcomes().select("host", "outcome", F.round("waited_ms").cast("int")).collect()
@@ -144,7 +142,6 @@ def test_replay_agrees_and_what_if_is_shown(spark: SparkSession, calls: DataFram
 def test_report_is_a_folder_with_a_page(
     spark: SparkSession, calls: DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It can be made again, and its trace is one that can be read."""
     monkeypatch.chdir(tmp_path)
     before = cached_tables(spark)
     trace = trace_of(calls)
@@ -187,7 +184,6 @@ def test_report_is_a_folder_with_a_page(
 
 
 def test_report_replaces_nothing_else(calls: DataFrame, tmp_path: Path) -> None:
-    """Not even folders of this package, such as imported traces."""
     with output_folder(tmp_path / "trace") as folder:
         (folder / "trace.json").write_text("{}")
     with pytest.raises(OutputExistsError, match="trace exists already, and is not an earlier"):
@@ -199,7 +195,6 @@ def test_report_replaces_nothing_else(calls: DataFrame, tmp_path: Path) -> None:
 
 
 def test_files_of_a_known_format_are_read(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark keeps their rows until `unpersist`."""
     before = cached_tables(spark)
     file = tmp_path / "calls.csv"
     file.write_text("start,took\n2024-03-10 02:30:00,12\nsoon,1\n")
@@ -215,7 +210,6 @@ def test_files_of_a_known_format_are_read(spark: SparkSession, tmp_path: Path) -
 
 @pytest.mark.slow
 def test_large_hosts_are_cut_by_themselves(spark: SparkSession) -> None:
-    """A replay can't cut them, and says so each time; a new limit is a new trace."""
     requests, events = workload_trace(spark, Workload(requests=3_000, hosts=1, shared_keys=0))
     small = Trace(requests, events, max_worker_mb=BATCH.worker // 2**20 + 1)
     assert set(small._parts) == {"host-0"}
@@ -231,7 +225,6 @@ def test_large_hosts_are_cut_by_themselves(spark: SparkSession) -> None:
 
 
 def test_host_that_fits_a_replay_fits_the_batch() -> None:
-    """So one measurement is enough for both."""
     for field in fields(BATCH):
         if field.name != "task":
             assert getattr(BATCH, field.name) <= getattr(REPLAY, field.name)
@@ -239,7 +232,6 @@ def test_host_that_fits_a_replay_fits_the_batch() -> None:
 
 @pytest.mark.slow
 def test_trace_without_requests(spark: SparkSession, calls: DataFrame, tmp_path: Path) -> None:
-    """Everything is empty, and a report is refused with the reasons."""
     trace = trace_of(calls.where("start is null"))
     assert trace.outcomes().collect() == []
     assert trace.what_if([10])._repr_html_() == "<p>The trace has no requests.</p>"
@@ -253,7 +245,6 @@ ACKS = [("a", 3, 1.0), ("b", 7, 1.0), ("c", 90, 1.0)]
 
 
 def test_keywords_are_a_mapping(spark: SparkSession) -> None:
-    """A field is a column, or one of its values for all requests."""
     writes = spark.createDataFrame(
         WRITES, "id string, at bigint, replicas array<string>, need string, how string"
     )
@@ -298,7 +289,6 @@ def test_keywords_are_a_mapping(spark: SparkSession) -> None:
 
 
 def test_tables_in_the_schema_are_checked(spark: SparkSession) -> None:
-    """A rejected row has no source, and the same columns as those of an import."""
     requests, events = workload_trace(spark, Workload(requests=20))
     spoilt = events.withColumn("amount", -F.col("amount"))
     trace = Trace(requests, spoilt)
@@ -309,7 +299,6 @@ def test_tables_in_the_schema_are_checked(spark: SparkSession) -> None:
 
 
 def test_texts_in_tables_are_escaped() -> None:
-    """Names may be anything."""
     shown = html_table(["a&b"], [["<i>"], [1]])
     assert re.findall(r"<t[hd]>.*?</t[hd]>", shown) == [
         "<th>a&amp;b</th>",
@@ -319,7 +308,6 @@ def test_texts_in_tables_are_escaped() -> None:
 
 
 def test_package_has_no_other_name() -> None:
-    """The entry is imported when it is first used, and typing errors are errors."""
     import purgatory_spark
 
     with pytest.raises(AttributeError, match="has no attribute 'Tracer'"):
@@ -327,6 +315,5 @@ def test_package_has_no_other_name() -> None:
 
 
 def test_marks_need_a_zone() -> None:
-    """Without one, each session would take its own."""
     with pytest.raises(InvalidArgumentError, match="at must be a time with a zone"):
         Mark(datetime(2026, 3, 2), "deployment")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from purgatory_spark.analysis.units import (
+from purgatory_spark._analysis.units import (
     binary_unit,
     format_bytes,
     format_ms,
@@ -29,7 +29,6 @@ from purgatory_spark.analysis.units import (
     ],
 )
 def test_milliseconds_get_the_unit_that_suits_them(ms: float, text: str) -> None:
-    """Durations have three digits and no exponent."""
     assert format_ms(ms) == text
 
 
@@ -38,7 +37,6 @@ def test_milliseconds_get_the_unit_that_suits_them(ms: float, text: str) -> None
     [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 * 2**30, "5.0 GiB"), (2.0**41, "2.0 TiB")],
 )
 def test_bytes_get_a_binary_prefix(count: float, text: str) -> None:
-    """The unit is that of `binary_unit`."""
     assert format_bytes(count) == text
     assert binary_unit(count)[0] == text.split()[1]
 
@@ -48,7 +46,6 @@ def test_bytes_get_a_binary_prefix(count: float, text: str) -> None:
     [(0, "0.0 %"), (0.000001, "0.0001 %"), (0.0013, "0.13 %"), (0.5, "50.0 %"), (1, "100.0 %")],
 )
 def test_small_shares_are_not_rounded_to_zero(share: float, text: str) -> None:
-    """A share of one in a million is not 0 %."""
     assert format_share(share) == text
 
 
@@ -64,12 +61,10 @@ def test_small_shares_are_not_rounded_to_zero(share: float, text: str) -> None:
     ],
 )
 def test_numbers_have_significant_digits(value: float, text: str) -> None:
-    """Small numbers have two or three digits, large ones all before the point."""
     assert format_number(value) == text
 
 
 def test_lines_break_nowhere_between_a_number_and_its_unit() -> None:
-    """A word that begins like a unit is none."""
     text = unbroken("From 3.6 s down to 5 ms, 0.10 % of 5 services are in 1.2 KiB.")
     assert text.replace("\N{NO-BREAK SPACE}", "_") == (
         "From 3.6_s down to 5_ms, 0.10_% of 5 services are in 1.2_KiB."

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from purgatory_spark.analysis.what_if import peak_pending, suggest_timeouts, what_if
-from purgatory_spark.outcomes.batch import satisfactions
-from purgatory_spark.outcomes.replay import replay
-from purgatory_spark.traces.workload import Workload
-from purgatory_spark.traces.workload_blocks import workload_trace
+from purgatory_spark._analysis.what_if import peak_pending, suggest_timeouts, what_if
+from purgatory_spark._outcomes.batch import satisfactions
+from purgatory_spark._outcomes.replay import replay
+from purgatory_spark._traces.workload import Workload
+from purgatory_spark._traces.workload_blocks import workload_trace
 from request_purgatory import InvalidArgumentError
 
 SMALL = Workload(requests=3000, hosts=2, rate=5000.0)
@@ -40,7 +40,6 @@ def satisfied(trace: tuple[DataFrame, DataFrame]) -> Iterator[DataFrame]:
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 20)), max_size=30))
 def test_peak_pending_is_the_maximum_over_time(waits: list[tuple[int, int]]) -> None:
-    """A request that ends when another arrives is not pending any more."""
     spans = [(arrived, arrived + waited) for arrived, waited in waits]
     most = max((sum(start <= now < end for start, end in spans) for now in range(51)), default=0)
     arrived = np.sort(np.array([start for start, _ in spans], dtype=np.int64))
@@ -51,7 +50,6 @@ def test_peak_pending_is_the_maximum_over_time(waits: list[tuple[int, int]]) -> 
 def test_timeout_in_use_gives_the_actual_outcomes(
     trace: tuple[DataFrame, DataFrame], satisfied: DataFrame
 ) -> None:
-    """Expired requests and waits are those of the batch, and the peak that of a real purgatory."""
     row = what_if(satisfied, [200], 100.0).collect()[0]
     outcomes = satisfied.select("outcome", "waited_ms").toArrow().to_pydict()
     expired = outcomes["outcome"].count("expired")
@@ -70,7 +68,6 @@ def test_timeout_in_use_gives_the_actual_outcomes(
 
 
 def test_longer_timeouts_expire_fewer_and_hold_more(satisfied: DataFrame) -> None:
-    """Rows are in ascending order of timeouts, without duplicates."""
     rows = what_if(satisfied, [1000, 10, 100, 10, 0], 100.0).collect()
     assert [row["timeout_ms"] for row in rows] == [0, 10, 100, 1000]
     assert rows[0]["expired_share"] == 1.0
@@ -83,7 +80,6 @@ def test_longer_timeouts_expire_fewer_and_hold_more(satisfied: DataFrame) -> Non
 
 @pytest.mark.parametrize("slices", [2, 40])
 def test_cut_host_gives_the_same_rows(satisfied: DataFrame, slices: int) -> None:
-    """Some requests wait for longer than a slice; at first one host is cut, and then both."""
     timeouts = [0, 5, 200, 10_000_000]
     whole = what_if(satisfied, timeouts, 100.0).toArrow().to_pylist()
     hosts = sorted(row["host"] for row in satisfied.select("host").distinct().collect())
@@ -97,7 +93,6 @@ def test_cut_host_gives_the_same_rows(satisfied: DataFrame, slices: int) -> None
 
 
 def test_suggested_timeouts_span_the_service_times(satisfied: DataFrame) -> None:
-    """Suggested timeouts are round numbers, and there is one even if nothing was satisfied."""
     suggested = suggest_timeouts(satisfied)
     assert suggested[0] in (10, 20)
     assert 2000 <= suggested[-1] <= 20_000
@@ -107,6 +102,5 @@ def test_suggested_timeouts_span_the_service_times(satisfied: DataFrame) -> None
 
 @pytest.mark.parametrize("timeouts", [[], [5, -1]])
 def test_impossible_timeouts_are_refused(satisfied: DataFrame, timeouts: list[int]) -> None:
-    """The message has the timeouts."""
     with pytest.raises(InvalidArgumentError, match=r"timeouts must be one or more .* got \["):
         what_if(satisfied, timeouts, 1.0)

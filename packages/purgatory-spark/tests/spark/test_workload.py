@@ -9,20 +9,14 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from purgatory_spark.outcomes.batch import satisfactions
-from purgatory_spark.traces.schema import EVENTS, REQUESTS, require
-from purgatory_spark.traces.workload import (
-    CASES,
-    HIGH_TIMEOUT,
-    LOW_TIMEOUT,
-    Workload,
-)
-from purgatory_spark.traces.workload_blocks import BLOCK, workload_trace
+from purgatory_spark._outcomes.batch import satisfactions
+from purgatory_spark._rows.schema import EVENTS, REQUESTS, require
+from purgatory_spark._traces.workload import CASES, HIGH_TIMEOUT, LOW_TIMEOUT, Workload
+from purgatory_spark._traces.workload_blocks import BLOCK, workload_trace
 from request_purgatory import InvalidArgumentError
 
 
 def test_rows_do_not_depend_on_the_partitioning(spark: SparkSession) -> None:
-    """They are equal with one task and with three, and in a longer workload."""
     small = replace(LOW_TIMEOUT, requests=BLOCK + 1000)
     one = workload_trace(spark, small, partitions=1)
     three = workload_trace(spark, replace(small, requests=2 * BLOCK + 5), partitions=3)
@@ -33,7 +27,6 @@ def test_rows_do_not_depend_on_the_partitioning(spark: SparkSession) -> None:
 
 
 def test_another_seed_is_another_workload(spark: SparkSession) -> None:
-    """Hardly any arrivals are at the same microsecond."""
     small = replace(LOW_TIMEOUT, requests=100)
     first, other = (
         workload_trace(spark, replace(small, seed=seed))[0].toArrow() for seed in (1, 2)
@@ -43,14 +36,12 @@ def test_another_seed_is_another_workload(spark: SparkSession) -> None:
 
 
 def test_trace_has_the_pipelines_schema(spark: SparkSession) -> None:
-    """The types are exactly those of the schema."""
     requests, events = workload_trace(spark, replace(LOW_TIMEOUT, requests=10))
     assert require(requests, REQUESTS, "requests").schema == REQUESTS
     assert require(events, EVENTS, "events").schema == EVENTS
 
 
 def test_arrivals_are_a_poisson_process(spark: SparkSession) -> None:
-    """The gaps are exponential with the mean 1/rate, also between blocks."""
     workload = replace(LOW_TIMEOUT, requests=2 * BLOCK, rate=1000.0)
     arrived = (
         workload_trace(spark, workload)[0]
@@ -68,7 +59,6 @@ def test_arrivals_are_a_poisson_process(spark: SparkSession) -> None:
 def test_expired_share_and_service_times_have_the_expected_values(
     spark: SparkSession, case: Workload
 ) -> None:
-    """The median and the 75th percentile are the published ones."""
     requests, events = workload_trace(spark, replace(case, requests=BLOCK, hosts=3))
     outcomes = satisfactions(requests, events).select(
         "outcome", (F.unix_micros("satisfied_at") - F.unix_micros("arrived_at")).alias("service_us")
@@ -83,7 +73,6 @@ def test_expired_share_and_service_times_have_the_expected_values(
 
 
 def test_requests_watch_their_own_key_and_shared_ones(spark: SparkSession) -> None:
-    """The numbers of hosts, of shared keys and of keys in the pool are those of the workload."""
     requests, _ = workload_trace(
         spark, replace(HIGH_TIMEOUT, requests=500, hosts=3, keys=2, shared_keys=3)
     )
@@ -108,6 +97,5 @@ def test_requests_watch_their_own_key_and_shared_ones(spark: SparkSession) -> No
     ],
 )
 def test_invalid_workload_is_an_error(name: str, value: float) -> None:
-    """The message has the field and its value."""
     with pytest.raises(InvalidArgumentError, match=f"{name} must be .*got {value}"):
         replace(LOW_TIMEOUT, **{name: value})

@@ -18,7 +18,7 @@ from purgatory_spark import (
     Workload,
     workload_trace,
 )
-from purgatory_spark.output_folder import OutputExistsError
+from purgatory_spark._output_folder import OutputExistsError
 from request_purgatory import InvalidArgumentError
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

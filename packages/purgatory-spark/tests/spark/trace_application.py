@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 
 from purgatory_spark import Trace
-from purgatory_spark.outcomes.batch import batch_outcomes
-from purgatory_spark.outcomes.results import outcomes_of
-from purgatory_spark.spark.session import create_session
+from purgatory_spark._outcomes.batch import batch_outcomes
+from purgatory_spark._outcomes.results import outcomes_of
+from purgatory_spark._spark.session import create_session
 
 CALLS = [("web", 1_000, 20.0), ("web", 1_010, 300.0), ("api", 1_020, None), ("api", None, 1.0)]
 

@@ -17,9 +17,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.spark.naive_trace import TraceEvent, TraceRequest
 from tests.spark.trace_strategies import events_table, requests_table
 
-from purgatory_spark.traces.marks import Mark
-from purgatory_spark.traces.trace_folder import TraceFolder, import_trace
-from purgatory_spark.traces.trace_reader import ImportSettings, read_trace
+from purgatory_spark._traces.marks import Mark
+from purgatory_spark._traces.trace_folder import TraceFolder, import_trace
+from purgatory_spark._traces.trace_reader import ImportSettings, read_trace
 
 Row = dict[str, Any]
 

@@ -21,4 +21,4 @@ def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> NoReturn:
         pytest.fail("a Spark session was asked for")
 
-    monkeypatch.setattr("purgatory_spark.cli.session.open_session", refuse)
+    monkeypatch.setattr("purgatory_spark._cli.session.open_session", refuse)

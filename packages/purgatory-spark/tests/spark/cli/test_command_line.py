@@ -14,13 +14,9 @@ from pathlib import Path
 import pytest
 from tests.spark.command import Purgatory
 
-from purgatory_broker.cli.app import control_commands
-from purgatory_broker.cluster.cluster_client import ClusterClient
-from purgatory_broker.cluster.commands import COMMANDS as CLUSTER_COMMANDS
-from purgatory_spark.cli import version
-from purgatory_spark.cli.app import COMMANDS, make_app
-from purgatory_spark.cli.main import main
+from purgatory_command import COMMANDS, make_app
 from request_purgatory import __compiled__, __version__
+from request_purgatory.command_line import version
 from request_purgatory.command_line.exit_codes import ExitCode
 
 WORDS = [entry.name for entry in COMMANDS]
@@ -30,7 +26,6 @@ WORDS = [entry.name for entry in COMMANDS]
 def test_help_describes_each_command(
     entry: object, purgatory: Purgatory, no_session: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With an example, and without Spark."""
     monkeypatch.setenv("COLUMNS", "200")
     ran = purgatory(entry.name, "--help")
     assert (ran.code, ran.err) == (ExitCode.OK, "")
@@ -42,7 +37,6 @@ def test_help_describes_each_command(
 
 @pytest.mark.parametrize("entry", COMMANDS, ids=WORDS)
 def test_examples_in_the_help_have_known_options(entry: object) -> None:
-    """Every option of an example is one of the command's."""
     app = make_app()
     if entry.example:
         word, *arguments = entry.example.split()
@@ -50,30 +44,25 @@ def test_examples_in_the_help_have_known_options(entry: object) -> None:
         assert {each for each in arguments if each.startswith("--")} <= known
 
 
-@pytest.mark.parametrize(
-    "entry", [each for each in COMMANDS if each.name != "broker"], ids=lambda each: each.name
-)
+@pytest.mark.parametrize("entry", COMMANDS, ids=WORDS)
 def test_help_in_the_table_is_the_docstrings_first_line(entry: object) -> None:
-    """The table repeats it, so that the list of commands needs no import."""
     module, name = entry.target.split(":")
-    function = getattr(importlib.import_module(f"purgatory_spark.cli.{module}"), name)
+    function = getattr(importlib.import_module(f"purgatory_spark._cli.{module}"), name)
     assert inspect.getdoc(function).splitlines()[0] == entry.help
 
 
 def test_list_of_commands_imports_no_spark() -> None:
-    """So it, and a mistyped command, are answered at once."""
     script = (
-        "import sys; from purgatory_spark.cli.main import main; main(['--help']); "
-        "main(['repaly']); sys.exit('pyspark' in sys.modules or 'kafka' in sys.modules)"
+        "import sys; from purgatory_command import main; main(['--help']); "
+        "main(['repaly']); sys.exit('pyspark' in sys.modules or 'purgatory_spark' in sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True)
     assert ran.returncode == 0
 
 
 def test_module_is_the_command() -> None:
-    """`python -m request_purgatory`, and the exit code is the process'."""
     ran = subprocess.run(
-        [sys.executable, "-m", "request_purgatory", "repaly"],
+        [sys.executable, "-m", "purgatory_spark", "repaly"],
         check=False,
         capture_output=True,
         text=True,
@@ -83,11 +72,10 @@ def test_module_is_the_command() -> None:
 
 
 def test_version_names_the_build(purgatory: Purgatory) -> None:
-    """The package's version, and whether its core is compiled."""
     ran = purgatory("--version")
     assert ran.code == ExitCode.OK
     build = "compiled" if __compiled__ else "interpreted"
-    assert ran.out.startswith(f"request-purgatory {__version__}, core {build}")
+    assert ran.out.startswith(f"purgatory-spark {__version__}, core {build}")
 
 
 @pytest.mark.parametrize(
@@ -98,43 +86,25 @@ def test_version_names_the_build(purgatory: Purgatory) -> None:
         (
             False,
             "CPython",
-            "interpreted, several times slower than compiled: install a C compiler, and then this "
-            "package again with --force-reinstall",
+            "interpreted, several times slower than compiled: install a C compiler, and then "
+            "request-purgatory again with --force-reinstall",
         ),
     ],
 )
 def test_version_says_what_an_interpreted_core_costs(
     monkeypatch: pytest.MonkeyPatch, is_compiled: bool, implementation: str, build: str
 ) -> None:
-    """On CPython, where it could be compiled."""
     monkeypatch.setattr(version, "__compiled__", is_compiled)
     monkeypatch.setattr(platform, "python_implementation", lambda: implementation)
-    assert version.version_text() == f"request-purgatory {__version__}, core {build}"
-
-
-@pytest.mark.parametrize("is_compiled", [True, False])
-def test_version_and_note_need_no_extra(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_compiled: bool
-) -> None:
-    """Most who install the core alone have none. Only a slow core is worth a note."""
-    monkeypatch.setattr(version, "__compiled__", is_compiled)
-    monkeypatch.setattr(platform, "python_implementation", lambda: "CPython")
-    monkeypatch.setitem(sys.modules, "cyclopts", None)
-    monkeypatch.delitem(sys.modules, "request_purgatory.command_line.run", raising=False)
-    assert main(["--version"]) == ExitCode.OK
-    assert capsys.readouterr().out == f"{version.version_text()}\n"
-    assert main([]) == ExitCode.MISSING_DEPENDENCY
-    assert (version.version_text() in capsys.readouterr().err) == (not is_compiled)
+    assert version.version_text("some") == f"some {__version__}, core {build}"
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["repaly"], "unknown command 'repaly'; did you mean 'replay'?"),
-        (["broker", "pause"], "unknown command 'pause'; did you mean 'pause-replication'?"),
         (["zzz"], "unknown command 'zzz'; known: run, workload, import, replay, analyze"),
         (["replay", "x", "--ot", "y"], "Did you mean --out instead of --ot?"),
-        (["broker", "serve", "--note", "3"], "Unknown option: --note. Did you mean --nodes?"),
         (["replay", "--out", "y"], 'Command "replay" parameter TRACE requires an argument.'),
         (["replay", "x"], 'Command "replay" parameter --out requires an argument.'),
         (
@@ -159,15 +129,11 @@ def test_version_and_note_need_no_extra(
         ),
         (["import", "hdfs://x/y", "--out", "y"], "write FORMAT:hdfs://x/y with one of csv, json"),
         (["report", "s3://x", "--out", "y"], "expected a path of this machine's file system"),
-        (["bench", "--rates", "many", "--out", "x"], "expected whole numbers of requests per"),
-        (["bench", "--rates=-5,1", "--out", "x"], "each at least 0, got '-5,1'"),
-        (["bench", "--rounds", "0", "--out", "x"], "expected at least 1, got 0"),
     ],
 )  # fmt: skip
 def test_usage_errors_name_the_value(
     arguments: list[str], message: str, purgatory: Purgatory, no_session: None
 ) -> None:
-    """On one line of standard error, with a suggestion where one is close."""
     ran = purgatory(*arguments)
     assert (ran.code, ran.out) == (ExitCode.BAD_INPUT, "")
     assert ran.err.startswith("purgatory: ")
@@ -175,19 +141,14 @@ def test_usage_errors_name_the_value(
     assert message in ran.err
 
 
-@pytest.mark.parametrize("arguments", [[], ["broker"]])
-def test_missing_command_is_answered_with_the_help(
-    arguments: list[str], purgatory: Purgatory
-) -> None:
-    """On standard error, as it is a mistake."""
-    ran = purgatory(*arguments)
+def test_missing_command_is_answered_with_the_help(purgatory: Purgatory) -> None:
+    ran = purgatory()
     assert (ran.code, ran.out) == (ExitCode.BAD_INPUT, "")
-    assert ran.err.startswith(f"Usage: {' '.join(['purgatory', *arguments])} COMMAND")
+    assert ran.err.startswith("Usage: purgatory COMMAND")
     assert ran.err.endswith("purgatory: a command is required\n")
 
 
 def test_password_is_not_in_the_message(purgatory: Purgatory, no_session: None) -> None:
-    """Kafka's options may contain one."""
     ran = purgatory(
         "stream", "a", "b", "--out", "c", "--checkpoint", "d", "--kafka-option", "secret"
     )
@@ -198,13 +159,12 @@ def test_password_is_not_in_the_message(purgatory: Purgatory, no_session: None) 
 
 @pytest.mark.parametrize("no_color", [False, True])
 def test_no_color_is_respected(no_color: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where colors are forced."""
     environment = {**os.environ, "FORCE_COLOR": "1", "TERM": "xterm-256color", "COLUMNS": "80"}
     environment.pop("NO_COLOR", None)
     if no_color:
         environment["NO_COLOR"] = "1"
     ran = subprocess.run(
-        [sys.executable, "-m", "request_purgatory", "--help"],
+        [sys.executable, "-m", "purgatory_spark", "--help"],
         check=True,
         capture_output=True,
         text=True,
@@ -217,7 +177,6 @@ def test_no_color_is_respected(no_color: bool, monkeypatch: pytest.MonkeyPatch) 
 def test_completion_is_installed(
     purgatory: Purgatory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A script that has the commands and options."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("SHELL", "/bin/bash")
     ran = purgatory("--install-completion", "--shell", "bash")
@@ -225,25 +184,15 @@ def test_completion_is_installed(
     script = tmp_path / ".local/share/bash-completion/completions/purgatory"
     text = script.read_text()
     assert "--watermark-delay-ms" in text
-    assert "pause-replication" in text
-
-
-def test_client_has_each_command_as_a_method() -> None:
-    """With the parameters and the docstring of the command, which is said once."""
-    for name in control_commands():
-        method = getattr(ClusterClient, name)
-        assert inspect.signature(method) == inspect.signature(CLUSTER_COMMANDS[name])
-        assert method.__doc__ == CLUSTER_COMMANDS[name].__doc__
-    assert {*control_commands(), "bootstrap_servers"} == set(CLUSTER_COMMANDS)
+    assert "stream-state" in text
 
 
 def test_messages_are_written_by_one_function() -> None:
-    """Commands print errors with `print_error`, so that each begins with the program's name."""
-    folder = Path(importlib.import_module("purgatory_spark.cli").__file__).parent
-    for file in folder.glob("*.py"):
+    folder = Path(importlib.import_module("purgatory_spark._cli").__file__).parent
+    for file in [*folder.glob("*.py"), folder.parents[1] / "purgatory_command.py"]:
         writes = [
             node
             for node in ast.walk(ast.parse(file.read_text()))
             if isinstance(node, ast.keyword) and node.arg == "file"
         ]
-        assert not writes or file.name in ("command.py", "main.py"), file.name
+        assert not writes, file.name

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.spark.command import Purgatory
 
-from purgatory_spark.output_folder import write_json
+from purgatory_spark._output_folder import write_json
 from request_purgatory.command_line.exit_codes import ExitCode
 
 pytestmark = pytest.mark.usefixtures("no_session")
@@ -54,15 +54,13 @@ def folder(tmp_path: Path) -> Path:
         ("analyze nowhere --out new", "nowhere is not a trace folder"),
         ("analyze trace --replay nowhere --out new", "nowhere is not a replay folder"),
         ("analyze trace --out full", "full exists already"),
-        ("report --out new", "at least one folder, or --bench with one"),
+        ("report --out new", "analysis must be at least one folder"),
         ("report nowhere --out new", "nowhere is not an analysis folder"),
-        ("report --bench nowhere --out new", "a folder with measurements.jsonl"),
         ("run --trace nowhere --out new", "nowhere: no such file or folder"),
         ("run --out full", "full exists already"),
         ("run --requests 0 --out new", "requests must be at least 1, got 0"),
         ("simulate --hosts 2 --requests-per-host 10 --out full", "full exists already"),
         ("simulate --utilization 2 --out new", "utilization must be above 0 and up to 1"),
-        ("bench --out full", "full exists already"),
         ("stream nowhere events --out new --checkpoint c", "nowhere: no such folder"),
         ("stream requests events --out new --checkpoint c --shards 0", "shards must be at least 1"),
         (
@@ -95,7 +93,6 @@ def test_refusal_is_quick_and_leaves_nothing(
     purgatory: Purgatory,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Exit code 2, and what is wrong."""
     monkeypatch.chdir(folder)
     before = sorted(folder.rglob("*"))
     word, *arguments = command.split()
@@ -112,7 +109,6 @@ def test_refusal_is_quick_and_leaves_nothing(
 def test_report_is_never_written_over_a_folder(
     force: list[str], tmp_path: Path, purgatory: Purgatory
 ) -> None:
-    """Not even with --force."""
     (tmp_path / "analysis.json").write_text("{}")
     ran = purgatory("report", tmp_path, *force, "--out", tmp_path)
     assert ran.code == ExitCode.BAD_INPUT

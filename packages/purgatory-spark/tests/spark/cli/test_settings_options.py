@@ -7,16 +7,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from benchmarks.published_runs.runner import BenchmarkPlan
 from cyclopts import App, Parameter
 
-from purgatory_broker.settings import ClusterSettings
-from purgatory_spark.outcomes.replay import ReplaySettings
-from purgatory_spark.stream.endpoints.address import AddressOptions
-from purgatory_spark.stream.job import StreamSettings
-from purgatory_spark.stream.run import StreamPlan
-from purgatory_spark.traces.trace_reader import ImportSettings
-from purgatory_spark.traces.workload import Workload
+from purgatory_spark._outcomes.replay import ReplaySettings
+from purgatory_spark._stream.endpoints.address import AddressOptions
+from purgatory_spark._stream.job import StreamSettings
+from purgatory_spark._stream.run import StreamPlan
+from purgatory_spark._traces.trace_reader import ImportSettings
+from purgatory_spark._traces.workload import Workload
 from request_purgatory.command_line.settings_options import FieldsOf, Given, with_settings_options
 
 
@@ -65,17 +63,14 @@ def call(fields_of: FieldsOf, *arguments: str, as_given: bool = False) -> Any:
     ],
 )
 def test_settings_are_made_of_the_options(arguments: list[str], expected: Settings) -> None:
-    """By the fields' names, types and defaults."""
     assert call(FieldsOf(Settings), *arguments) == expected
 
 
 def test_command_may_get_what_was_given() -> None:
-    """To change settings that are chosen in another way."""
     assert call(FieldsOf(Settings), "--fast", as_given=True) == {"fast": True}
 
 
 def test_fields_can_be_left_out_renamed_and_given_another_default() -> None:
-    """Where the command differs from the settings."""
     fields_of = FieldsOf(
         Settings,
         without=("folder",),
@@ -87,7 +82,6 @@ def test_fields_can_be_left_out_renamed_and_given_another_default() -> None:
 
 
 def test_help_is_the_docstrings() -> None:
-    """In the command line's words."""
     size, *_ = FieldsOf(Settings).parameters(0)
     extras = Parameter.combine(*size.annotation.__metadata__)
     assert extras.help == "How many, unless `--fast`."
@@ -98,8 +92,6 @@ def test_help_is_the_docstrings() -> None:
     "settings",
     [
         AddressOptions,
-        BenchmarkPlan,
-        ClusterSettings,
         ImportSettings,
         ReplaySettings,
         StreamPlan,
@@ -108,7 +100,6 @@ def test_help_is_the_docstrings() -> None:
     ],
 )
 def test_every_field_of_the_settings_has_a_help_text(settings: type) -> None:
-    """Its entry under `Attributes:`, of which the help of its option is made."""
     parameters = FieldsOf(settings).parameters(0)
     helps = {
         each.name: Parameter.combine(*each.annotation.__metadata__).help for each in parameters

@@ -17,8 +17,8 @@ from tests.spark.trace_folders import (
     write_lines,
 )
 
-from purgatory_spark.traces.importers.azure_llm import import_azure_llm
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
+from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._importers.azure_llm import import_azure_llm
 
 HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens"
 START = datetime(2023, 11, 16, 18, 17, 3, tzinfo=UTC)
@@ -44,7 +44,6 @@ def inference(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def test_request_completes_when_its_tokens_are_generated(inference: ImportedRows) -> None:
-    """Times are rounded down to microseconds, and a note says that service times are derived."""
     assert inference.format == "azure-llm"
     assert (inference.rows_read, inference.rejects) == ({"rows": 5}, [])
     assert inference.notes == [
@@ -77,7 +76,6 @@ def test_request_completes_when_its_tokens_are_generated(inference: ImportedRows
 
 
 def test_each_file_is_a_host_with_ids_in_order_of_time(inference: ImportedRows) -> None:
-    """Files that differ only in their compression suffix are one host, with distinct ids."""
     assert [(row["host"], row["request_id"]) for row in inference.requests] == [
         ("chat", "chat-000000001"),
         ("code one", "code one-000000001"),
@@ -116,7 +114,6 @@ BAD = {
 
 
 def test_bad_rows_are_rejected_with_file_and_content(spark: SparkSession, tmp_path: Path) -> None:
-    """Each reason has its number of rows, also in the trace folder."""
     bad = [row for rows in BAD.values() for row in rows]
     source = write_lines(tmp_path / "mixed.csv", [HEADER, *bad, "2023-11-16 18:17:03,1,2"])
     found = imported_rows(spark, source)
@@ -135,7 +132,6 @@ def test_bad_rows_are_rejected_with_file_and_content(spark: SparkSession, tmp_pa
 
 
 def test_missing_column_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
-    """The message names the file, the missing column and the given ones."""
     file = write_lines(tmp_path / "code.csv", ["TIMESTAMP,ContextTokens"])
     with pytest.raises(TraceFormatError) as error:
         import_azure_llm(spark, [file])

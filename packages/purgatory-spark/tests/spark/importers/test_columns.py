@@ -11,11 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.spark.trace_folders import NOON, assert_written_as_read, imported_rows, write_lines
 
-from purgatory_spark.outcomes.batch import batch_outcomes
-from purgatory_spark.outcomes.results import outcomes_of
-from purgatory_spark.traces.importers.columns import import_columns
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
-from purgatory_spark.traces.trace_reader import ImportSettings, read_trace
+from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._outcomes.batch import batch_outcomes
+from purgatory_spark._outcomes.results import outcomes_of
+from purgatory_spark._traces.trace_reader import ImportSettings, read_trace
 
 MAPPING = {
     "host": "pod",
@@ -31,7 +30,6 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def test_request_waits_for_its_own_answer(spark: SparkSession, tmp_path: Path) -> None:
-    """A row without an end has no event; long text and non-ASCII text are unchanged."""
     long = "ü" * 5000
     lines = [
         HEADER,
@@ -81,7 +79,6 @@ def test_request_waits_for_its_own_answer(spark: SparkSession, tmp_path: Path) -
 def test_rows_without_ids_are_numbered_in_order_of_arrival(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Without a host column there is one host; ends by service time are rounded up."""
     lines = [
         "ms,at",
         "2.5,1661169600002",
@@ -110,7 +107,6 @@ def test_rows_without_ids_are_numbered_in_order_of_arrival(
 
 
 def test_rows_without_ids_are_numbered_by_host(spark: SparkSession, tmp_path: Path) -> None:
-    """Times are numbers, each row has its timeout, and a column's name has a semicolon."""
     lines = [
         "when;x,done,pod,limit",
         "1000,1250.5,a,50",
@@ -183,7 +179,6 @@ BAD = {
 
 
 def test_bad_rows_are_rejected_with_file_and_content(spark: SparkSession, tmp_path: Path) -> None:
-    """Reasons are counted, also in the trace folder; the first of repeated requests is kept."""
     bad = [row for rows in BAD.values() for row in rows]
     first = good("twice")
     source = write_lines(tmp_path / "mixed.csv", [HEADER, *bad, first])
@@ -205,7 +200,6 @@ def test_bad_rows_are_rejected_with_file_and_content(spark: SparkSession, tmp_pa
 
 
 def test_id_is_used_again_after_the_deadline(spark: SparkSession, tmp_path: Path) -> None:
-    """The late answer of the first request does not complete the second one."""
     first = good("again", start="2022-08-22 12:00:00", end="2022-08-22 12:00:09", limit="1000")
     lines = [
         first,
@@ -222,7 +216,6 @@ def test_id_is_used_again_after_the_deadline(spark: SparkSession, tmp_path: Path
 
 
 def test_invalid_service_times_are_rejected(spark: SparkSession, tmp_path: Path) -> None:
-    """None of them fails the import, as an overflow in Spark's arithmetic would."""
     bad = {
         "unparsable ms": ["NaN", "Infinity", "-Infinity", "1e300", "1e18", "fast"],
         "ms beyond the year 2199": ["6e12"],
@@ -237,7 +230,6 @@ def test_invalid_service_times_are_rejected(spark: SparkSession, tmp_path: Path)
 
 @pytest.mark.parametrize("end", ["ended_at", "service_ms"])
 def test_largest_number_is_no_time(spark: SparkSession, tmp_path: Path, end: str) -> None:
-    """Neither its deadline nor its end overflows."""
     lines = ["id,at,end", f"a,{2**63 - 1},1", "b,1000,1000"]
     source = write_lines(tmp_path / "calls.csv", lines)
     columns = {"request_id": "id", "arrived_at": "at", end: "end"}
@@ -262,14 +254,12 @@ def test_largest_number_is_no_time(spark: SparkSession, tmp_path: Path, end: str
 def test_invalid_mapping_is_an_error(
     spark: SparkSession, tmp_path: Path, columns: dict[str, str], message: str
 ) -> None:
-    """The message names the missing or unknown field or column."""
     file = write_lines(tmp_path / "calls.csv", ["a,c"])
     with pytest.raises(TraceFormatError, match=message):
-        import_columns(spark, [file], columns=columns)
+        read_trace(spark, file, ImportSettings(columns=columns))
 
 
 def test_files_are_read_once(spark: SparkSession, tmp_path: Path) -> None:
-    """Also where repeated ids are looked for, and by all tables together."""
     source = write_lines(tmp_path / "calls.csv", ["id,start,end", "a,2024-01-01,2024-01-02"])
     columns = {"request_id": "id", "arrived_at": "start", "ended_at": "end"}
     with read_trace(spark, source, ImportSettings(columns=columns)) as trace:

@@ -12,13 +12,11 @@ from tests.spark.naive_trace import TraceRequest
 from tests.spark.trace_folders import cached_tables, collect_tables, import_to_folder, write_lines
 from tests.spark.trace_strategies import events_table, requests_table
 
-from purgatory_spark.cli.failures import describe_failure
-from purgatory_spark.traces.importers.imported_trace import (
-    ImportedTrace,
-    TraceFormatError,
-)
-from purgatory_spark.traces.marks import Mark, known_incidents
-from purgatory_spark.traces.trace_reader import ImportSettings, read_trace
+from purgatory_spark._cli.failures import describe_failure
+from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._importers.imported_trace import ImportedTrace
+from purgatory_spark._traces.marks import Mark, known_incidents
+from purgatory_spark._traces.trace_reader import ImportSettings, read_trace
 
 SPANS = "TraceID,SpanID,ParentID,PodName,OperationName,StartTimeUnixNano,EndTimeUnixNano,Duration"
 TOKENS = "TIMESTAMP,ContextTokens,GeneratedTokens"
@@ -31,7 +29,6 @@ INCIDENT = Mark(
 
 
 def test_rows_are_cached_until_the_end_of_the_block(spark: SparkSession, tmp_path: Path) -> None:
-    """Also if the block raises; the tables can still be read afterwards."""
     source = write_lines(tmp_path / "calls.csv", ["at,took", "1.5,2", "2.5,", "never,2"])
     settings = ImportSettings(columns={"arrived_at": "at", "service_ms": "took"}, time_unit="s")
     cached = cached_tables(spark)
@@ -64,7 +61,6 @@ def test_rows_are_cached_until_the_end_of_the_block(spark: SparkSession, tmp_pat
 def test_file_that_is_not_a_table_is_an_error(
     spark: SparkSession, tmp_path: Path, content: bytes, message: str
 ) -> None:
-    """The error names the file, before Spark reads it."""
     file = tmp_path / "odd.csv"
     file.write_bytes(content)
     with pytest.raises(TraceFormatError, match=rf"odd\.csv: .*({message})"):
@@ -74,7 +70,6 @@ def test_file_that_is_not_a_table_is_an_error(
 def test_mapping_for_a_format_with_fixed_columns_is_an_error(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """The mapping is not ignored silently."""
     source = write_lines(tmp_path / "table.csv", [TOKENS, "2023-11-16 18:17:03,1,1"])
     settings = ImportSettings(format="azure-llm", columns={"arrived_at": "TIMESTAMP"})
     with pytest.raises(
@@ -100,7 +95,6 @@ def test_known_incident_is_a_mark_of_its_own_day(
     hours: tuple[int, ...],
     known: list[Mark],
 ) -> None:
-    """The name of the folder is not enough: the incident must be within the trace's time."""
     midnight = int(datetime(2022, 8, 22, tzinfo=UTC).timestamp())
     found = [
         TraceRequest("r", (midnight + hour * 3600) * 1_000_000, 1, ["k"], "count", 1.0, "all")
@@ -119,7 +113,6 @@ def test_known_incident_is_a_mark_of_its_own_day(
 def test_table_without_rows_is_a_trace_without_requests(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """It can be imported; only `require_requests` raises an error."""
     source = write_lines(tmp_path / "nezha.csv", [SPANS])
     trace = import_to_folder(spark, source, tmp_path / "trace")
     names = ("spans in", "spans kept", "rejected", "requests out", "events out")
@@ -136,7 +129,6 @@ def test_table_without_rows_is_a_trace_without_requests(
 
 
 def test_damaged_gzip_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
-    """The message names the file, and nothing stays in Spark's cache."""
     whole = gzip.compress(
         (SPANS + "\n" + "".join(f"t,s{i},root,f,Get,{i},{i}\n" for i in range(5_000))).encode()
     )

@@ -8,13 +8,12 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from tests.spark.trace_folders import imported_rows, write_lines
 
-from purgatory_spark.outcomes.batch import batch_outcomes
-from purgatory_spark.outcomes.results import outcomes_of
-from purgatory_spark.traces.trace_reader import ImportSettings, read_trace
+from purgatory_spark._outcomes.batch import batch_outcomes
+from purgatory_spark._outcomes.results import outcomes_of
+from purgatory_spark._traces.trace_reader import ImportSettings, read_trace
 
 
 def test_request_waits_for_the_blocks_of_its_prompt(spark: SparkSession, tmp_path: Path) -> None:
-    """Blocks that an earlier request has filled count at once."""
     lines = [
         json.dumps({"timestamp": at, "input_length": length, "output_length": 52, "hash_ids": ids})
         for at, length, ids in [

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.spark.trace_folders import NOON_US, Row, imported_rows, write_lines
 
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
-from purgatory_spark.traces.trace_reader import ImportSettings, check_source
+from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._traces.trace_reader import ImportSettings, check_source
 
 
 def span(span_id: str, parent: str, start_us: int, end_us: int, **others: Any) -> Row:
@@ -47,7 +47,6 @@ def batch(*resources: Row) -> str:
 
 
 def test_export_is_imported_as_spans(spark: SparkSession, tmp_path: Path) -> None:
-    """Spans of a trace are in several lines, resources and scopes; the root has no parent."""
     root = span("r", "", 0, 9000)
     del root["parentSpanId"]
     lines = [
@@ -82,7 +81,6 @@ def test_export_is_imported_as_spans(spark: SparkSession, tmp_path: Path) -> Non
 
 
 def test_other_formats_than_json_are_refused(tmp_path: Path) -> None:
-    """Before Spark starts."""
     source = write_lines(tmp_path / "spans.csv", ["resourceSpans"])
     with pytest.raises(TraceFormatError, match="the format otlp is JSON, not csv"):
         check_source(source, ImportSettings(format="otlp"))

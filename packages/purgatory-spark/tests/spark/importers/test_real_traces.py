@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from purgatory_spark.outcomes.batch import batch_outcomes
-from purgatory_spark.outcomes.replay import DESIGNS, ReplaySettings, replay
-from purgatory_spark.stream.endpoints.address import parse_endpoints
-from purgatory_spark.stream.run import StreamPlan, run_stream
-from purgatory_spark.traces.schema import OUTCOMES
-from purgatory_spark.traces.trace_folder import TraceFolder, import_trace
+from purgatory_spark._outcomes.batch import batch_outcomes
+from purgatory_spark._outcomes.replay import DESIGNS, ReplaySettings, replay
+from purgatory_spark._rows.schema import OUTCOMES
+from purgatory_spark._stream.endpoints.address import parse_endpoints
+from purgatory_spark._stream.run import StreamPlan, run_stream
+from purgatory_spark._traces.trace_folder import TraceFolder, import_trace
 
 # These take half a minute; other tests check the same rules on small traces.
 pytestmark = pytest.mark.slow
@@ -39,7 +39,6 @@ def nezha(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Trac
 
 
 def test_repeated_nezha_spans_are_rejected(nezha: TraceFolder) -> None:
-    """The files overlap."""
     assert nezha.manifest["rows"] == {
         "spans in": 50_110,
         "spans kept": 49_118,
@@ -76,7 +75,6 @@ def assert_same_rows(found: list[Outcome], expected: list[Outcome]) -> None:
 def test_nezha_expires_more_after_the_injected_delay(
     nezha: TraceFolder, batch: list[Outcome]
 ) -> None:
-    """With a timeout of 1 s, 0.13 % expire before the fault and 3.76 % after it."""
     arrived_at, outcome = OUTCOMES.names.index("arrived_at"), OUTCOMES.names.index("outcome")
     mark = nezha.marks[0]
     counted = Counter((row[arrived_at] < mark.at, row[outcome]) for row in batch)
@@ -95,7 +93,6 @@ def test_nezha_replay_agrees_with_batch_on_every_row(
     batch: list[Outcome],
     design: str,
 ) -> None:
-    """Replay the trace through a purgatory of each design."""
     replayed = replay(nezha.requests(spark), nezha.events(spark), ReplaySettings(design=design))
     assert_same_rows(collected(replayed.where("kind = 'outcomes'")), batch)
 
@@ -106,7 +103,6 @@ def test_nezha_stream_agrees_with_batch_on_every_row(
     batch: list[Outcome],
     tmp_path: Path,
 ) -> None:
-    """Run the stream on the imported tables."""
     folders = parse_endpoints(
         str(nezha.path / "requests"), str(nezha.path / "events"), str(tmp_path / "out")
     )
@@ -119,7 +115,6 @@ def test_nezha_stream_agrees_with_batch_on_every_row(
 def test_azure_inference_rows_are_labelled_as_derived(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Both files are imported completely, with a note about derived times."""
     trace = real_trace(spark, "azure-llm-2023", tmp_path_factory)
     assert trace.manifest["rows"]["requests out"] == 28_185
     assert trace.manifest["rejected"] == {}

@@ -22,9 +22,8 @@ from tests.spark.trace_folders import (
 )
 from tests.spark.trace_strategies import events_table, requests_table
 
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
-from purgatory_spark.traces.schema import SchemaError
-from purgatory_spark.traces.trace_reader import ImportSettings, read_trace
+from purgatory_spark._errors import SchemaError, TraceFormatError
+from purgatory_spark._traces.trace_reader import ImportSettings, read_trace
 
 FAR = 10**17
 REQUIRED = (
@@ -117,7 +116,6 @@ def mixed(spark: SparkSession, mixed_folder: Path) -> ImportedRows:
 
 
 def test_bad_rows_are_rejected_with_table_and_content(mixed: ImportedRows) -> None:
-    """Rejects of both tables have the name of their table."""
     assert mixed.format == "recorded"
     for name, good, bad in (("requests", 4, BAD_REQUESTS), ("events", 1, BAD_EVENTS)):
         rows = {reason: sum(map(len, tables)) for reason, tables in bad.items()}
@@ -131,7 +129,6 @@ def test_bad_rows_are_rejected_with_table_and_content(mixed: ImportedRows) -> No
 
 
 def test_good_rows_are_unchanged(mixed: ImportedRows) -> None:
-    """Bad rows do not affect them; of a repeated request the first row by time is kept."""
     assert [
         row for row in mixed.requests if row["request_id"] != "r0003"
     ] == GOOD_REQUESTS.to_pylist()
@@ -139,7 +136,6 @@ def test_good_rows_are_unchanged(mixed: ImportedRows) -> None:
 
 
 def test_request_without_a_type_gets_the_default_type(mixed: ImportedRows) -> None:
-    """Tables by request type have no row for null."""
     untyped = UNTYPED.to_pylist()[0]
     assert [row for row in mixed.requests if row["request_id"] == "r0003"] == [
         untyped | {"request_type": "request"}
@@ -153,12 +149,10 @@ def test_trace_folder_has_the_imported_rows(
     mixed: ImportedRows,
     tmp_path: Path,
 ) -> None:
-    """Requests, events and rejects are written and read back."""
     assert_written_as_read(spark, mixed_folder, tmp_path / "trace", mixed)
 
 
 def test_folder_without_parquet_files_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
-    """The message names the folder; Spark's own would be about schema inference."""
     source = write_recorded(tmp_path / "in", requests_table([request(0)]), events_table([]))
     (source / "events" / "part.parquet").rename(source / "events" / "part.txt")
     with pytest.raises(TraceFormatError, match=r"in/events: the folder has no Parquet file"):
@@ -166,7 +160,6 @@ def test_folder_without_parquet_files_is_an_error(spark: SparkSession, tmp_path:
 
 
 def test_chosen_format_must_fit_the_folder(spark: SparkSession, tmp_path: Path) -> None:
-    """A recorded trace has both subfolders."""
     (tmp_path / "in" / "requests").mkdir(parents=True)
     with pytest.raises(
         TraceFormatError,
@@ -176,7 +169,6 @@ def test_chosen_format_must_fit_the_folder(spark: SparkSession, tmp_path: Path) 
 
 
 def test_table_of_another_schema_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
-    """The message names the folder and the differences."""
     for name in ("requests", "events"):
         (tmp_path / "t" / name).mkdir(parents=True)
         pq.write_table(

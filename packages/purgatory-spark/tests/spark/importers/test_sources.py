@@ -12,9 +12,9 @@ from pyarrow import orc
 from pyspark.sql import SparkSession
 from tests.spark.trace_folders import NOON, Row, imported_rows, write_lines
 
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
-from purgatory_spark.traces.importers.table_source import TableSource
-from purgatory_spark.traces.trace_reader import ImportSettings, check_source
+from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._importers.table_source import TableSource
+from purgatory_spark._traces.trace_reader import ImportSettings, check_source
 
 COLUMNS = {"request_id": "id", "arrived_at": "at", "watch_keys": "keys"}
 EVENT_COLUMNS = {"key": "key", "occurred_at": "at"}
@@ -43,7 +43,6 @@ def requests_of(spark: SparkSession, source: Path | str, events: Path | str) -> 
 
 
 def test_json_lines_have_arrays_and_malformed_lines(spark: SparkSession, tmp_path: Path) -> None:
-    """A malformed line is a reject with its text; both tables are counted."""
     source = write_lines(
         tmp_path / "calls.jsonl.gz.plain", [json.dumps(REQUEST), "{cut", json.dumps({"id": 2})]
     )
@@ -65,7 +64,6 @@ def test_json_lines_have_arrays_and_malformed_lines(spark: SparkSession, tmp_pat
 
 @pytest.mark.slow
 def test_every_kind_of_source_gives_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
-    """By suffix, by format and path, by URI, and by the name of a table or view."""
     plain = write_json(tmp_path / "calls.json", REQUEST)
     named = write_json(tmp_path / "calls.log", REQUEST)
     schema = "id int, at string, keys array<int>"
@@ -106,7 +104,6 @@ def test_every_kind_of_source_gives_the_same_rows(spark: SparkSession, tmp_path:
 def test_source_that_the_session_lacks_is_an_error(
     spark: SparkSession, tmp_path: Path, text: str, message: str
 ) -> None:
-    """One sentence names the source and what is missing."""
     with pytest.raises(TraceFormatError, match=message):
         imported_rows(spark, text.format(tmp_path), columns={"arrived_at": "a", "ended_at": "b"})
 
@@ -121,13 +118,11 @@ def test_source_that_the_session_lacks_is_an_error(
     ],
 )
 def test_source_that_can_not_be_told_is_an_error(text: str, message: str) -> None:
-    """Before Spark starts."""
     with pytest.raises(TraceFormatError, match=message):
         check_source(text, ImportSettings())
 
 
 def test_names_of_sources() -> None:
-    """A report shows the last part."""
     names = {
         "table:lake.calls": "lake.calls",
         "delta:s3a://bucket/calls/": "calls",
@@ -150,14 +145,12 @@ def test_names_of_sources() -> None:
 def test_settings_that_do_not_apply_are_errors(
     tmp_path: Path, settings: dict[str, object], message: str
 ) -> None:
-    """They are not ignored silently."""
     source = write_json(tmp_path / "calls.json", REQUEST)
     with pytest.raises(TraceFormatError, match=message):
         check_source(source, ImportSettings(**{"columns": COLUMNS, **settings}))  # type: ignore[arg-type]
 
 
 def test_missing_column_of_json_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
-    """The message lists what there is."""
     source = write_json(tmp_path / "calls.json", {"start": 1, "took": 2})
     with pytest.raises(TraceFormatError, match=r"missing columns: at; the file has start, took"):
         imported_rows(spark, source, columns={"arrived_at": "at", "ended_at": "start"})

@@ -17,12 +17,12 @@ from tests.spark.trace_folders import (
     write_lines,
 )
 
-from purgatory_spark.outcomes.batch import batch_outcomes
-from purgatory_spark.outcomes.results import outcomes_of
-from purgatory_spark.traces.importers.imported_trace import TraceFormatError
-from purgatory_spark.traces.importers.spans import COLUMNS, import_spans
-from purgatory_spark.traces.marks import Mark
-from purgatory_spark.traces.trace_reader import ImportSettings, check_source, read_trace
+from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._importers.spans import COLUMNS, import_spans
+from purgatory_spark._outcomes.batch import batch_outcomes
+from purgatory_spark._outcomes.results import outcomes_of
+from purgatory_spark._traces.marks import Mark
+from purgatory_spark._traces.trace_reader import ImportSettings, check_source, read_trace
 from request_purgatory.errors import InvalidArgumentError
 
 HEADER = "TraceID,SpanID,ParentID,PodName,OperationName,StartTimeUnixNano,EndTimeUnixNano,Duration"
@@ -71,7 +71,6 @@ def clean(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Impo
 
 
 def test_quantifier_says_how_many_children_must_end(spark: SparkSession, tmp_path: Path) -> None:
-    """Two of three; a span with one child is a reject, with its request as the row."""
     source = write_lines(tmp_path / "spans.csv", [HEADER, *GOOD])
     settings = ImportSettings(quantifier="2", timeout_ms=250)
     with read_trace(spark, source, settings) as trace:
@@ -89,7 +88,6 @@ def test_quantifier_says_how_many_children_must_end(spark: SparkSession, tmp_pat
 
 
 def test_unusable_quantifier_is_an_error(tmp_path: Path) -> None:
-    """Of the setting, or of a format whose requests have one key."""
     with pytest.raises(InvalidArgumentError, match=r"quantifier must be all, any .*, got '0'"):
         ImportSettings(quantifier="0")
     source = write_lines(tmp_path / "calls.csv", ["at,ms", "2022-08-22,1"])
@@ -99,7 +97,6 @@ def test_unusable_quantifier_is_an_error(tmp_path: Path) -> None:
 
 
 def test_span_with_children_waits_for_each_of_them(clean: ImportedRows) -> None:
-    """Times are rounded down to microseconds; spans without children are not requests."""
     assert clean.format == "spans"
     assert clean.notes == [
         "A request is a span with children; it waits for the end of each of its child spans."
@@ -138,7 +135,6 @@ def test_spans_can_watch_operations(
     clean: ImportedRows,
     tmp_path: Path,
 ) -> None:
-    """There is one key per (service, operation) of the children, and one event per child."""
     source = write_lines(tmp_path / "spans.csv", [HEADER, *GOOD])
     found = imported_rows(spark, source, timeout_ms=250, keys="operations")
     assert found.notes == [
@@ -207,14 +203,12 @@ def mixed(spark: SparkSession, mixed_file: Path) -> ImportedRows:
 
 
 def test_bad_rows_are_counted_by_reason(mixed: ImportedRows) -> None:
-    """Each row that was read is either kept or rejected."""
     assert mixed.rejected == {reason: len(rows) for reason, rows in BAD.items()}
     bad = sum(map(len, BAD.values()))
     assert mixed.rows_read == {"spans": len(GOOD) + bad, "spans kept": len(GOOD)}
 
 
 def test_bad_rows_are_rejected_with_file_and_content(mixed: ImportedRows) -> None:
-    """Malformed rows are kept as text, others as JSON."""
     assert {source for _, source, _ in mixed.rejects} == {"Nezha mixed+1.csv"}
     malformed = sorted(row for reason, _, row in mixed.rejects if reason == "malformed row")
     assert malformed == sorted(BAD["malformed row"])
@@ -226,7 +220,6 @@ def test_bad_rows_are_rejected_with_file_and_content(mixed: ImportedRows) -> Non
 
 
 def test_bad_rows_do_not_affect_good_rows(clean: ImportedRows, mixed: ImportedRows) -> None:
-    """A repeated id keeps its first row by time."""
     assert mixed.requests == clean.requests
     assert mixed.events == clean.events
 
@@ -237,7 +230,6 @@ def test_trace_folder_has_the_imported_rows(
     mixed: ImportedRows,
     tmp_path: Path,
 ) -> None:
-    """The folder's name adds the mark of a known incident."""
     assert_written_as_read(
         spark, mixed_file, tmp_path / "trace", mixed, known=(INCIDENT,), timeout_ms=250
     )
@@ -248,7 +240,6 @@ def test_parquet_file_with_typed_timestamps_gives_the_same_trace(
     clean: ImportedRows,
     tmp_path: Path,
 ) -> None:
-    """Timestamps may be in nanoseconds, which Spark lacks; a mapping names the columns."""
     rows = [row.split(",") for row in GOOD]
     ours = ["trace_id", "span_id", "parent_id", "service", "operation"]
     columns = {
@@ -265,7 +256,6 @@ def test_parquet_file_with_typed_timestamps_gives_the_same_trace(
 
 
 def test_missing_columns_are_an_error(spark: SparkSession, tmp_path: Path) -> None:
-    """The message names the file, the missing columns and the given ones."""
     write_lines(tmp_path / "a.csv", [HEADER])
     lacking = write_lines(
         tmp_path / "b.csv", ["TraceID,SpanID,PodName,OperationName,StartTimeUnixNano"]

@@ -12,15 +12,13 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.spark.foreign_sessions import ZONES, foreign_session
 from tests.spark.trace_folders import cached_tables, collect_tables
 
-from purgatory_spark.outcomes.batch import batch_outcomes
-from purgatory_spark.outcomes.results import outcomes_of
-from purgatory_spark.traces.importers.columns import map_tables
-from purgatory_spark.traces.importers.imported_trace import (
-    ImportedTrace,
-    TraceFormatError,
-)
-from purgatory_spark.traces.importers.mapping import TableMapping
-from purgatory_spark.traces.schema import EVENTS, REJECTS, REQUESTS
+from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._importers.columns import map_tables
+from purgatory_spark._importers.imported_trace import ImportedTrace
+from purgatory_spark._outcomes.batch import batch_outcomes
+from purgatory_spark._outcomes.results import outcomes_of
+from purgatory_spark._rows.mapping import TableMapping
+from purgatory_spark._rows.schema import EVENTS, REJECTS, REQUESTS
 from request_purgatory.errors import InvalidArgumentError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -63,7 +61,6 @@ def outcomes(trace: ImportedTrace) -> dict[str, str]:
 
 @pytest.mark.parametrize("zone", ZONES)
 def test_all_fields_of_two_tables_are_mapped(spark: SparkSession, zone: tuple[str, str]) -> None:
-    """Keys are an array of bigints; the tables have the schema, in any session."""
     with foreign_session(spark, session__timeZone=zone[0], ansi__enabled=zone[1]) as session:
         requests = table(
             session,
@@ -118,7 +115,6 @@ def test_all_fields_of_two_tables_are_mapped(spark: SparkSession, zone: tuple[st
 
 
 def test_keys_of_several_columns(spark: SparkSession) -> None:
-    """Columns without a value are no keys; a row needs at least one. Its end is their event."""
     requests = table(
         spark,
         start=[1, 2, 3],
@@ -141,7 +137,6 @@ def test_keys_of_several_columns(spark: SparkSession) -> None:
 
 
 def test_values_that_would_change_are_rejects(spark: SparkSession) -> None:
-    """The reason has the column, and the row the value."""
     rows: dict[str, dict[str, Any]] = {
         "n is a float beyond 2^53": {"n": 2.0**53},
         "unparsable limit": {"limit": "soon"},
@@ -211,7 +206,6 @@ def test_values_that_would_change_are_rejects(spark: SparkSession) -> None:
 def test_times_without_a_zone_are_of_the_mapping_s(
     spark: SparkSession, zone: tuple[str, str]
 ) -> None:
-    """Not of the session's; a time that the clock skips is none, of a doubled one the first."""
     times = {
         "2024-03-31 01:59:59.999999": "2024-03-31 00:59:59.999999",
         "2024-03-31 02:30:00": None,
@@ -231,7 +225,6 @@ def test_times_without_a_zone_are_of_the_mapping_s(
 
 
 def test_single_precision_times_keep_their_value(spark: SparkSession) -> None:
-    """Their text would have fewer digits."""
     seconds = pa.array([1661169600.0, None], pa.float32())
     mapping = TableMapping({"arrived_at": "at", "ended_at": "at"}, time_unit="s")
     found = collected(map_tables(table(spark, at=seconds), mapping))
@@ -240,7 +233,6 @@ def test_single_precision_times_keep_their_value(spark: SparkSession) -> None:
 
 
 def test_events_of_ids(spark: SparkSession) -> None:
-    """Without watch keys, the events' keys are ids of requests, and nothing is cached."""
     requests = table(spark, id=["a", "b", "a"], at=[1, 2, 3])
     events = table(spark, id=["a"], at=[900])
     mapping = TableMapping(
@@ -273,7 +265,6 @@ def test_events_of_ids(spark: SparkSession) -> None:
 def test_invalid_mappings_are_errors(
     columns: dict[str, Any], events: dict[str, str], message: str
 ) -> None:
-    """The message names the field."""
     with pytest.raises(TraceFormatError, match=message):
         TableMapping(columns, events)
 
@@ -291,13 +282,11 @@ def test_invalid_mappings_are_errors(
     ],
 )
 def test_invalid_constants_are_errors(name: str, value: Any) -> None:
-    """The message names the value."""
     with pytest.raises(InvalidArgumentError, match=name):
         TableMapping({"arrived_at": "a", "ended_at": "b"}, **{name: value})
 
 
 def test_tables_that_do_not_fit_the_mapping_are_errors(spark: SparkSession) -> None:
-    """Before anything is read."""
     requests = table(spark, at=[1], nested=[[[1]]], pair=[{"x": 1}])
     own = {"arrived_at": "at", "ended_at": "at"}
     for columns, message in [

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from tests.spark.trace_folders import NOON_US, rows_of
 
-from purgatory_spark.traces.importers.row_checks import TIME_UNITS, parse_us
-from purgatory_spark.traces.importers.table_files import read_rows
+from purgatory_spark._rows.checks import TIME_UNITS, parse_us
+from purgatory_spark._spark.files import read_rows
 
 #: Texts and their values in microseconds since the epoch, by unit; other units give null.
 NUMBERS: dict[str, dict[str, int]] = {
@@ -32,7 +32,6 @@ NO_TIMES = ("", "soon", "12:30", "NaN", "2022-13-01")
 
 
 def test_times_are_parsed_to_the_microsecond(spark: SparkSession) -> None:
-    """Times are rounded down; numbers need a unit, and text without a zone is UTC."""
     expected = {text: dict(numbers) for text, numbers in NUMBERS.items()}
     expected |= {text: dict.fromkeys(TIME_UNITS, us) for text, us in MOMENTS.items()}
     expected |= {text: {} for text in NO_TIMES}
@@ -45,7 +44,6 @@ def test_times_are_parsed_to_the_microsecond(spark: SparkSession) -> None:
 
 
 def test_typed_times_of_parquet_need_no_unit(spark: SparkSession, tmp_path: Path) -> None:
-    """Nanoseconds are rounded down to microseconds."""
     us = pa.array([NOON_US, None], pa.timestamp("us", tz="UTC"))
     ns = pa.array([NOON_US * 1000 + 1_234_567, -1], pa.timestamp("ns", tz="UTC"))
     pq.write_table(pa.table({"at": us, "end": ns}), tmp_path / "calls.parquet")

@@ -42,8 +42,8 @@ class ReplayDriver:
     Attributes:
         purgatory: The purgatory.
         clock: The clock of its timer; it starts at 0 at the trace's first whole millisecond.
-        ends: The requests that ended in the latest call of `play_sorted` or `finish`, and the current
-            time of the trace.
+        ends: The requests that ended in the latest call of `play_sorted` or `finish`, and the
+            current time of the trace.
         arrivals: Number of requests so far.
         events: Number of events in the parts so far.
     """
@@ -301,8 +301,8 @@ class ReplayDriver:
             wheel_size: The number of buckets of each wheel.
 
         Returns:
-            Rows of `tick_ms`, `buckets`, `mean_used` and `peak_used`. The mean is over all samples; a wheel that did not exist
-            yet at a sample counts as empty.
+            Rows of `tick_ms`, `buckets`, `mean_used` and `peak_used`. The mean is over all samples;
+            a wheel that did not exist yet at a sample counts as empty.
         """
         return [
             {

@@ -1,1 +1,0 @@
-"""The published benchmark: requests at a target rate through either purgatory design."""

@@ -1,0 +1,1 @@
+"""The page of a benchmark's results: `python -m benchmarks.report FOLDER PAGE`."""

@@ -1,0 +1,248 @@
+"""The aggregates of an analysis, each a small Spark table computed from a trace's outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from purgatory_spark._analysis.time_bins import TimeBins
+from purgatory_spark._analysis.wait_buckets import bin_of, bin_start_ms, quantile, ranked
+from purgatory_spark._outcomes.results import outcomes_of
+from purgatory_spark._rows.schema import OUTCOMES
+from purgatory_spark._traces.marks import Mark
+
+#: Quantiles of the waiting times, by the name of their column.
+QUANTILES: Mapping[str, float] = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
+
+#: The same of the uncut waits, from the arrival until the condition holds.
+UNCUT_QUANTILES: Mapping[str, float] = {f"uncut_{name}": share for name, share in QUANTILES.items()}
+
+_TIMELINE_QUANTILES = {name: QUANTILES[name] for name in ("p50_ms", "p99_ms")}
+
+
+def _without_time(counts: DataFrame) -> DataFrame:
+    return counts.where(F.col("arrived_bin").isNull() & F.col("ended_bin").isNull())
+
+
+def summarize_outcomes(counts: DataFrame) -> DataFrame:
+    """Summarize the outcomes of all requests, of each request type and of each host.
+
+    Returns `dimension` (all, request_type or host), `value`, `requests`, `completed`, `expired`,
+    `expired_share`, and of the waiting times `mean_ms`, the columns of `QUANTILES`, `max_ms`. The
+    columns of `UNCUT_QUANTILES` are of the time from the arrival until the condition holds; null if
+    it never does for that share of the requests.
+    """
+    return _summarize(_without_time(counts), ())
+
+
+def _summarize(counts: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Return the summary of `summarize_outcomes` for each combination of further columns."""
+    group = (*columns, "dimension", "value")
+    dimensions = {"all": F.lit(""), "request_type": F.col("request_type"), "host": F.col("host")}
+    none = F.lit(0).cast("bigint")
+    rows = F.array(*[
+        F.struct(
+            F.lit(name).alias("dimension"),
+            value.alias("value"),
+            F.lit(is_uncut).alias("is_uncut"),
+            F.col(bucket).alias("bucket"),
+            F.col("requests").alias("number"),
+            (F.col(longest) / 1000).alias("largest"),
+            (none if is_uncut else F.col("expired")).alias("expired"),
+            (F.lit(0.0) if is_uncut else F.col("waited_us")).alias("waited_us"),
+        )
+        for name, value in dimensions.items()
+        for is_uncut, bucket, longest in (
+            (False, "wait", "longest_us"),
+            (True, "uncut", "longest_uncut_us"),
+        )
+    ])
+    waits = counts.select(*columns, F.inline(rows))
+    # All waits are ranked before all uncut ones, of which there are as many.
+    in_order = ranked(waits, group, ("is_uncut", "bucket"), ("expired", "waited_us"))
+    half = (F.sum("number").over(Window.partitionBy(*group)) / 2).cast("bigint")
+    is_uncut, total = F.col("is_uncut"), F.col("total")
+    cut_rank = F.when(~is_uncut, F.col("rank"))
+    uncut_rank = F.when(is_uncut, F.col("rank") - total)
+    return (
+        in_order
+        .withColumn("total", half)
+        .groupBy(*group)
+        .agg(
+            F.max("total").alias("requests"),
+            F.sum("expired").alias("expired"),
+            (F.sum("waited_us") / F.max("total") / 1000).alias("mean_ms"),
+            F.max(F.when(~is_uncut, F.col("largest"))).alias("max_ms"),
+            *[quantile(share, total, cut_rank).alias(name) for name, share in QUANTILES.items()],
+            *[
+                quantile(share, total, uncut_rank).alias(name)
+                for name, share in UNCUT_QUANTILES.items()
+            ],
+        )
+        .select(
+            *group,
+            "requests",
+            (F.col("requests") - F.col("expired")).alias("completed"),
+            "expired",
+            (F.col("expired") / F.col("requests")).alias("expired_share"),
+            "mean_ms",
+            *QUANTILES,
+            "max_ms",
+            *UNCUT_QUANTILES,
+        )
+    )
+
+
+def histogram_waits(counts: DataFrame) -> DataFrame:
+    """Count waiting times in bins of equal width on a log scale.
+
+    Returns `bin`, `from_ms` (the bin's lower end), `completed`, `expired`, and `satisfied_late`,
+    ascending. The last one counts expired requests by the time after which their condition held,
+    too late. Bin i begins at 10**(i/20) ms; waits below a microsecond are in the bin of one
+    microsecond.
+    """
+    none, expired = F.lit(0).cast("bigint"), F.col("expired")
+    numbers = ("completed", "expired", "satisfied_late")
+
+    def counted(bucket: str, *values: Column) -> Column:
+        named = [value.alias(name) for name, value in zip(numbers, values, strict=True)]
+        return F.struct(bin_of(F.col(bucket)).alias("bin"), *named)
+
+    both = F.array(
+        counted("wait", F.col("requests") - expired, expired, none),
+        counted("uncut", none, none, expired),
+    )
+    return (
+        _without_time(counts)
+        .select(F.inline(both))
+        .groupBy("bin")
+        .agg(*[F.sum(name).alias(name) for name in numbers])
+        .where(F.col("bin").isNotNull() & (sum(F.col(name) for name in numbers) > 0))
+        .select("bin", bin_start_ms(F.col("bin")).alias("from_ms"), *numbers)
+        # There are few bins, and sorting them in one task needs no shuffle.
+        .coalesce(1)
+        .sortWithinPartitions("bin")
+    )
+
+
+def satisfied_quantiles_ms(counts: DataFrame, shares: list[float]) -> list[float] | None:
+    """Compute quantiles of the time after which conditions hold, of those that ever do.
+
+    Returns milliseconds; None if no condition ever holds.
+    """
+    satisfied = _without_time(counts).where(F.col("uncut").isNotNull())
+    counted = satisfied.select(
+        F.lit(0).alias("group"),
+        F.col("uncut").alias("bucket"),
+        F.col("requests").alias("number"),
+        (F.col("longest_uncut_us") / 1000).alias("largest"),
+    )
+    total = F.sum("number").over(Window.partitionBy("group"))
+    rows = ranked(counted, ["group"], ["bucket"], []).withColumn("total", total)
+    row = rows.groupBy("group").agg(*[quantile(share, F.col("total")) for share in shares]).first()
+    return None if row is None else list(row)[1:]
+
+
+def timeline(counts: DataFrame, bins: TimeBins) -> DataFrame:
+    """Count arrivals, ends and pending requests over time.
+
+    Returns a row for each bin, empty ones too: `from_at`, `arrived`, `ended`, `expired`, `p50_ms`
+    and `p99_ms` (the latter three of the requests that arrived in the bin; quantiles of the waiting
+    times are at most 2.4 % too long, and null without arrivals) and `pending` (at the bin's end).
+    """
+    is_arrival, none = F.col("arrived_bin").isNotNull(), F.lit(0).cast("bigint")
+    counted = counts.where(is_arrival | F.col("ended_bin").isNotNull()).select(
+        F.coalesce("arrived_bin", "ended_bin").alias("bin"),
+        F.col("coarse_wait").alias("bucket"),
+        F.when(is_arrival, F.col("requests")).otherwise(none).alias("number"),
+        (F.col("longest_us") / 1000).alias("largest"),
+        F.when(is_arrival, F.col("expired")).otherwise(none).alias("expired"),
+        F.when(is_arrival, none).otherwise(F.col("requests")).alias("ended"),
+    )
+    empty = counts.sparkSession.range(bins.first, bins.last + 1).select(
+        F.col("id").alias("bin"),
+        F.lit(None).cast("bigint").alias("bucket"),
+        none.alias("number"),
+        F.lit(None).cast("double").alias("largest"),
+        none.alias("expired"),
+        none.alias("ended"),
+    )
+    total = F.sum("number").over(Window.partitionBy("bin"))
+    joined = (
+        ranked(counted.unionByName(empty), ["bin"], ["bucket"], ["expired", "ended"])
+        .withColumn("total", total)
+        .groupBy("bin")
+        .agg(
+            F.sum("number").alias("arrived"),
+            F.sum("ended").alias("ended"),
+            F.sum("expired").alias("expired"),
+            *[
+                quantile(share, F.col("total")).alias(name)
+                for name, share in _TIMELINE_QUANTILES.items()
+            ],
+        )
+    )
+    # One partition is enough: there are at most a few hundred bins.
+    so_far = Window.orderBy("bin").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    pending = (F.sum("arrived").over(so_far) - F.sum("ended").over(so_far)).alias("pending")
+    return (
+        joined
+        .coalesce(1)
+        .select("*", pending)
+        .where(F.col("bin").between(bins.first, bins.last))
+        .select(
+            F.timestamp_micros(F.col("bin") * bins.width_us).alias("from_at"),
+            "arrived",
+            "ended",
+            "expired",
+            *_TIMELINE_QUANTILES,
+            "pending",
+        )
+        .sortWithinPartitions("from_at")
+    )
+
+
+def compare_marks(counts: DataFrame, marks: list[Mark]) -> DataFrame:
+    """Summarize the outcomes of the requests that arrived before and after each mark.
+
+    `counts`: rows of `count_outcomes` with these marks. Returns `label`, `at`, `side` (before or
+    after; a request that arrives at the mark is after it), and the columns of `summarize_outcomes`.
+    """
+    eras = {at: number for number, at in enumerate(sorted({mark.at for mark in marks}), start=1)}
+    sides = F.array(*[
+        F.struct(
+            F.lit(mark.label).alias("label"),
+            F.lit(mark.at).alias("at"),
+            F.when(F.col("era") < eras[mark.at], "before").otherwise("after").alias("side"),
+        )
+        for mark in marks
+    ])
+    by_side = _without_time(counts).select("*", F.inline(sides))
+    return (
+        _summarize(by_side, ("label", "at", "side"))
+        .coalesce(1)
+        .sortWithinPartitions("at", "label", F.desc("side"), "dimension", "value")
+    )
+
+
+def compare_replayed(outcomes: DataFrame, replayed: DataFrame, name: str) -> DataFrame:
+    """Compare a replay's outcomes with the batch outcomes, request by request.
+
+    Both are rows of `schema.OUTCOMES`. Returns one row: `design` (the replay's name), `rows` (in
+    either table), `differing` (rows that are not equal in both, or missing in one), `example` (host
+    and id of one of these, or null).
+    """
+    names = OUTCOMES.names
+    # A host may use an id again, but not for two requests that arrive at the same time.
+    key = ["host", "request_id", "arrived_at"]
+    batch_rows = outcomes_of(outcomes).select(*key, F.struct(*names).alias("batch"))
+    replay_rows = replayed.select(*key, F.struct(*names).alias("replay"))
+    differs = ~F.col("batch").eqNullSafe(F.col("replay"))
+    return batch_rows.join(replay_rows, key, "full").agg(
+        F.lit(name).alias("design"),
+        F.count("*").alias("rows"),
+        F.count_if(differs).alias("differing"),
+        F.min(F.when(differs, F.concat_ws(" ", "host", "request_id"))).alias("example"),
+    )

@@ -1,0 +1,159 @@
+"""Analyze a trace: compute its outcomes, and the tables that the report shows, on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from purgatory_spark._analysis.aggregates import (
+    compare_marks,
+    histogram_waits,
+    satisfied_quantiles_ms,
+    summarize_outcomes,
+    timeline,
+)
+from purgatory_spark._analysis.agreement import compare_replays, summarize_lateness
+from purgatory_spark._analysis.analysis_folder import MANIFEST, Analysis
+from purgatory_spark._analysis.contributors import find_contributors
+from purgatory_spark._analysis.outcome_counts import count_outcomes
+from purgatory_spark._analysis.replay_folder import ReplayFolder, label_replays
+from purgatory_spark._analysis.time_bins import TimeBins
+from purgatory_spark._analysis.what_if import SUGGESTED_QUANTILES, timeouts_for, what_if
+from purgatory_spark._outcomes.batch import trace_satisfactions
+from purgatory_spark._outcomes.results import outcomes_of, reject_counts, require_no_rejects
+from purgatory_spark._output_folder import write_json
+from purgatory_spark._rows.host_sizes import MAX_WORKER_MB, measure_trace
+from purgatory_spark._spark.files import read_spark_table, write_spark_table
+from purgatory_spark._spark.memory import bytes_per_pending_operation
+from purgatory_spark._spark.workers import require_workers
+from purgatory_spark._traces.trace_folder import TraceFolder
+
+#: The timeline begins and ends at most `_REACH` times as far away as this share of arrivals before,
+#: and of ends after, are apart.
+_MOST = 0.95
+_REACH = 2
+
+
+def analyze(
+    spark: SparkSession,
+    trace: TraceFolder,
+    replays: list[ReplayFolder],
+    target: Path,
+    timeouts: list[int] | None = None,
+    max_worker_mb: int = MAX_WORKER_MB,
+) -> Analysis:
+    """Compute a trace's outcomes and their aggregates, and write an analysis folder.
+
+    Args:
+        spark: The session.
+        trace: The trace.
+        replays: Replays of this trace. Their outcomes are compared with the computed ones.
+        target: An empty folder.
+        timeouts: Timeouts in ms for what-if, besides the trace's shortest and longest one;
+            `suggest_timeouts` chooses if None.
+        max_worker_mb: Memory limit for one host in a Python worker. A host that needs more is
+            split by watch key, and by time for what-if.
+
+    Returns:
+        The folder.
+
+    Raises:
+        TraceFormatError: The trace has no requests, or rows that break a rule.
+        HostTooLargeError: A host is too large and can't be split.
+    """
+    trace.require_requests()
+    replays = label_replays(replays)
+    require_workers(spark, target)
+    sizes = measure_trace(trace.requests(spark), trace.events(spark), max_worker_mb)
+    parts, (shortest_ms, longest_ms) = sizes.parts, sizes.timeouts_ms
+    folder = target / "outcomes"
+    written = Observation()
+    results = trace_satisfactions(spark, trace.path, parts=parts)
+    results = results.observe(written, *reject_counts(), *_span())
+    write_spark_table(outcomes_of(results), folder)
+    require_no_rejects(written.get, str(trace.path))
+    outcomes = read_spark_table(spark, folder)
+    keys_per_request = max(1, round(sizes.mean_keys))  # A whole number, to be measured below.
+    bytes_per_operation = bytes_per_pending_operation(keys_per_request)
+    bins = TimeBins.covering(*_timeline_span(written.get))
+    counts = count_outcomes(outcomes, bins, trace.marks).persist()
+    suggested = timeouts or timeouts_for(satisfied_quantiles_ms(counts, SUGGESTED_QUANTILES))
+    timeouts_ms = sorted({*suggested, shortest_ms, longest_ms})
+    tables: dict[str, DataFrame] = {
+        # Its groups are ranked by several tasks, and written by one.
+        "summary": summarize_outcomes(counts).repartition(1),
+        "waits": histogram_waits(counts),
+        "timeline": timeline(counts, bins),
+        "what_if": what_if(outcomes, timeouts_ms, bytes_per_operation, parts=parts),
+    }
+    if trace.marks:
+        tables["marks"] = compare_marks(counts, trace.marks)
+    if replays:
+        tables |= _replay_tables(spark, outcomes, replays)
+    for name, table in tables.items():
+        write_spark_table(table.coalesce(1), target / name)
+    counts.unpersist()
+    # From the tables as they were written, which are small.
+    summary, marks = (
+        read_spark_table(spark, target / name) if name in tables else None
+        for name in ("summary", "marks")
+    )
+    assert summary is not None
+    write_spark_table(find_contributors(summary, marks), target / "contributors")
+    write_json(
+        target / MANIFEST,
+        {
+            "trace": trace.manifest,
+            "replays": [replay.settings | {"label": replay.name} for replay in replays],
+            "timeouts_ms": timeouts_ms,
+            "timeout_ms": [shortest_ms, longest_ms],
+            "bin_ms": bins.width_us / 1000,
+            "arrivals_us": [written.get["first_us"], written.get["last_arrival_us"]],
+            "keys_per_request": keys_per_request,
+            "bytes_per_operation": bytes_per_operation,
+            "tables": sorted([*tables, "contributors"]),
+        },
+    )
+    return Analysis(target)
+
+
+def _span() -> list[Column]:
+    """Return what `_timeline_span` needs to be observed of outcomes."""
+    arrived_us, ended_us = F.unix_micros("arrived_at"), F.unix_micros("ended_at")
+    return [
+        F.min(arrived_us).alias("first_us"),
+        F.max(arrived_us).alias("last_arrival_us"),
+        F.max(ended_us).alias("last_us"),
+        # Each task sends its digest to the driver; those of this accuracy are of about 2 kB.
+        F.percentile_approx(arrived_us, 1 - _MOST, 100).alias("most_from_us"),
+        F.percentile_approx(ended_us, _MOST, 100).alias("most_to_us"),
+    ]
+
+
+def _timeline_span(observed: Mapping[str, int]) -> tuple[int, int]:
+    """Return the first and last microsecond of the timeline.
+
+    It is the whole trace, but for what is so far from most requests that the picture would have
+    nothing else to show.
+    """
+    most_from_us, most_to_us = observed["most_from_us"], observed["most_to_us"]
+    reach_us = _REACH * max(0, most_to_us - most_from_us)
+    first_us = max(observed["first_us"], most_from_us - reach_us)
+    return first_us, max(first_us, min(observed["last_us"], most_to_us + reach_us))
+
+
+def _replay_tables(
+    spark: SparkSession, outcomes: DataFrame, replays: list[ReplayFolder]
+) -> dict[str, DataFrame]:
+    hosts = [
+        replay.table(spark, "hosts").withColumn("design", F.lit(replay.name)) for replay in replays
+    ]
+    return {
+        "agreement": compare_replays(spark, outcomes, replays),
+        "lateness": summarize_lateness(spark, replays),
+        "hosts": reduce(DataFrame.unionByName, hosts),
+    }

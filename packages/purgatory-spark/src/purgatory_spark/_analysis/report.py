@@ -1,0 +1,38 @@
+"""The report: one self-contained HTML file about analyses and benchmark results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from purgatory_spark._analysis.analysis_folder import Analysis
+
+
+def write_report(
+    spark: SparkSession,
+    analyses: list[Analysis],
+    target: Path,
+    title: str = "Request purgatory report",
+    benchmarks: Sequence[Mapping[str, Any]] = (),
+) -> Path:
+    """Write a report.
+
+    Args:
+        spark: The session to read the analyses with.
+        analyses: One section each.
+        target: The HTML file to write. Folders are named in it relative to this file's.
+        title: The page's title.
+        benchmarks: Ready sections, such as those of `python -m benchmarks.report`.
+
+    Returns:
+        `target`.
+    """
+    # It imports matplotlib and jinja2, which Spark's Python workers would import with the package.
+    from purgatory_spark._analysis.report_page import report_page
+
+    page = report_page(spark, analyses, target.parent, title, benchmarks)
+    target.write_text(page, encoding="utf-8")
+    return target

@@ -1,0 +1,238 @@
+"""The page of a report, and the figures, tables and sentences on it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import platform
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pyspark
+from markupsafe import Markup
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from purgatory_spark._analysis import charts, report_tables, time_charts
+from purgatory_spark._analysis.aggregates import QUANTILES
+from purgatory_spark._analysis.analysis_folder import Analysis
+from purgatory_spark._analysis.charts import PageChart, page_chart
+from purgatory_spark._analysis.findings import find
+from purgatory_spark._analysis.palette import variables
+from purgatory_spark._analysis.report_tables import Table
+from purgatory_spark._analysis.small_tables import SmallTables
+from purgatory_spark._analysis.units import format_ms, format_share, unbroken
+from purgatory_spark._analysis.wait_buckets import BINS_PER_DECADE
+
+Row = dict[str, Any]
+
+#: Maximum rows in a table of hosts or request types; the Parquet tables have all.
+_MAX_ROWS = 40
+
+#: Times in rows are in UTC and without a zone.
+_EPOCH = datetime(1970, 1, 1)
+
+_QUANTILE_LABELS = {"p50_ms": "p50", "p99_ms": "p99", "p999_ms": "p99.9"}
+
+
+def report_page(
+    spark: SparkSession,
+    analyses: list[Analysis],
+    folder: Path,
+    title: str,
+    benchmarks: Sequence[Mapping[str, Any]],
+) -> str:
+    """Return the page that `report.write_report` writes into a folder."""
+    templates = Path(__file__).parent
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(templates),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters.update(
+        integer=lambda value: f"{value:,}", ms=format_ms, share=format_share, unbroken=unbroken
+    )
+    script = (templates / "report.js").read_text(encoding="utf-8")
+    digest = hashlib.sha256(script.encode()).digest()
+    return environment.get_template("report.html").render(
+        title=title,
+        traces=[_trace_section(spark, analysis, folder) for analysis in analyses],
+        benchmarks=benchmarks,
+        targets_table=report_tables.targets_table,
+        question_table=report_tables.question_table,
+        not_measured_table=report_tables.not_measured_table,
+        light=variables(0),
+        dark=variables(1),
+        script=Markup(script),
+        # The page runs this script alone, and loads nothing.
+        script_hash=f"sha256-{base64.b64encode(digest).decode()}",
+        version=version("purgatory-spark"),
+        spark_version=pyspark.__version__,
+        python_version=platform.python_version(),
+    )
+
+
+def _trace_section(spark: SparkSession, analysis: Analysis, folder: Path) -> Row:
+    """Return the template's values for one trace.
+
+    The rows collected here are few whatever the trace's size: bins, timeouts, and the first
+    `_MAX_ROWS` hosts and types.
+    """
+    manifest = analysis.manifest
+    trace = manifest["trace"]
+    tables = SmallTables(analysis)
+    in_use = tables.timeouts_in_use
+    section: Row = {
+        "name": trace["name"],
+        "folder": Path(os.path.relpath(analysis.path, folder)).as_posix(),
+        "format": trace["format"],
+        "notes": trace["notes"],
+        "findings": find(tables),
+        "parameters": ", ".join(
+            f"{name}={value}" for name, value in _given(trace["parameters"]).items()
+        ),
+        "settings": _settings(manifest),
+        "timeout": " to ".join(format_ms(timeout) for timeout in in_use),
+        "timeouts_in_use": in_use,
+        "bin_ms": manifest["bin_ms"],
+        "bytes_per_operation": manifest["bytes_per_operation"],
+        "keys_per_request": manifest["keys_per_request"],
+        "all": tables.overall,
+        "marks": _in_utc(tables.marks),
+        "timeline": _in_utc(tables.timeline),
+        "waits": tables.waits,
+        "what_if": tables.what_if,
+        **_summaries(spark, analysis),
+        **_replays(spark, tables),
+    }
+    first, last = (_EPOCH + timedelta(microseconds=us) for us in manifest["arrivals_us"])
+    section["last_arrival"] = last
+    section["complete_bins"] = time_charts.complete_bins(
+        section["timeline"], section["bin_ms"], first, last
+    )
+    section["charts"] = _charts(section)
+    section["tables"] = _tables(manifest, section)
+    drawn = sum(row["arrived"] for row in section["timeline"])
+    section["not_drawn"] = section["all"]["requests"] - drawn
+    return section
+
+
+def _tables(manifest: Row, section: Row) -> dict[str, Table]:
+    trace = manifest["trace"]
+    wheel_sizes = [
+        settings["wheel_size"] for settings in manifest["replays"] if settings["design"] == "wheel"
+    ]
+    return {
+        "what_if": report_tables.what_if_table(
+            section["what_if"], section["timeouts_in_use"], section["findings"].timeout.timeout_ms
+        ),
+        "marks": report_tables.marks_table(section["marks"]),
+        "waits": report_tables.waits_table(section["all"]),
+        "types": report_tables.summary_table("types", "request type", section["types"]),
+        "hosts": report_tables.summary_table("hosts", "host", section["hosts"]),
+        "rows": report_tables.rows_table(trace["rows"], trace["rejected"]),
+        "settings": report_tables.settings_table(section["settings"]),
+        **report_tables.replay_tables(
+            section["designs"],
+            section["lateness"],
+            section["replayed_hosts"],
+            str(wheel_sizes[0]) if wheel_sizes else "",
+        ),
+    }
+
+
+def _summaries(spark: SparkSession, analysis: Analysis) -> Row:
+    summary = analysis.table(spark, "summary")
+    totals: dict[str, int] = dict(summary.groupBy("dimension").count().collect())
+    types, hosts = (
+        summary.where(F.col("dimension") == dimension) for dimension in ("request_type", "host")
+    )
+    return {
+        "types": _top_rows(types, ["expired_share", "requests"], "value"),
+        "types_total": totals["request_type"],
+        "hosts": _top_rows(hosts, ["requests"], "value"),
+        "hosts_total": totals["host"],
+    }
+
+
+def _replays(spark: SparkSession, tables: SmallTables) -> Row:
+    hosts: list[Row] = []
+    if "hosts" in tables.manifest["tables"]:
+        table = tables.analysis.table(spark, "hosts")
+        hosts = _top_rows(table, ["requests"], "host", F.desc("design"))
+    return {
+        "agreement": tables.agreement,
+        "lateness": [row for row in tables.lateness if row["expired"]],
+        "designs": tables.designs(spark),
+        "replayed_hosts": hosts,
+    }
+
+
+def _charts(section: Row) -> dict[str, PageChart | None]:
+    timeline, marks, bin_ms = section["timeline"], section["marks"], section["bin_ms"]
+    complete, last = section["complete_bins"], section["last_arrival"]
+    overall, types, what_if = section["all"], section["types"], section["what_if"]
+    quantiles = {
+        _QUANTILE_LABELS[name]: overall[name] for name in QUANTILES if name in _QUANTILE_LABELS
+    }
+    recommended = section["findings"].timeout.timeout_ms
+    draw: dict[str, Callable[[float], str]] = {
+        "arrivals": partial(time_charts.arrivals_over_time, complete, bin_ms, marks),
+        "pending": partial(time_charts.pending_over_time, timeline, bin_ms, last, marks),
+        "expired": partial(time_charts.expired_over_time, timeline, marks),
+        "waits_over_time": partial(time_charts.waits_over_time, timeline, marks),
+        "waits": partial(charts.waiting_times, section["waits"], BINS_PER_DECADE, quantiles),
+        "what_if": partial(charts.what_if_curve, what_if, section["timeouts_in_use"], recommended),
+        "types": partial(charts.expired_by_type, types, 12),
+    }
+    is_empty = {"types": len(types) <= 1 or not overall["expired"]}
+    return {name: None if is_empty.get(name) else page_chart(draw[name]) for name in draw}
+
+
+def _top_rows(table: DataFrame, largest: list[str], *then: str | Column) -> list[Row]:
+    """Return the first `_MAX_ROWS` rows, descending by `largest`, then ordered by `then`."""
+    return _collect(table.orderBy(*[F.desc(name) for name in largest], *then).limit(_MAX_ROWS))
+
+
+def _collect(table: DataFrame) -> list[Row]:
+    # Through Arrow, whose times are in UTC; `collect` returns them in this machine's zone.
+    return _in_utc(table.toArrow().to_pylist())
+
+
+def _in_utc(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """Return the rows with times in UTC and without a zone, which the page names once."""
+    return [
+        {
+            name: value.astimezone(UTC).replace(tzinfo=None)
+            if isinstance(value, datetime)
+            else value
+            for name, value in row.items()
+        }
+        for row in rows
+    ]
+
+
+def _given(parameters: Row) -> Row:
+    return {name: value for name, value in parameters.items() if value not in ({}, None)}
+
+
+def _settings(manifest: Row) -> Row:
+    trace = manifest["trace"]
+    settings: Row = {"source": trace["source"], "format": trace["format"]}
+    settings |= _given(trace["parameters"])
+    for replay in manifest["replays"]:
+        known = {name: value for name, value in replay.items() if name not in ("design", "label")}
+        if replay["design"] == "legacy":
+            # The 0.8 design has no wheel and no shards.
+            known = {"purge_interval": replay["purge_interval"]}
+        settings[f"replay, {replay['label']}"] = ", ".join(
+            f"{name} {value}" for name, value in known.items()
+        )
+    settings["timeouts tried, ms"] = ", ".join(map(str, manifest["timeouts_ms"]))
+    return settings

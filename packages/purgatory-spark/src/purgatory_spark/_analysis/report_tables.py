@@ -1,0 +1,313 @@
+"""The tables of the report: values beside the texts that show them, for sorting and for CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from purgatory_spark._analysis.units import format_bytes, format_ms, format_number, format_share
+
+Row = Mapping[str, Any]
+
+#: How the values of a column are shown, and the unit in which CSV has them.
+_KINDS: Mapping[str, tuple[Callable[[Any], str], str]] = {
+    "text": (str, ""),
+    "integer": (lambda value: f"{value:,}", ""),
+    "number": (format_number, ""),
+    "ms": (format_ms, "ms"),
+    "share": (format_share, "0 to 1"),
+    "bytes": (format_bytes, "bytes"),
+    "seconds": (lambda value: f"{value:.2f} s", "s"),
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        name: The key of its values in rows.
+        heading: What they are.
+        kind: How they are shown: text, integer, number, ms, share, bytes or seconds.
+        missing: What is shown for None.
+    """
+
+    name: str
+    heading: str
+    kind: str = "text"
+    missing: str = "–"
+
+    @property
+    def csv_heading(self) -> str:
+        """The heading, with the unit of the values."""
+        unit = _KINDS[self.kind][1]
+        return f"{self.heading} ({unit})" if unit else self.heading
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value in a table.
+
+    Attributes:
+        text: What is shown.
+        value: What tables are sorted by, and CSV has; empty if there is no value.
+    """
+
+    text: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the report.
+
+    Attributes:
+        name: Its name in files that it is downloaded to.
+        columns: The columns.
+        rows: The cells of each row.
+        highlighted: The numbers of rows that are highlighted.
+    """
+
+    name: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+    highlighted: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        columns: Sequence[Column],
+        rows: Sequence[Row],
+        remarks: Mapping[int, str] | None = None,
+    ) -> Table:
+        """Make a table.
+
+        `rows`: their values; None where there is none. `remarks`: remarks on the first value of
+        rows, by the row's number; these are highlighted.
+        """
+        remarks = remarks or {}
+        cells = [[_cell(column, row[column.name]) for column in columns] for row in rows]
+        for number, remark in remarks.items():
+            first = cells[number][0]
+            cells[number][0] = Cell(f"{first.text} ({remark})", first.value)
+        return cls(name, columns, cells, frozenset(remarks))
+
+
+def _cell(column: Column, value: Any) -> Cell:
+    if value is None:
+        return Cell(column.missing, "")
+    if isinstance(value, datetime):
+        return Cell(str(value), value.isoformat())
+    return Cell(_KINDS[column.kind][0](value), str(value))
+
+
+_QUANTILES = [
+    Column(f"p{name}_ms", f"p{label}", "ms")
+    for name, label in (("50", "50"), ("90", "90"), ("99", "99"), ("999", "99.9"))
+]
+_UNCUT = [
+    Column(f"uncut_{column.name}", f"{column.heading} uncut", "ms", "never")
+    for column in _QUANTILES
+]
+_OUTCOMES = [
+    Column("requests", "requests", "integer"),
+    Column("expired", "expired", "integer"),
+    Column("expired_share", "expired share", "share"),
+]
+
+
+def summary_table(name: str, what: str, rows: Sequence[Row]) -> Table:
+    """Return the table of hosts or request types, of rows of the table `summary`."""
+    columns = [
+        Column("value", what, missing="(none)"),
+        *_OUTCOMES,
+        Column("mean_ms", "mean", "ms"),
+        *_QUANTILES,
+        Column("max_ms", "max", "ms"),
+        *(column for column in _UNCUT if column.name in ("uncut_p50_ms", "uncut_p99_ms")),
+    ]
+    return Table.of(name, columns, rows)
+
+
+def marks_table(rows: Sequence[Row]) -> Table:
+    """Return the table of marks, of rows of the table `marks` of all requests."""
+    columns = [
+        Column("label", "mark"),
+        Column("at", "at (UTC)"),
+        Column("side", "arrived"),
+        *_OUTCOMES,
+        Column("p50_ms", "median wait", "ms"),
+        Column("p99_ms", "p99 wait", "ms"),
+    ]
+    return Table.of("marks", columns, rows)
+
+
+def waits_table(overall: Row) -> Table:
+    """Return the table of quantiles of the waits, of the row of `summary` of all requests."""
+    columns = [Column("waits", "waiting time"), *_QUANTILES]
+    # "Never" is a quantile of uncut waits only.
+    columns = [Column(each.name, each.heading, each.kind, "never") for each in columns]
+    rows = [
+        {"waits": label, **{each.name: overall[prefix + each.name] for each in _QUANTILES}}
+        for label, prefix in (("with the timeouts", ""), ("uncut", "uncut_"))
+    ]
+    return Table.of("waits", columns, rows)
+
+
+def what_if_table(rows: Sequence[Row], in_use: Sequence[int], recommended: int | None) -> Table:
+    """Return the table of other timeouts.
+
+    `rows`: rows of the table `what_if`. `in_use`: the trace's own timeouts in ms. `recommended`:
+    the recommended timeout in ms, if there is one.
+    """
+    columns = [
+        Column("timeout_ms", "timeout", "ms"),
+        Column("expired", "expired", "integer"),
+        Column("expired_share", "expired share", "share"),
+        Column("expired_waited_ms", "waited by expired requests", "ms"),
+        Column("mean_waited_ms", "mean wait", "ms"),
+        Column("peak_pending", "peak pending, busiest host", "integer"),
+        Column("peak_bytes", "peak memory, busiest host", "bytes"),
+    ]
+    remarks = {}
+    for number, row in enumerate(rows):
+        timeout = row["timeout_ms"]
+        known = [("in use", timeout in in_use), ("recommended", timeout == recommended)]
+        if found := [remark for remark, holds in known if holds]:
+            remarks[number] = ", ".join(found)
+    return Table.of("what_if", columns, rows, remarks)
+
+
+def replay_tables(
+    designs: Sequence[Row], lateness: Sequence[Row], hosts: Sequence[Row], wheel_size: str
+) -> dict[str, Table]:
+    """Return the tables of replays.
+
+    `lateness`: rows of the table `lateness`. `hosts`: rows of the table `hosts`.
+    """
+    counted = [
+        Column("peak_pending", "peak pending, one host", "integer"),
+        Column("peak_queued", "peak in timer, one host", "integer"),
+        Column("purges", "purges", "integer"),
+    ]
+    task_time = Column("task_seconds", "task time", "seconds")
+    of_designs = [
+        Column("design", "design"),
+        Column("requests", "requests", "integer"),
+        Column("completed", "completed", "integer"),
+        Column("expired", "expired", "integer"),
+        *counted,
+        Column("purged_entries", "entries purged", "integer"),
+        Column("tries", "tries", "integer"),
+        Column("callbacks", "callbacks", "integer"),
+        Column("callback_errors", "callback errors", "integer"),
+        task_time,
+    ]
+    of_lateness = [
+        Column("design", "expiry lateness"),
+        Column("expired", "expired", "integer"),
+        Column("mean_ms", "mean", "ms"),
+        Column("p50_ms", "p50", "ms"),
+        Column("p99_ms", "p99", "ms"),
+        Column("max_ms", "max", "ms"),
+    ]
+    of_hosts = [
+        Column("host", "replay, by host"),
+        Column("design", "design"),
+        *counted,
+        Column("estimate_error_mean", "estimate error, mean", "number"),
+        Column("estimate_error_max", "estimate error, max", "integer"),
+        Column("levels", f"used buckets of {wheel_size}, by level: mean (peak)"),
+        task_time,
+    ]
+    with_levels = [dict(row) | {"levels": _levels(row["wheel"])} for row in hosts]
+    return {
+        "designs": Table.of("designs", of_designs, designs),
+        "lateness": Table.of("lateness", of_lateness, lateness),
+        "replayed_hosts": Table.of("replayed_hosts", of_hosts, with_levels),
+    }
+
+
+def _levels(wheel: Sequence[Row] | None) -> str | None:
+    levels = [
+        f"{format_ms(level['tick_ms'])}: {level['mean_used']:.1f} ({level['peak_used']})"
+        for level in wheel or ()
+    ]
+    return "\n".join(levels) or None
+
+
+def rows_table(counts: Mapping[str, int], rejected: Mapping[str, int]) -> Table:
+    """Return the table of a trace's rows, and of those rejected by reason."""
+    named = {**counts} | {f"rejected: {reason}": count for reason, count in rejected.items()}
+    columns = [Column("rows", "rows"), Column("count", "number", "integer")]
+    return Table.of("rows", columns, [{"rows": key, "count": named[key]} for key in named])
+
+
+def settings_table(settings: Mapping[str, Any]) -> Table:
+    """Return the table of the parameters of a trace and its replays."""
+    columns = [Column("name", "parameter"), Column("value", "value")]
+    return Table.of(
+        "parameters", columns, [{"name": key, "value": settings[key]} for key in settings]
+    )
+
+
+def question_table(question: Row) -> Table:
+    """Return the table of a benchmark's question, with a column for each side."""
+    sides = [Column(f"side {n}", side, "number") for n, side in enumerate(question["sides"])]
+    rows = [
+        {
+            "case": line["case"],
+            "metric": f"{line['metric']} ({line['unit']})",
+            **{
+                side.name: value["median"] if value else None
+                for side, value in zip(sides, line["values"], strict=True)
+            },
+        }
+        for line in question["lines"]
+    ]
+    columns = [Column("case", "case"), Column("metric", "metric"), *sides]
+    return Table.of(question["name"], columns, rows)
+
+
+def targets_table(targets: Sequence[Row]) -> Table:
+    """Return the table of a benchmark's targets."""
+    columns = [
+        Column("name", "what"),
+        Column("metric", "metric"),
+        Column("target", "target", "number"),
+        Column("moonshot", "moonshot", "number"),
+        Column("measured", "measured", "number"),
+        Column("verdict", "verdict"),
+        Column("peer", "best peer"),
+        Column("best_peer_value", "best peer, measured", "number"),
+    ]
+    rows = [
+        {
+            **row,
+            "peer": row["best_peer"] or None,
+            "best_peer_value": row["best_peer_value"] if row["best_peer"] else None,
+        }
+        for row in targets
+    ]
+    return Table.of("targets", columns, rows)
+
+
+def not_measured_table(rows: Sequence[Row]) -> Table:
+    """Return the table of what a benchmark did not measure."""
+    columns = [
+        Column(name, heading)
+        for name, heading in (
+            ("question", "question"),
+            ("side", "side"),
+            ("case", "case"),
+            ("why", "why"),
+        )
+    ]
+    named = [
+        {**row, "why": f"FAILED: {row['reason']}" if row["failed"] else row["reason"]}
+        for row in rows
+    ]
+    return Table.of("not_measured", columns, named)

@@ -1,0 +1,71 @@
+"""Buckets of waiting times in Spark tables, whose counts add up, and quantiles of such counts.
+
+A bucket depends on the wait alone. So the counts of parts of a table add up to those of the whole,
+in any order and by any number of tasks, where sketches of quantiles are merged by one task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+#: Bins of a histogram of waits in each factor of ten.
+BINS_PER_DECADE = 20
+#: Buckets in each of these bins. The waits in a bucket differ by at most 0.24 %.
+_BUCKETS_PER_BIN = 50
+
+#: Shorter waits are in this one's bucket: it is the resolution of traces.
+_SHORTEST_US = 1
+
+
+def bucket_of(wait_us: Column) -> Column:
+    """Return the bucket of each wait.
+
+    Returns a whole number, larger for longer waits; null for null.
+    """
+    wait_ms = F.when(wait_us > _SHORTEST_US, wait_us).otherwise(F.lit(_SHORTEST_US)) / 1000
+    bucket = F.floor(F.log10(wait_ms) * (BINS_PER_DECADE * _BUCKETS_PER_BIN))
+    return F.when(wait_us.isNotNull(), bucket).cast("int")
+
+
+def bin_of(bucket: Column) -> Column:
+    """Return the bin of each bucket: bin i begins at 10**(i/20) ms."""
+    return F.floor(bucket / F.lit(_BUCKETS_PER_BIN))
+
+
+def bin_start_ms(number: Column) -> Column:
+    """Return the lower end of each bin in ms."""
+    return F.pow(F.lit(10.0), number / BINS_PER_DECADE)
+
+
+def ranked(
+    counts: DataFrame, groups: Sequence[str], order: Sequence[str], sums: Sequence[str]
+) -> DataFrame:
+    """Add up counted waits, and rank them for `quantile`.
+
+    `counts`: for each group and bucket, in any number of rows: the columns of `groups`, those of
+    `order`, `number` (of waits), `largest` (of these), and those of `sums`. `order`: columns by
+    which waits are ranked, such as the bucket; null is after all others. Returns a row for each
+    bucket of a group, with these columns and `rank`: the number of waits in the bucket and in those
+    before. The rows of a group are in one partition.
+    """
+    by_bucket = counts.groupBy(*groups, *order).agg(
+        *[F.sum(name).alias(name) for name in ("number", *sums)], F.max("largest").alias("largest")
+    )
+    before = Window.partitionBy(*groups).orderBy(*[F.asc_nulls_last(name) for name in order])
+    up_to = before.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return by_bucket.withColumn("rank", F.sum("number").over(up_to))
+
+
+def quantile(share: float, total: Column, rank: Column | None = None) -> Column:
+    """Return an aggregate over the rows of `ranked` of a group: a quantile of its waits.
+
+    `share`: 0.99 asks for the least wait such that 99 % of all waits are at most as long. `rank`:
+    the rank among them; the column `rank` if None. Returns the largest wait in that wait's bucket,
+    in the unit of `largest`. So it is at most 0.24 % too long. It is null if the bucket is.
+    """
+    # Without the last digits of a product: the rank of 0.9 of ten is nine.
+    reached = (F.col("rank") if rank is None else rank) >= F.ceil(total * share - 1e-9)
+    return F.min(F.when(reached & (F.col("number") > 0), F.col("largest")))

@@ -1,0 +1,43 @@
+"""The command `purgatory archive`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.markup import escape
+
+from purgatory_spark._cli.failures import describe_failure
+from purgatory_spark._spark.archive import make_archive, submit_instructions
+from request_purgatory.command_line.command import Force, command
+from request_purgatory.command_line.converters import LocalPath
+from request_purgatory.command_line.exit_codes import ExitCode
+from request_purgatory.command_line.output import OutputOptions
+
+
+@command(describe_failure)
+def archive(
+    out: LocalPath,
+    /,
+    *,
+    source: Annotated[str | None, Parameter(metavar="REQUIREMENT")] = None,
+    force: Force = False,
+    output: OutputOptions,
+) -> ExitCode:
+    """Pack the Python environment that the machines of a Spark cluster need.
+
+    Args:
+        out: The .tar.gz file to make, for `spark-submit --archives`.
+        source: A wheel, a checkout or a requirement of pip; what this installation was made from
+            unless given.
+        force: See `Force`.
+        output: See `Output`.
+    """
+    with output.console.status("make the environment, and pack it"):
+        packed = make_archive(out, source=source, replace=force)
+    output.print_result({"path": str(out), "python": str(packed.python), "size_bytes": packed.size})
+    output.console.print(
+        f"made [bold]{escape(str(out))}[/], {packed.size / 2**20:,.0f} MB", soft_wrap=True
+    )
+    output.console.print(submit_instructions(packed), soft_wrap=True, markup=False)
+    return ExitCode.OK

@@ -1,0 +1,54 @@
+"""The Spark session of a command."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+
+from pyspark.sql import SparkSession
+
+from purgatory_spark._spark.console_filter import (
+    silence_lost_jvm,
+    silence_py4j_interrupts,
+    silence_spark,
+    without_noise,
+)
+from purgatory_spark._spark.session import create_session
+
+SessionFactory = Callable[[], SparkSession]
+
+
+@contextmanager
+def open_session(create: SessionFactory | None = None) -> Iterator[SparkSession]:
+    """Open a session for a block; it stops with the block, also where Ctrl-C ends the block.
+
+    `create`: makes the session; `create_session` unless given.
+    """
+    verbose = logging.getLogger().isEnabledFor(logging.DEBUG)
+    if not verbose:
+        silence_py4j_interrupts()
+    with nullcontext() if verbose else without_noise():
+        session = (create or create_session)()
+    if not verbose:
+        silence_lost_jvm(session)
+    if threading.current_thread() is threading.main_thread():
+        # Spark's own handler calls the JVM in the middle of other calls. Jobs are cancelled when
+        # the session stops.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield session
+    except KeyboardInterrupt:
+        # The interrupted call may have broken the connection to the JVM, which ends with this
+        # process in any case.
+        with suppress(Exception):
+            if not verbose:
+                silence_spark(session)
+            session.stop()
+        raise
+    except BaseException:
+        session.stop()
+        raise
+    session.stop()

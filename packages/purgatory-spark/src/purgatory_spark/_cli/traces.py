@@ -1,0 +1,193 @@
+"""The commands that make traces, and replay them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from purgatory_spark._analysis.replay_folder import replay_trace
+from purgatory_spark._cli import session
+from purgatory_spark._cli.failures import describe_failure
+from purgatory_spark._importers.spans import KEY_KINDS
+from purgatory_spark._outcomes.replay import DESIGNS, ReplaySettings
+from purgatory_spark._output_folder import output_folder
+from purgatory_spark._rows.checks import TIME_UNITS
+from purgatory_spark._rows.schema import AGGREGATES
+from purgatory_spark._run import RunPlan, print_replay_rate, print_row_counts
+from purgatory_spark._spark.job_progress import step
+from purgatory_spark._traces.marks import Mark
+from purgatory_spark._traces.trace_folder import TraceFolder, import_trace, make_workload_trace
+from purgatory_spark._traces.trace_reader import FORMATS, ImportSettings, check_source
+from purgatory_spark._traces.workload import CASES, Workload
+from request_purgatory.command_line.command import Force, command, print_error
+from request_purgatory.command_line.converters import Count, LocalPath, column_mapping, count
+from request_purgatory.command_line.exit_codes import ExitCode
+from request_purgatory.command_line.output import OutputOptions
+from request_purgatory.command_line.settings_options import FieldsOf, Given
+from request_purgatory.errors import InvalidArgumentError
+
+#: The name of a published workload.
+Case = Annotated[str, Parameter(choices=tuple(CASES))]
+#: The options of one purgatory.
+PurgatoryOptions = Annotated[
+    ReplaySettings,
+    FieldsOf(ReplaySettings, "Purgatory", changes={"design": Parameter(choices=DESIGNS)}),
+]
+
+
+def _marks(_type: Any, tokens: Sequence[Any]) -> tuple[Mark, ...]:
+    return tuple(Mark.parse(token.value) for token in tokens)
+
+
+#: The options of reading a trace.
+ImportOptions = Annotated[
+    ImportSettings,
+    FieldsOf(
+        ImportSettings,
+        "Import",
+        changes={
+            "format": Parameter(choices=FORMATS),
+            "columns": Annotated[
+                list[str],
+                Parameter(name="--map", converter=column_mapping, metavar="FIELD=COLUMN"),
+            ],
+            "event_columns": Annotated[
+                list[str],
+                Parameter(name="--map-events", converter=column_mapping, metavar="FIELD=COLUMN"),
+            ],
+            "events": Parameter(metavar="TABLE"),
+            "time_unit": Parameter(choices=tuple(TIME_UNITS)),
+            "aggregate": Parameter(choices=AGGREGATES),
+            "keys": Parameter(choices=KEY_KINDS),
+            "marks": Annotated[
+                list[str], Parameter(name="--mark", converter=_marks, metavar="TIME[=LABEL]")
+            ],
+        },
+    ),
+]
+_MemoryOptions = Annotated[
+    Given,
+    FieldsOf(
+        RunPlan, only=("max_worker_mb",), changes={"max_worker_mb": Parameter(converter=count)}
+    ),
+]
+
+
+@command(describe_failure)
+def make_workload(
+    *,
+    out: LocalPath,
+    case: Case = "low",
+    workload: Annotated[
+        Given,
+        FieldsOf(
+            Workload,
+            "Workload",
+            only=("requests", "rate", "hosts", "keys", "shared_keys", "timeout_ms", "seed"),
+        ),
+    ],
+    requests_per_host: Annotated[Count | None, Parameter(group="Workload")] = None,
+    force: Force = False,
+    output: OutputOptions,
+) -> ExitCode:
+    """Make a published workload as a trace.
+
+    Args:
+        out: The trace folder to make.
+        case: The service times: `low` or `high`, for a low or high share of timeouts.
+        workload: What differs from the published workload.
+        requests_per_host: Generate each host by itself, with this number of requests, as
+            `purgatory simulate` does; in place of `--requests`.
+        force: See `Force`.
+        output: See `Output`.
+
+    Raises:
+        InvalidArgumentError: Both numbers of requests were given.
+    """
+    chosen = replace(CASES[case], **workload)
+    if requests_per_host is not None:
+        if "requests" in workload:
+            raise InvalidArgumentError(
+                "requests_per_host", "given without --requests", requests_per_host
+            )
+        chosen = replace(chosen, requests=chosen.hosts * requests_per_host, host_by_host=True)
+    label = f"make workload {chosen.name}: {chosen.requests:,} requests"
+    with output_folder(out, replace=force) as folder, session.open_session() as spark:
+        with step(output.console, spark, label):
+            trace = make_workload_trace(spark, chosen, folder)
+        print_row_counts(output.console, trace)
+    output.print_made(out, following=f"replay {out} --out NAME", result=trace.manifest)
+    return ExitCode.OK
+
+
+@command(describe_failure)
+def import_source(
+    source: Annotated[str, Parameter(metavar="TABLE")],
+    /,
+    *,
+    out: LocalPath,
+    settings: ImportOptions,
+    force: Force = False,
+    output: OutputOptions,
+) -> ExitCode:
+    """Import a recorded trace: make requests and events of it.
+
+    Args:
+        source: A file, a folder of files, or a URI. Formats are CSV, JSON lines (both also .gz,
+            .bz2), Parquet and ORC. Or `FORMAT:NAME_OR_PATH` with csv, json, parquet, orc, delta,
+            iceberg, or table for a table of the catalog.
+        out: The trace folder to make.
+        settings: How to import it.
+        force: See `Force`.
+        output: See `Output`.
+    """
+    check_source(source, settings)
+    with output_folder(out, replace=force) as folder, session.open_session() as spark:
+        with step(output.console, spark, f"import {source}"):
+            trace = import_trace(spark, source, folder, settings)
+        print_row_counts(output.console, trace)
+    if not trace.manifest["rows"]["requests out"]:
+        output.print_made(out, result=trace.manifest)
+        print_error(f"{source}: no request is left; {out / 'rejects'} has the rows and reasons")
+        return ExitCode.BAD_INPUT
+    output.print_made(out, following=f"replay {out} --out NAME", result=trace.manifest)
+    return ExitCode.OK
+
+
+@command(describe_failure)
+def replay(
+    trace: LocalPath,
+    /,
+    *,
+    out: LocalPath,
+    settings: PurgatoryOptions,
+    limits: _MemoryOptions,
+    force: Force = False,
+    output: OutputOptions,
+) -> ExitCode:
+    """Replay a trace through a real purgatory, on virtual time.
+
+    Args:
+        trace: A trace folder.
+        out: The replay folder to make.
+        settings: The purgatory.
+        limits: The memory limit.
+        force: See `Force`.
+        output: See `Output`.
+    """
+    opened = TraceFolder(trace)
+    opened.require_requests()
+    label = f"replay {opened.name}, {settings.design}"
+    with output_folder(out, replace=force) as folder, session.open_session() as spark:
+        with step(output.console, spark, label):
+            replayed = replay_trace(spark, opened, settings, folder, **limits)
+        print_replay_rate(output.console, spark, replayed)
+    output.print_made(
+        out,
+        following=f"analyze {trace} --replay {out} --out NAME",
+        result={"settings": settings.parameters()},
+    )
+    return ExitCode.OK

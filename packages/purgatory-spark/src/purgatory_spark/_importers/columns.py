@@ -1,0 +1,187 @@
+"""Import any tables of requests and events; a mapping names the columns."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._importers.imported_trace import ImportedTrace
+from purgatory_spark._rows.checks import (
+    accepted_rows,
+    add_ms,
+    flag_rejects,
+    malformed_check,
+    rejected_rows,
+)
+from purgatory_spark._rows.mapped_values import event_values, request_values
+from purgatory_spark._rows.mapping import TableMapping
+from purgatory_spark._rows.repeats import IS_FIRST, flag_repeated, mark_chains
+from purgatory_spark._rows.schema import IDENTITY, with_passed
+from purgatory_spark._rows.values import require_table_columns
+from purgatory_spark._spark.files import CORRUPT, JSON_OPTIONS, RAW, SOURCE
+
+_ORDER = [SOURCE, "arrived_us", "ended_us", RAW]
+_WHOLE = (SOURCE, RAW, CORRUPT)
+
+
+def map_tables(
+    requests: DataFrame,
+    mapping: TableMapping,
+    *,
+    events: DataFrame | None = None,
+    cache: bool = False,
+) -> ImportedTrace:
+    """Convert tables of any columns to the pipeline's schema.
+
+    The result is lazy: nothing is read or set in the session, nor cached unless asked for.
+
+    For example, with columns {"arrived_at": "start", "watch_keys": "replicas"} and event_columns
+    {"key": "replica", "occurred_at": "acked"}, and the unit "ms":
+
+        start  replicas       request_id    arrived_at  watch_keys
+        1000   [a, b]    ->   000000000001  1.0 s       [a, b]
+
+        replica  acked        key  occurred_at  amount
+        a        1002    ->   a    1.002 s      1.0
+
+    Args:
+        requests: A table with a row for each request.
+        mapping: The columns of the fields.
+        events: A table with a row for each event. Without it, events are the ends of requests.
+        cache: Whether Spark caches the parsed rows, so that several tables read the input once.
+
+    Returns:
+        The trace. Unusable rows of both tables are in `rejects`, with `source` "requests" or
+        "events" and the row as JSON.
+
+    Raises:
+        TraceFormatError: A table lacks a column, or a column has a type that can't hold its field;
+            there are events and no mapping of them, or the reverse; or a table is a stream.
+    """
+    if requests.isStreaming or (events is not None and events.isStreaming):
+        raise TraceFormatError(
+            "map_tables takes tables; streaming DataFrames are mapped by map_streams of "
+            "purgatory_spark.stream"
+        )
+    require_table_columns(requests, mapping.input_columns, "requests")
+    rows = _with_whole_row(requests, "requests")
+    if events is None:
+        return map_rows(rows, mapping, cache=cache)
+    require_table_columns(events, mapping.event_columns.values(), "events")
+    return map_rows(rows, mapping, _with_whole_row(events, "events"), cache=cache)
+
+
+def map_rows(
+    rows: DataFrame,
+    mapping: TableMapping,
+    event_rows: DataFrame | None = None,
+    *,
+    cache: bool = False,
+) -> ImportedTrace:
+    """Convert rows with the columns `SOURCE`, `RAW` and `CORRUPT`, as `map_tables` does.
+
+    Without events, a request watches a key of its own, its id (with its arrival, where an earlier
+    request had the same id), and waits for one event on that key, its answer. A row without
+    `ended_at` (or `service_ms`) was never answered: it has no event, and expires. For example, with
+    columns {"arrived_at": "start", "service_ms": "took"} and the unit "ms":
+
+        start  took        request_id    arrived_at  watch_keys        event  occurred_at
+        1000   2.5    ->   000000000001  1.0 s       [000000000001]           1.0025 s
+        2000          ->   000000000002  2.0 s       [000000000002]           (none)
+    """
+    mapping.require_events(event_rows is not None)
+    values = request_values(rows, mapping)
+    parsed = rows.select(*_WHOLE, *[column.alias(name) for name, column in values.columns.items()])
+    if "service_ms" in mapping.columns:
+        parsed = parsed.withColumn("ended_us", add_ms(F.col("arrived_us"), F.col("service_ms")))
+    flagged = flag_rejects(parsed, [malformed_check(), *values.checks])
+    cached = flagged
+    if "request_id" in mapping.columns:
+        timeout_us = F.col("timeout_ms").cast("bigint") * 1000
+        # Arrivals that are rejects may be any number.
+        deadline_us = F.try_add("arrived_us", timeout_us)
+        cached = mark_chains(flagged, F.col("arrived_us"), deadline_us, _ORDER)
+        cached = cached.persist() if cache else cached
+        flagged = flag_repeated(cached)
+        accepted = accepted_rows(flagged)
+    else:
+        flagged = cached = flagged.persist() if cache else flagged
+        accepted = _with_request_ids(accepted_rows(flagged))
+    if not mapping.key_columns:
+        key = F.col("request_id")
+        if "request_id" in mapping.columns and event_rows is None:
+            # An answer that comes after the deadline must not complete the next request of that
+            # id. No id begins with a blank.
+            reused_key = F.concat(F.lit(" "), "arrived_us", F.lit(" "), "request_id")
+            key = F.when(F.col(IS_FIRST), key).otherwise(reused_key)
+        accepted = accepted.withColumn("watch_keys", F.array(key))
+    trace = ImportedTrace(
+        format="columns",
+        requests=with_passed(accepted).select(
+            *IDENTITY,
+            F.timestamp_micros("arrived_us").alias("arrived_at"),
+            F.col("timeout_ms").cast("int").alias("timeout_ms"),
+            "watch_keys",
+            "aggregate",
+            "threshold",
+            "quantifier",
+        ),
+        events=_ends(accepted),
+        rejects=rejected_rows(flagged),
+        rows={"rows": flagged},
+        notes=[_note(mapping)],
+        cached=[cached] if cache else [],
+    )
+    if event_rows is not None:
+        _add_events(trace, event_rows, mapping, cache=cache)
+    return trace
+
+
+def _add_events(
+    trace: ImportedTrace, rows: DataFrame, mapping: TableMapping, *, cache: bool
+) -> None:
+    """Replace a trace's events by those of a table of their own."""
+    values = event_values(rows, mapping)
+    parsed = rows.select(*_WHOLE, *[column.alias(name) for name, column in values.columns.items()])
+    flagged = flag_rejects(parsed, [malformed_check(), *values.checks])
+    if cache:
+        flagged = flagged.persist()
+        trace.cached.append(flagged)
+    trace.events = accepted_rows(flagged).select(
+        "host", "key", F.timestamp_micros("occurred_us").alias("occurred_at"), "amount"
+    )
+    trace.rejects = trace.rejects.unionByName(rejected_rows(flagged))
+    trace.rows["events"] = flagged
+
+
+def _ends(accepted: DataFrame) -> DataFrame:
+    """Return the ends of requests, as events on their keys."""
+    return accepted.where(F.col("ended_us").isNotNull()).select(
+        "host",
+        F.explode(F.array_distinct("watch_keys")).alias("key"),
+        F.timestamp_micros("ended_us").alias("occurred_at"),
+        F.lit(1.0).alias("amount"),
+    )
+
+
+def _note(mapping: TableMapping) -> str:
+    if mapping.event_columns:
+        return "A request waits for events of a table of their own."
+    if mapping.key_columns:
+        return "A request waits for its keys; the end of a request is an event on each of its keys."
+    return "A request waits for its own answer; a row without one expires."
+
+
+def _with_request_ids(rows: DataFrame) -> DataFrame:
+    number = F.row_number().over(Window.partitionBy("host").orderBy("arrived_us", *_ORDER))
+    return rows.withColumn("request_id", F.lpad(number.cast("string"), 12, "0"))
+
+
+def _with_whole_row(table: DataFrame, source: str) -> DataFrame:
+    return table.select(
+        "*",
+        F.lit(source).alias(SOURCE),
+        F.to_json(F.struct("*"), JSON_OPTIONS).alias(RAW),
+        F.lit(None).cast("string").alias(CORRUPT),
+    )

@@ -1,0 +1,81 @@
+"""Import tables that are in the pipeline's schema already; rows are checked, not converted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
+
+from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._importers.imported_trace import ImportedTrace
+from purgatory_spark._rows.checks import (
+    REASON,
+    accepted_rows,
+    event_checks,
+    flag_rejects,
+    rejected_rows,
+    request_checks,
+)
+from purgatory_spark._rows.repeats import flag_repeated, mark_chains
+from purgatory_spark._rows.schema import EVENTS, REQUESTS, require, with_passed
+from purgatory_spark._spark.files import JSON_ZONE, RAW, SOURCE, read_parquet
+
+
+def is_recorded(path: Path) -> bool:
+    """Return whether `path` is a folder with the subfolders `requests` and `events`."""
+    return (path / "requests").is_dir() and (path / "events").is_dir()
+
+
+def import_recorded(spark: SparkSession, path: Path) -> ImportedTrace:
+    """Import the Parquet files in `requests/` and `events/`, and reject rows that break a rule.
+
+    Returns the trace. A request without a type gets the type "request".
+    """
+    requests = _read(spark, path / "requests", REQUESTS)
+    events = _read(spark, path / "events", EVENTS)
+    return check_tables(requests, events, cache=True)
+
+
+def check_tables(requests: DataFrame, events: DataFrame, *, cache: bool = False) -> ImportedTrace:
+    """Check tables that are in the pipeline's schema, and reject rows that break a rule.
+
+    The result is lazy.
+
+    `requests`: rows of `schema.REQUESTS`, with or without further columns. `events`: rows of
+    `schema.EVENTS`, with or without further columns. Returns the trace. A request without a type
+    gets the type "request".
+    """
+    requests = with_passed(_with_whole_row(requests, REQUESTS, "requests"))
+    events = _with_whole_row(events, EVENTS, "events")
+    flagged = flag_rejects(requests, request_checks())
+    arrived_us = F.when(F.col(REASON).isNull(), F.unix_micros("arrived_at"))
+    deadline_us = arrived_us + F.col("timeout_ms").cast("bigint") * 1000
+    chains = mark_chains(flagged, arrived_us, deadline_us, [RAW])
+    flagged_events = flag_rejects(events, event_checks())
+    if cache:
+        chains, flagged_events = chains.persist(), flagged_events.persist()
+    flagged_requests = flag_repeated(chains)
+    return ImportedTrace(
+        format="recorded",
+        requests=accepted_rows(flagged_requests).select(*REQUESTS.names),
+        events=accepted_rows(flagged_events).select(*EVENTS.names),
+        rejects=rejected_rows(flagged_requests).unionByName(rejected_rows(flagged_events)),
+        rows={"requests": flagged_requests.drop(REASON), "events": flagged_events.drop(REASON)},
+        cached=[chains, flagged_events] if cache else [],
+    )
+
+
+def _read(spark: SparkSession, folder: Path, schema: T.StructType) -> DataFrame:
+    if not any(folder.rglob("*.parquet")):
+        raise TraceFormatError(f"{folder}: the folder has no Parquet file")
+    return require(read_parquet(spark, folder), schema, str(folder))
+
+
+def _with_whole_row(table: DataFrame, schema: T.StructType, source: str) -> DataFrame:
+    return require(table, schema, source).select(
+        "*",
+        F.lit(source).alias(SOURCE),
+        F.to_json(F.struct(*schema.names), JSON_ZONE).alias(RAW),
+    )

@@ -1,0 +1,219 @@
+"""Sources of tables: files of this machine, and what a session's data sources read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
+
+from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._spark.files import (
+    CORRUPT,
+    JSON_OPTIONS,
+    PARQUET_SUFFIX,
+    RAW,
+    SOURCE,
+    SUFFIXES,
+    file_format,
+    file_name,
+    quote_column,
+    read_rows,
+    require_columns,
+    spark_read_path,
+    trace_files,
+)
+
+#: The formats that can be named before a colon; `table` is a table of the session's catalog.
+SOURCE_FORMATS = ("csv", "json", "parquet", "orc", "avro", "delta", "iceberg", "table")
+
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+# PySpark converts the errors that it knows; a class that is missing is none of them.
+_SPARK_ERRORS = (PySparkException, Py4JJavaError)
+_MISSING_SOURCE = (
+    "DATA_SOURCE_NOT_FOUND",
+    "Failed to find data source",
+    "ClassNotFoundException",
+    "NoClassDefFoundError",
+)
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """Where a table is.
+
+    Attributes:
+        format: One of `SOURCE_FORMATS`.
+        location: A local path, a URI, or the name of a table.
+    """
+
+    format: str
+    location: str
+
+    @classmethod
+    def parse(cls, text: str | Path) -> TableSource:
+        """Parse `FORMAT:NAME_OR_PATH`, or a path or URI whose format its suffix says.
+
+        >>> TableSource.parse("table:db.calls")
+        TableSource(format='table', location='db.calls')
+        >>> TableSource.parse("s3a://bucket/calls.jsonl.gz").format
+        'json'
+
+        `text`: a path, a URI or a name. A folder has the format of the files in it.
+        """
+        kind, colon, location = str(text).partition(":")
+        if colon and kind in SOURCE_FORMATS and isinstance(text, str):
+            if not location:
+                raise TraceFormatError(f"{text}: expected FORMAT:NAME_OR_PATH")
+            source = cls(kind, location)
+            if source.path is not None and not source.path.exists():
+                raise TraceFormatError(f"{location}: no such file or folder")
+            return source
+        name = str(text)
+        if isinstance(text, str) and _URI.match(name):
+            found = file_format(name.rstrip("/"))
+            if found is None:
+                raise TraceFormatError(
+                    f"{name}: the format can't be told from the name; write FORMAT:{name} with one "
+                    f"of {', '.join(SOURCE_FORMATS)}"
+                )
+            return cls(found, name)
+        found = file_format(trace_files(Path(text))[0].name)
+        return cls(str(found), name)
+
+    @property
+    def path(self) -> Path | None:
+        """The local path; None for a URI or a name."""
+        is_name = self.format == "table" or (
+            self.format == "iceberg" and not self.location.startswith((".", "/"))
+        )
+        return None if is_name or _URI.match(self.location) else Path(self.location)
+
+    @property
+    def name(self) -> str:
+        """The last part of the location: the name of a file, a folder or a table."""
+        if self.path is not None:
+            return self.path.resolve().name
+        return self.location.rstrip("/").rpartition("/")[2]
+
+    def __str__(self) -> str:
+        return self.location
+
+
+def read_source(
+    spark: SparkSession, source: TableSource | list[Path], required: Iterable[str]
+) -> DataFrame:
+    """Read the rows of a source.
+
+    Returns a table with the `required` columns, `SOURCE`, `RAW` and `CORRUPT`. All columns of CSV
+    are text. A malformed row of CSV or JSON has its text in `CORRUPT`.
+    """
+    required = list(dict.fromkeys(required))
+    files = source if isinstance(source, list) else _local_files(source)
+    if files or isinstance(source, list):
+        return read_rows(spark, files, required)
+    try:
+        table = _load(spark, source)
+        names = table.columns
+    except _SPARK_ERRORS as error:
+        raise TraceFormatError(_failure(source, error)) from error
+    corrupt = F.col(CORRUPT) if CORRUPT in names else F.lit(None).cast("string")
+    given = [name for name in names if name != CORRUPT]
+    require_columns(source, given, required)
+    whole = F.to_json(F.struct(*[F.col(quote_column(name)) for name in given]), JSON_OPTIONS)
+    return table.select(
+        *[F.col(quote_column(name)) for name in required],
+        _row_source(source),
+        F.coalesce(corrupt, whole).alias(RAW),
+        corrupt.alias(CORRUPT),
+    )
+
+
+def _local_files(source: TableSource) -> list[Path]:
+    """Return the files of a source that `read_rows` reads: CSV and Parquet of this machine."""
+    path = source.path
+    if path is None or source.format not in ("csv", "parquet"):
+        return []
+    if path.is_file():
+        is_plain = source.format == "csv" or path.name.endswith(PARQUET_SUFFIX)
+        return [path] if is_plain else []
+    # The files of partitions are in folders of their own, which Spark finds.
+    suffixes = SUFFIXES[source.format]
+    has_files = any(each.is_file() and each.name.endswith(suffixes) for each in path.iterdir())
+    return trace_files(path, (source.format,)) if has_files else []
+
+
+def _load(spark: SparkSession, source: TableSource) -> DataFrame:
+    if source.format == "table":
+        return spark.read.table(source.location)
+    location = source.location if source.path is None else spark_read_path(source.path)
+    if source.format == "json":
+        return load_json(spark, source)
+    if source.format == "csv":
+        return _load_csv(spark, location)
+    if source.format in SUFFIXES:
+        return spark.read.format(source.format).load(location)
+    # Table formats know no patterns, so nothing is to be escaped.
+    plain = source.location if source.path is None else str(source.path.resolve())
+    return spark.read.format(source.format).load(plain)
+
+
+def load_json(spark: SparkSession, source: TableSource, *, schema: str | None = None) -> DataFrame:
+    """Read files with a JSON object a line.
+
+    `schema`: the columns, with `CORRUPT`; found in the files unless given. Returns the table;
+    `CORRUPT` is the text of a line that is not such an object.
+    """
+    if source.format != "json":
+        raise TraceFormatError(f"{source}: expected JSON, not {source.format}")
+    location = source.location if source.path is None else spark_read_path(source.path)
+    reader = spark.read.option("columnNameOfCorruptRecord", CORRUPT).option("mode", "PERMISSIVE")
+    try:
+        if schema is not None:
+            return reader.schema(schema).json(location)
+        inferred = reader.json(location).schema
+    except _SPARK_ERRORS as error:
+        raise TraceFormatError(_failure(source, error)) from error
+    # The column is found only if a line is malformed.
+    if CORRUPT not in inferred.names:
+        inferred = T.StructType([*inferred, T.StructField(CORRUPT, T.StringType())])
+    return reader.schema(inferred).json(location)
+
+
+def _load_csv(spark: SparkSession, location: str) -> DataFrame:
+    reader = (
+        spark.read
+        .option("header", True)
+        .option("mode", "PERMISSIVE")
+        .option("columnNameOfCorruptRecord", CORRUPT)
+        .option("escape", '"')
+        .option("columnPruning", False)
+    )
+    names = [*reader.csv(location).columns, CORRUPT]
+    return reader.schema(T.StructType([T.StructField(name, T.StringType()) for name in names])).csv(
+        location
+    )
+
+
+def _row_source(source: TableSource) -> Column:
+    if source.format in SUFFIXES:
+        return file_name()
+    return F.lit(source.location).alias(SOURCE)
+
+
+def _failure(source: TableSource, error: Exception) -> str:
+    """Return what an error of Spark says about a source."""
+    text = str(error)
+    if any(part in text for part in _MISSING_SOURCE):
+        return (
+            f"{source}: this session has no data source {source.format!r}; add its package, for "
+            "example with spark.jars.packages in spark-defaults.conf"
+        )
+    first = text.strip().splitlines()[0]
+    return f"{source}: can't be read as {source.format} ({first})"

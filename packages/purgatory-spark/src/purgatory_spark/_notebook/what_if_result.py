@@ -1,0 +1,75 @@
+"""What other timeouts would have done, as a DataFrame and as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from markupsafe import Markup
+from pyspark.sql import DataFrame
+
+from purgatory_spark._analysis.palette import themed
+from purgatory_spark._analysis.recommendation import Recommendation, recommend
+from purgatory_spark._analysis.small_tables import WhatIfRow
+from purgatory_spark._analysis.units import format_bytes, format_ms, format_share
+from purgatory_spark._notebook.html import html_table
+
+_HEADINGS = ("timeout", "expired", "share", "mean wait", "peak pending", "peak memory")
+
+
+class WhatIf:
+    """The outcomes of a trace under other timeouts.
+
+    Jupyter shows it as a picture and a table, which computes them.
+
+    Attributes:
+        timeouts: The timeouts in ms, ascending.
+        table: A lazy DataFrame with a row for each timeout (`what_if.what_if`).
+        timeouts_in_use: The shortest and the longest timeout of the trace in ms.
+    """
+
+    def __init__(
+        self, timeouts: Sequence[int], table: DataFrame, timeouts_in_use: Sequence[int]
+    ) -> None:
+        self.timeouts = sorted(set(timeouts))
+        self.table = table
+        self.timeouts_in_use = list(timeouts_in_use)
+
+    @cached_property
+    def rows(self) -> list[WhatIfRow]:
+        """The rows of the table, in order of the timeouts; computed at the first use."""
+        rows: list[WhatIfRow] = self.table.toArrow().to_pylist()
+        return sorted(rows, key=lambda row: int(row["timeout_ms"]))
+
+    @cached_property
+    def recommendation(self) -> Recommendation:
+        """The timeout to choose of those tried, and why; computed at the first use."""
+        return recommend(self.rows, self.timeouts_in_use)
+
+    def _repr_html_(self) -> str:
+        if not self.rows:
+            return "<p>The trace has no requests.</p>"
+        from purgatory_spark._analysis.charts import what_if_curve  # it imports matplotlib
+
+        found = self.recommendation
+        # Markup is safe: the chart is our own, and has no text of the trace.
+        chart = Markup(themed(what_if_curve(self.rows, self.timeouts_in_use, found.timeout_ms)))
+        table = html_table(_HEADINGS, [self._cells(row) for row in self.rows])
+        return Markup('<p><b>{}</b> {}</p><div style="max-width: 900px">{}</div>{}').format(
+            found.reason, " ".join(found.details), chart, table
+        )
+
+    def _cells(self, row: WhatIfRow) -> list[str]:
+        in_use = " (in use)" if row["timeout_ms"] in self.timeouts_in_use else ""
+        return [
+            format_ms(row["timeout_ms"]) + in_use,
+            f"{row['expired']:,}",
+            format_share(row["expired_share"]),
+            format_ms(row["mean_waited_ms"]),
+            f"{row['peak_pending']:,}",
+            format_bytes(row["peak_bytes"]),
+        ]
+
+    def __repr__(self) -> str:
+        # Not the table: where a session evaluates eagerly, its text is its rows.
+        return f"WhatIf(timeouts={self.timeouts}; use table, rows or recommendation)"

@@ -1,0 +1,282 @@
+"""Batch outcomes: how each request of a trace ends, computed with vectors, not a purgatory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from purgatory_spark._outcomes.condition import NEVER, satisfied_us
+from purgatory_spark._outcomes.results import (
+    OUTCOME_KIND,
+    REJECT_FIELDS,
+    REJECT_KIND,
+    RESULTS,
+    split_repeated,
+)
+from purgatory_spark._outcomes.shards import Sharding, pack_batches, unpack
+from purgatory_spark._rows.packing import ENCODED, PACKED_SCHEMA
+from purgatory_spark._rows.repeats import REPEATED
+from purgatory_spark._rows.schema import (
+    ARROW_SCHEMAS,
+    COMPLETED,
+    EVENTS,
+    EXPIRED,
+    IDENTITY,
+    OUTCOMES,
+    REQUESTS,
+    require,
+)
+from purgatory_spark._spark.arrow_times import to_micros
+from purgatory_spark._spark.files import read_spark_table
+from purgatory_spark._spark.parquet_splits import list_files, plan_tasks, read_split
+from purgatory_spark._spark.session import parallelism
+from purgatory_spark._spark.worker_gc import freeze_imported_objects
+
+#: The columns of `RESULTS`, and the time at which the request's condition is first satisfied, also
+#: after its deadline; null if it never is.
+SATISFACTIONS = T.StructType([
+    *OUTCOMES.fields,
+    T.StructField("satisfied_at", T.TimestampType()),
+    *REJECT_FIELDS,
+])
+
+_REQUESTS = "requests"
+_EVENTS = "events"
+_SCHEMAS = {_REQUESTS: REQUESTS, _EVENTS: EVENTS}
+#: The least number of shards. The working set of a shard of ten million requests fits into a core's
+#: cache, and a hundred times as many still fit into a worker.
+_SHARDS = 256
+
+_PACKED = from_arrow_schema(PACKED_SCHEMA)
+
+# In rejects all columns but the last two are null.
+_SATISFIED = T.StructType([
+    *[OUTCOMES[name] for name in IDENTITY],
+    T.StructField("arrived_us", T.LongType()),
+    T.StructField("deadline_us", T.LongType()),
+    T.StructField("satisfied_us", T.LongType()),
+    *REJECT_FIELDS[:2],
+])
+
+
+def satisfactions(
+    requests: DataFrame, events: DataFrame, *, parts: Mapping[str, int] | None = None
+) -> DataFrame:
+    """Compute how each request ends, and when its condition is first satisfied.
+
+    `satisfied_at` does not depend on the timeout, so it gives the outcomes under any other timeout.
+
+    Rows that break a rule, and repeated requests, come out in the same pass as rows of the kind
+    "rejects" (`results.rejects_of`). `batch_outcomes` has the arguments.
+
+    Returns a table of the schema `SATISFACTIONS`.
+    """
+    tables = {
+        _REQUESTS: require(requests, REQUESTS, "requests"),
+        _EVENTS: require(events, EVENTS, "events"),
+    }
+    sharding = _sharding(requests.sparkSession, parts)
+    packed = [
+        table.select(*to_micros(table.schema)).mapInArrow(_packer(kind, sharding), _PACKED)
+        for kind, table in tables.items()
+    ]
+    return _satisfactions(packed[0].unionByName(packed[1]), sharding)
+
+
+def trace_satisfactions(
+    spark: SparkSession, folder: str | Path, *, parts: Mapping[str, int] | None = None
+) -> DataFrame:
+    """Compute the `satisfactions` of a trace in files.
+
+    The Python workers read the files by themselves, which takes half of the time. Where they can't,
+    Spark reads them: if the folders' scheme is unknown to Arrow, or if Spark did not write the
+    files with exactly these types.
+
+    Returns a table of the schema `SATISFACTIONS`.
+    """
+    folders = {
+        kind: f"{folder}/{kind}" if "://" in str(folder) else os.path.abspath(Path(folder) / kind)
+        for kind in _SCHEMAS
+    }
+    files = {kind: list_files(folders[kind], schema) for kind, schema in _SCHEMAS.items()}
+    known = {kind: found for kind, found in files.items() if found is not None}
+    if len(known) < len(files):
+        requests, events = (
+            spark.read.parquet(path) if "://" in path else read_spark_table(spark, Path(path))
+            for path in folders.values()
+        )
+        return satisfactions(requests, events, parts=parts)
+    sharding = _sharding(spark, parts)
+    tasks = plan_tasks(known, parallelism(spark))
+
+    def read_and_pack(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        freeze_imported_objects()
+        for number in (number for batch in numbers for number in batch.column(0).to_pylist()):
+            for kind, splits in groupby(tasks[number], key=lambda split: split.table):
+                rows = (
+                    batch
+                    for split in splits
+                    for batch in read_split(split, ARROW_SCHEMAS[kind], ENCODED[kind])
+                )
+                yield from pack_batches(rows, kind, sharding)
+
+    task_numbers = spark.range(0, len(tasks), 1, len(tasks))
+    return _satisfactions(task_numbers.mapInArrow(read_and_pack, _PACKED), sharding)
+
+
+def batch_outcomes(
+    requests: DataFrame, events: DataFrame, *, parts: Mapping[str, int] | None = None
+) -> DataFrame:
+    """Compute how each request ends.
+
+    Workers take the hosts of one shard at a time, or one part of a host, whose requests and events
+    have to fit into a Python worker's memory. Keys are identified by 64-bit hashes of host and key.
+    Among a million of them, the probability of a collision is 3e-8.
+
+    Args:
+        requests: Rows of `schema.REQUESTS`.
+        events: Rows of `schema.EVENTS`.
+        parts: Number of parts of each host that is split by watch key. The requests of these hosts
+            have one watch key each, at most. A host with one part has a shard of its own.
+
+    Returns:
+        A table of the schema `results.RESULTS`: a row of the kind "outcomes" for each request, and
+        one of the kind "rejects", with `reason` and `row`, for each row that broke a rule.
+
+    Raises:
+        SchemaError: A column is missing or of another type.
+    """
+    return satisfactions(requests, events, parts=parts).select(*RESULTS.names)
+
+
+def trace_outcomes(
+    spark: SparkSession, folder: str | Path, *, parts: Mapping[str, int] | None = None
+) -> DataFrame:
+    """Compute how each request of a trace in files ends, faster than with DataFrames.
+
+    Args:
+        spark: The session.
+        folder: A path or URI that all machines can read. The folders `requests` and `events` in it
+            have Parquet files of `schema.REQUESTS` and `schema.EVENTS`.
+        parts: As for `batch_outcomes`.
+
+    Returns:
+        A table of the schema `results.RESULTS`, as of `batch_outcomes`.
+
+    Raises:
+        SchemaError: A column is missing or of another type.
+    """
+    return trace_satisfactions(spark, folder, parts=parts).select(*RESULTS.names)
+
+
+def _packer(
+    kind: str, sharding: Sharding
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        freeze_imported_objects()
+        return pack_batches(batches, kind, sharding)
+
+    return pack
+
+
+def _sharding(spark: SparkSession, parts: Mapping[str, int] | None) -> Sharding:
+    partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    return Sharding(max(_SHARDS, partitions), parts or {})
+
+
+def _satisfactions(packed: DataFrame, sharding: Sharding) -> DataFrame:
+    if max(sharding.parts.values(), default=1) == 1:
+        satisfied = packed.groupBy("shard").applyInArrow(
+            lambda shard: reject_repeated(satisfy_shard(shard)), _SATISFIED
+        )
+    else:
+        # The requests of one id may be in several parts, which know nothing of each other.
+        groups = F.pmod(F.xxhash64("host", "request_id", "row"), F.lit(sharding.total))
+        satisfied = (
+            packed
+            .groupBy("shard")
+            .applyInArrow(satisfy_shard, _SATISFIED)
+            .groupBy(groups.alias("group"))
+            .applyInArrow(reject_repeated, _SATISFIED)
+        )
+    is_reject = F.col("reason").isNotNull()
+    completed = F.coalesce(F.col("satisfied_us") <= F.col("deadline_us"), F.lit(False))
+    ended_us = F.when(completed, F.col("satisfied_us")).otherwise(F.col("deadline_us"))
+    return satisfied.select(
+        *IDENTITY,
+        F.timestamp_micros("arrived_us").alias("arrived_at"),
+        F.timestamp_micros(ended_us).alias("ended_at"),
+        F.when(completed, COMPLETED).when(~is_reject, EXPIRED).alias("outcome"),
+        ((ended_us - F.col("arrived_us")) / 1000).alias("waited_ms"),
+        F.timestamp_micros("satisfied_us").alias("satisfied_at"),
+        "reason",
+        "row",
+        F.when(is_reject, REJECT_KIND).otherwise(OUTCOME_KIND).alias("kind"),
+    )
+
+
+def satisfy_shard(packed: pa.Table) -> pa.Table:
+    """Compute when the requests of one shard are satisfied, in a Python worker.
+
+    `packed`: all rows of `packing.PACKED_SCHEMA` of the shard. Returns one row for each request:
+    the columns of `IDENTITY`, arrived_us, deadline_us, and satisfied_us, which is null if the
+    condition is never satisfied. One row for each reject: reason and row, which are null for
+    requests.
+    """
+    freeze_imported_objects()
+    requests, events = unpack(packed, _REQUESTS), unpack(packed, _EVENTS)
+    satisfied = satisfied_us(requests, events)
+    arrived_us = requests.column("arrived_at")
+    timeout_us = pc.multiply(requests.column("timeout_ms").cast(pa.int64()), 1000)
+    columns = [
+        *requests.select(IDENTITY).columns,
+        arrived_us,
+        pc.add(arrived_us, timeout_us),
+        pa.array(satisfied, mask=satisfied == NEVER),
+        *[pa.nulls(len(satisfied), pa.string())] * 2,
+    ]
+    return _with_rejects(pa.table(columns, names=_SATISFIED.names), unpack(packed, REJECT_KIND))
+
+
+def reject_repeated(satisfied: pa.Table) -> pa.Table:
+    """Turn repeated requests into rejects, in a Python worker.
+
+    `satisfied`: rows of `satisfy_shard`, with all requests of their hosts and ids.
+    """
+    requests = satisfied
+    if satisfied.column("reason").null_count < satisfied.num_rows:
+        requests = satisfied.filter(satisfied.column("reason").is_null())
+    repeated, texts = split_repeated(
+        requests,
+        requests.column("arrived_us").to_numpy(),
+        requests.column("deadline_us").to_numpy(),
+    )
+    if not texts:
+        return satisfied
+    others = pa.concat_tables([
+        requests.filter(pa.array(~repeated)),
+        satisfied.filter(satisfied.column("reason").is_valid()),
+    ])
+    rejects = {"reason": pa.repeat(REPEATED, len(texts)), "row": pa.array(texts, pa.string())}
+    return _with_rejects(others, pa.table(rejects))
+
+
+def _with_rejects(satisfied: pa.Table, rejects: pa.Table) -> pa.Table:
+    if not rejects.num_rows:
+        return satisfied
+    columns = [
+        rejects.column(column.name)
+        if column.name in rejects.column_names
+        else pa.nulls(rejects.num_rows, column.type)
+        for column in satisfied.schema
+    ]
+    return pa.concat_tables([satisfied, pa.table(columns, schema=satisfied.schema)])

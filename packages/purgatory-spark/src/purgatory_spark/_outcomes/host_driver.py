@@ -1,0 +1,70 @@
+"""Replay one host's trace through a real purgatory on virtual time, in one or several parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from purgatory_spark._outcomes.trace_part import EventPart, RequestPart
+from purgatory_spark._spark.arrays import Bools, Ints
+from purgatory_spark._spark.worker_gc import gc_paused
+from request_purgatory.replay.replay_driver import ReplayDriver
+
+
+@dataclass(frozen=True, slots=True)
+class EndedRequests:
+    """Requests that have ended, in columns; times are in microseconds since the epoch.
+
+    Attributes:
+        row: The request's row in the `RequestPart` that it was in.
+        arrived_us: The arrival.
+        deadline_us: The arrival plus the timeout.
+        ended_us: The end. For an expired request it is the time of its timeout's callback, which is
+            at the deadline or later.
+        expired: Whether the request expired.
+    """
+
+    row: Ints
+    arrived_us: Ints
+    deadline_us: Ints
+    ended_us: Ints
+    expired: Bools
+
+
+class HostDriver(ReplayDriver):
+    """A `ReplayDriver` that is given parts of a trace as NumPy arrays, in any order."""
+
+    def play(self, requests: RequestPart, events: EventPart) -> None:
+        """Replay the next part of the trace.
+
+        `events`: the events that occur in it. No other part has any of the interval's instants.
+        """
+        request_rows = np.argsort(requests.arrived_us, kind="stable")
+        # Events of the same time are sorted by amount, so that running totals do not depend on the
+        # order of the rows.
+        event_rows = np.lexsort((np.asarray(events.amounts, dtype=np.float64), events.occurred_us))
+        self.set_requests(
+            requests.timeouts_ms,
+            requests.watch_keys,
+            requests.aggregates,
+            requests.thresholds,
+            requests.quantifiers,
+        )
+        with gc_paused():
+            self.play_sorted(
+                request_rows.tolist(),
+                requests.arrived_us[request_rows].tolist(),
+                event_rows.tolist(),
+                events.occurred_us[event_rows].tolist(),
+                events.keys,
+                events.amounts,
+            )
+
+    def ended(self) -> EndedRequests:
+        """Return the requests that ended in the latest call of `play` or `finish`."""
+        columns = {
+            name: np.frombuffer(column, dtype=np.int64)
+            for name, column in self.ends.ended().items()
+        }
+        return EndedRequests(**columns | {"expired": columns["expired"].astype(bool)})

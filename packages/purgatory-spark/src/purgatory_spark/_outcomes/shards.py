@@ -1,0 +1,159 @@
+"""Requests and events on their way to the task that computes their outcomes, packed by shard.
+
+Rows that break a rule are packed as rejects, with the reason, and go to any shard.
+
+A shard is the work of one call of a Python worker: some hosts with all their requests and events,
+or one part of a host that is divided by watch key. Spark moves a row's values between the JVM and
+Python one at a time, and sorts rows one at a time. So its rows are *blobs* here: some thousand
+requests or events of one shard, as one binary value.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from purgatory_spark._outcomes.results import rows_as_json
+from purgatory_spark._outcomes.string_hashes import hash_strings
+from purgatory_spark._rows.column_checks import reject_reasons
+from purgatory_spark._rows.packing import (
+    blobs_by_shard,
+    encoded_rows,
+    from_blob,
+    hash_watch_keys,
+    packed_batch,
+    passed_columns,
+    to_blob,
+)
+from purgatory_spark._rows.schema import ARROW_SCHEMAS
+from purgatory_spark._spark.arrays import Ints, Words
+
+#: The columns of a blob, by kind. A key is a hash of host and key, so the same key on two hosts is
+#: two.
+BLOB_SCHEMAS: Mapping[str, pa.Schema] = {
+    "requests": pa.schema([
+        pa.field("watch_keys", pa.list_(pa.uint64())) if column.name == "watch_keys" else column
+        for column in ARROW_SCHEMAS["requests"]
+    ]),
+    "events": pa.schema({"key": pa.uint64(), "occurred_at": pa.int64(), "amount": pa.float64()}),
+    "rejects": pa.schema({"reason": pa.string(), "row": pa.string()}),
+}
+
+#: Input is packed when there is this much of it. Larger pieces make larger blobs, but the memory
+#: for their columns is returned to the system each time, and page faults take most of the time.
+_BUFFER_BYTES = 16 * 2**20
+#: The most rows in a blob, so that a blob of a host with many rows is not large.
+_BLOB_ROWS = 65_536
+
+
+@dataclass(frozen=True)
+class Sharding:
+    """How hosts are assigned to shards.
+
+    Attributes:
+        shards: The number of shards for hosts that are not divided. Their shard is a hash of the
+            host's name.
+        parts: The number of parts of each host that is divided by watch key. Every part has a shard
+            of its own, with a number from `shards` on.
+    """
+
+    shards: int
+    parts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        return self.shards + sum(self.parts.values())
+
+    def host_shards(self, hosts: pa.Array, hashes: Words) -> tuple[Ints, Ints]:
+        """Return the first shard of each host, and its number of parts."""
+        first = (hashes % np.uint64(self.shards)).astype(np.int64)
+        counts = np.ones(len(hosts), dtype=np.int64)
+        offset = self.shards
+        for host, count in self.parts.items():
+            is_host = pc.fill_null(pc.equal(hosts, host), False).to_numpy(zero_copy_only=False)
+            first[is_host], counts[is_host] = offset, count
+            offset += count
+        return first, counts
+
+
+def pack_batches(
+    batches: Iterable[pa.RecordBatch], kind: str, sharding: Sharding
+) -> Iterator[pa.RecordBatch]:
+    """Check the rows of many batches, and pack them.
+
+    `batches`: rows of `schema.ARROW_SCHEMAS[kind]`. Columns of strings may be dictionaries. Yields
+    rows of `PACKED_SCHEMA`, of this kind and of the kind "rejects".
+    """
+    for table in _buffered(batches):
+        rows = encoded_rows(table, kind)
+        reasons = reject_reasons(rows, kind)
+        if reasons is not None:
+            is_bad = reasons.is_valid()
+            yield _pack_rejects(rows.filter(is_bad), reasons.filter(is_bad), sharding)
+            rows = rows.filter(pc.invert(is_bad))
+        if rows.num_rows:
+            yield _pack_rows(rows, kind, sharding)
+
+
+def _buffered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Yield the rows of many batches as tables of about `_BUFFER_BYTES`."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if batch.num_rows:
+            waiting.append(batch)
+            size += batch.nbytes
+        if size >= _BUFFER_BYTES:
+            yield pa.Table.from_batches(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _pack_rejects(rows: pa.RecordBatch, reasons: pa.Array, sharding: Sharding) -> pa.RecordBatch:
+    texts = rows_as_json(rows)
+    rejects = pa.RecordBatch.from_arrays(
+        [reasons, pa.array(texts, pa.string())], schema=BLOB_SCHEMAS["rejects"]
+    )
+    # They are spread over the shards, as a trace may have many of them.
+    shard = zlib.crc32(texts[0].encode("utf-8", "replace")) % sharding.shards
+    return packed_batch("rejects", [(shard, to_blob(rejects))])
+
+
+def _pack_rows(rows: pa.RecordBatch, kind: str, sharding: Sharding) -> pa.RecordBatch:
+    columns = {name: rows.column(name) for name in rows.schema.names}
+    hosts = columns["host"]
+    host_hashes = hash_strings(hosts.dictionary, np.zeros(len(hosts.dictionary), dtype=np.uint64))
+    number = hosts.indices.to_numpy()
+    seeds = host_hashes[number]
+    if kind == "requests":
+        columns["watch_keys"], first_keys = hash_watch_keys(
+            columns["watch_keys"], seeds, hash_strings
+        )
+        columns |= passed_columns(rows)
+    else:
+        first_keys = hash_strings(columns["key"].cast(pa.string()), seeds)
+        columns["key"] = pa.array(first_keys)
+    first_shards, parts = sharding.host_shards(hosts.dictionary, host_hashes)
+    shards = first_shards[number]
+    if sharding.parts:
+        shards += (first_keys % parts[number].astype(np.uint64)).astype(np.int64)
+    names = BLOB_SCHEMAS[kind].names
+    rows = pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
+    return packed_batch(kind, blobs_by_shard(rows, shards, most_rows=_BLOB_ROWS))
+
+
+def unpack(packed: pa.Table, kind: str) -> pa.Table:
+    """Return the rows of one kind.
+
+    Returns a table of the schema `BLOB_SCHEMAS[kind]`.
+    """
+    schema = BLOB_SCHEMAS[kind]
+    blobs = packed.column("blob").filter(pc.equal(packed.column("kind"), kind))
+    tables = [from_blob(blob.as_buffer()).cast(schema) for blob in blobs]
+    return pa.concat_tables([*tables, schema.empty_table()])

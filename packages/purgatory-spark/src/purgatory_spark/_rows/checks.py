@@ -1,0 +1,211 @@
+"""Check rows while they are imported: parse their values, and keep the bad ones as rejects.
+
+An importer reads rows with the columns `SOURCE`, `RAW` and `CORRUPT` (`files.read_rows`).
+`flag_rejects` and `flag_repeats` add `REASON`, which is null for good rows. `accepted_rows` and
+`rejected_rows` then separate the two kinds.
+
+A check is a pair: the reason for a rejection, and a boolean column that is true for rejected rows.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as in Spark's documentation
+from pyspark.sql import types as T  # noqa: N812
+
+from purgatory_spark._rows.schema import AGGREGATES, NOT_NULL, QUANTIFIERS
+from purgatory_spark._spark.files import CORRUPT, RAW, SOURCE, quote_column
+
+Check = tuple[str, Column]
+
+#: The reason for a rejection, null for good rows.
+REASON = "_purgatory_reason"
+
+_US_PER_UNIT = {"s": 1_000_000.0, "ms": 1_000.0, "us": 1.0, "ns": 0.001}
+TIME_UNITS = ("iso", *_US_PER_UNIT)
+
+#: Accepted times, in microseconds since the epoch: the years 1900 to 2199. Others are mistakes,
+#: most often of the unit. Their deadlines may exceed the range of timestamps in Python or Spark.
+MIN_TIME_US = -2_208_988_800_000_000
+MAX_TIME_US = 7_258_118_400_000_000 - 1
+
+#: A date, or a date and a time, that ends without a zone.
+_ZONELESS = r"^\s*\d{4}-\d[\d-]*([T ]+[\d:.]*)?\s*$"
+
+#: Longer durations, in ms, would overflow 64-bit microseconds.
+_MAX_DURATION_MS = 1e15
+
+
+def flag_rejects(table: DataFrame, checks: list[Check]) -> DataFrame:
+    """Add the column `REASON`: the reason of the first check that is true, else null.
+
+    `checks`: checks in order of precedence. A null does not reject the row. Returns `table` with
+    the column `REASON`.
+    """
+    reason = F.coalesce(*[F.when(is_bad, F.lit(reason)) for reason, is_bad in checks])
+    return table.withColumn(REASON, reason)
+
+
+def flag_repeats(table: DataFrame, keys: list[str], reason: str, order: list[str]) -> DataFrame:
+    """Set `REASON` for good rows whose `keys` occurred in an earlier good row.
+
+    `table`: rows with `RAW` and `REASON`. `reason`: the value for `REASON`. `order`: the columns
+    that rows are sorted by to find the first one. Returns `table` with `REASON` set in the second
+    and further rows.
+    """
+    # One window over all rows reads the files once. Rejected rows get partitions of their own, by
+    # the hash of their text. Without it, those with null keys would all be in one partition.
+    apart = F.when(F.col(REASON).isNotNull(), F.xxhash64(RAW))
+    number = F.row_number().over(Window.partitionBy(*keys, apart).orderBy(*order))
+    return table.withColumn(REASON, F.coalesce(REASON, F.when(number > 1, F.lit(reason))))
+
+
+def accepted_rows(table: DataFrame) -> DataFrame:
+    """Return the rows without a `REASON`."""
+    return table.where(F.col(REASON).isNull())
+
+
+def rejected_rows(table: DataFrame) -> DataFrame:
+    """Return the rows with a `REASON`, as rows of `schema.REJECTS`."""
+    return table.where(F.col(REASON).isNotNull()).select(
+        F.col(REASON).alias("reason"), F.col(SOURCE).alias("source"), F.col(RAW).alias("row")
+    )
+
+
+def text_or_null(column: str) -> Column:
+    """Return a column as text without surrounding blanks, null where it is empty."""
+    return F.nullif(F.trim(F.col(quote_column(column)).cast("string")), F.lit(""))
+
+
+def is_number(column: str) -> Column:
+    """Return whether a column has a finite number, or the text of one; null for null."""
+    number = text_or_null(column).try_cast("double")
+    return number.isNotNull() & ~F.isnan(number) & (F.abs(number) != float("inf"))
+
+
+def parse_us(table: DataFrame, column: str, unit: str, zone: str = "UTC") -> Column:
+    """Parse a column of times.
+
+    Timestamps, dates and ISO 8601 text are parsed with every unit.
+
+    `unit`: the unit of numbers since the epoch, one of `TIME_UNITS`. With "iso", numbers are not
+    times. Returns whole microseconds since the epoch, rounded down; null where the value is not a
+    time. Of a local time that `zone` has twice, the first is meant; one that it skips is not a
+    time.
+    """
+    kind = dict(table.dtypes)[column]
+    value = F.col(quote_column(column))
+    if kind == "timestamp":
+        return F.unix_micros(value)
+    if kind in ("timestamp_ntz", "date"):
+        return _zoned_us(value.cast(T.TimestampNTZType()), zone)
+    # The text of a single-precision number has fewer digits than its value.
+    text = (value.cast("double") if kind == "float" else value).cast("string")
+    # Spark would also parse a year alone, although "2022" may be a number of ms, and a time of day,
+    # as one of the current day. It would read text without a zone in that of the session.
+    moment = F.when(
+        text.rlike(_ZONELESS), _zoned_us(text.try_cast(T.TimestampNTZType()), zone)
+    ).when(text.rlike(r"^\s*\d{4}-\d"), F.unix_micros(text.try_cast(T.TimestampType())))
+    if unit == "iso":
+        return moment
+    if unit == "ns":
+        # Nanoseconds since the epoch have more digits than a double holds.
+        number = F.floor(
+            text.try_cast("decimal(38,6)") / F.lit(1000).cast("decimal(10,0)")
+        ).try_cast("bigint")
+    else:
+        scale = F.lit(int(_US_PER_UNIT[unit])).cast("decimal(10,0)")
+        number = F.floor(text.try_cast("decimal(28,9)") * scale).try_cast("bigint")
+    return F.coalesce(number, moment)
+
+
+def _zoned_us(local: Column, zone: str) -> Column:
+    """Return timestamps of a zone as microseconds since the epoch; null for skipped ones."""
+    if zone == "UTC":
+        return _utc_us(local)
+    utc = F.convert_timezone(F.lit(zone), F.lit("UTC"), local)
+    is_kept = F.convert_timezone(F.lit("UTC"), F.lit(zone), utc) == local
+    return F.when(is_kept, _utc_us(utc))
+
+
+def _utc_us(local: Column) -> Column:
+    """Return timestamps without a zone as microseconds since the epoch, in UTC."""
+    with_zone = F.concat(local.cast("string"), F.lit("Z"))
+    return F.unix_micros(with_zone.try_cast(T.TimestampType()))
+
+
+def add_ms(time_us: Column, duration_ms: Column) -> Column:
+    """Add a duration to a time, without the overflow that would fail Spark's whole query.
+
+    `time_us`: whole microseconds since the epoch. Returns whole microseconds since the epoch,
+    rounded up; null for a duration that is null, not a number or too long, and for a sum beyond 64
+    bits.
+    """
+    duration_us = F.when(F.abs(duration_ms) < _MAX_DURATION_MS, F.ceil(duration_ms * 1000))
+    return F.try_add(time_us, duration_us)
+
+
+def time_checks(name: str, time_us: Column) -> list[Check]:
+    """Return the checks of a time: that it was parsed, and is in the accepted years.
+
+    `time_us`: the result of `parse_us`.
+    """
+    return [
+        (f"unparsable {name}", time_us.isNull()),
+        (f"{name} not of the years 1900 to 2199", ~time_us.between(MIN_TIME_US, MAX_TIME_US)),
+    ]
+
+
+def malformed_check() -> Check:
+    """Return the check that a row has as many fields as its file has columns."""
+    return "malformed row", F.col(CORRUPT).isNotNull()
+
+
+def request_checks() -> list[Check]:
+    """Return the checks of the rows of `schema.REQUESTS`."""
+    return [
+        *[(f"null {name}", F.col(name).isNull()) for name in NOT_NULL["requests"]],
+        *time_checks("arrived_at", F.unix_micros("arrived_at")),
+        ("null watch key", F.exists("watch_keys", lambda key: key.isNull())),
+        ("negative timeout", F.col("timeout_ms") < 0),
+        ("unknown aggregate", ~F.col("aggregate").isin(*AGGREGATES)),
+        *quantifier_checks(),
+        ("threshold is not a number", F.isnan("threshold")),
+    ]
+
+
+def is_quorum() -> Column:
+    """Return whether the quantifier of a request is a whole number."""
+    return F.col("quantifier").rlike(r"^-?[0-9]+\z")
+
+
+def quorum() -> Column:
+    """Return the quantifier of a request as a number; null for `all`, `any` and too large ones."""
+    return F.when(is_quorum(), F.col("quantifier").try_cast("int"))
+
+
+def quantifier_checks(num_keys: Column | None = None) -> list[Check]:
+    """Return the checks of a request's quantifier, which must not need more keys than there are.
+
+    `num_keys`: the number of distinct keys; counted in `watch_keys` unless given.
+    """
+    if num_keys is None:
+        num_keys = F.size(F.array_distinct("watch_keys"))
+    return [
+        ("unknown quantifier", ~F.col("quantifier").isin(*QUANTIFIERS) & ~is_quorum()),
+        ("quorum below 1", is_quorum() & F.col("quantifier").rlike("^(-.*|0+)$")),
+        (
+            "quorum of more keys than the request has",
+            is_quorum() & F.coalesce(quorum() > num_keys, F.lit(True)),
+        ),
+    ]
+
+
+def event_checks() -> list[Check]:
+    """Return the checks of the rows of `schema.EVENTS`."""
+    return [
+        *[(f"null {name}", F.col(name).isNull()) for name in NOT_NULL["events"]],
+        *time_checks("occurred_at", F.unix_micros("occurred_at")),
+        ("amount is not a finite number", F.isnan("amount") | (F.abs("amount") == float("inf"))),
+        ("negative amount", F.col("amount") < 0),
+    ]

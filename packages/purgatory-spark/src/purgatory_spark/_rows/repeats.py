@@ -1,0 +1,167 @@
+"""The rule of repeated requests, shared by import, batch, replay and stream.
+
+A request reserves its id, on its host, from its arrival to its deadline, even if it ends earlier. A
+request that arrives in that time, or at the deadline, with the same host and id is *repeated*: it
+is a reject, and reserves nothing. After the deadline the id may be used again. Requests are taken
+in order of arrival, those of one instant in order of their deadlines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
+
+from purgatory_spark._rows.checks import REASON
+from purgatory_spark._spark.arrays import Bools, Ints
+from purgatory_spark._spark.arrow_times import from_micros, micros_schema, to_micros
+from purgatory_spark._spark.files import RAW
+
+#: The reason of a repeated request.
+REPEATED = "repeated request"
+
+#: Whether a row is the first good one of its host and id.
+IS_FIRST = "_purgatory_is_first"
+_ARRIVED = "_purgatory_arrived_us"
+_DEADLINE = "_purgatory_deadline_us"
+_OVERLAPS = "_purgatory_overlaps"
+_IN_CHAIN = "_purgatory_in_chain"
+# Before every time.
+_NOT_RESERVED_US = -(2**62)
+_HELPERS = (_ARRIVED, _DEADLINE, _OVERLAPS, _IN_CHAIN)
+
+
+def repeated_in_order(
+    ids: Ints, arrived_us: Ints, deadline_us: Ints, reserved_until_us: Ints | None = None
+) -> Bools:
+    """Return which requests are repeated.
+
+    Times are microseconds since the epoch. Below, the third request arrives while the first one
+    reserves its id, and the fourth after that:
+
+    >>> ids, arrived = np.array([7, 8, 7, 7]), np.array([0, 1, 5, 11])
+    >>> repeated_in_order(ids, arrived, arrived + 10).tolist()
+    [False, False, True, False]
+
+    `ids`: numbers of host and id, in order of arrival and deadline. `reserved_until_us`: until when
+    earlier requests reserve these ids; None if there are none.
+    """
+    if reserved_until_us is None:
+        reserved_until_us = np.full(len(ids), _NOT_RESERVED_US)
+    repeated: Bools = arrived_us <= reserved_until_us
+    _, inverse, count = np.unique(ids, return_inverse=True, return_counts=True)
+    # Requests whose id occurs several times are checked one after the other.
+    several = np.flatnonzero(count[inverse] > 1)
+    reserved: dict[int, int] = {}
+    for row in several.tolist():
+        number = int(ids[row])
+        until = reserved.get(number, int(reserved_until_us[row]))
+        repeated[row] = arrived_us[row] <= until
+        reserved[number] = until if repeated[row] else int(deadline_us[row])
+    return repeated
+
+
+def repeated_in_table(
+    hosts: pa.ChunkedArray, request_ids: pa.ChunkedArray, arrived_us: Ints, deadline_us: Ints
+) -> Bools:
+    """Return which requests are repeated; they may be of several hosts, and in any order.
+
+    `hosts`: the column `host`, without nulls. `request_ids`: the column `request_id`, without
+    nulls. `arrived_us`: the arrivals, in microseconds since the epoch.
+    """
+    repeated: Bools = np.zeros(len(request_ids), dtype=bool)
+    ids, distinct = _numbered(request_ids)
+    if distinct == len(ids):
+        return repeated
+    several = np.flatnonzero(np.bincount(ids)[ids] > 1)
+    rows = several[np.lexsort((deadline_us[several], arrived_us[several]))]
+    host_numbers, _ = _numbered(hosts)
+    repeated[rows] = repeated_in_order(
+        host_numbers[rows] * distinct + ids[rows], arrived_us[rows], deadline_us[rows]
+    )
+    return repeated
+
+
+def _numbered(names: pa.ChunkedArray) -> tuple[Ints, int]:
+    """Return a number for each name, equal for equal ones, and how many there are."""
+    # Unifying the dictionaries of chunks takes many times as long as encoding the names.
+    encoded = pa.concat_arrays([*names.chunks, pa.array([], names.type)]).dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
+
+
+def mark_chains(
+    table: DataFrame, arrived_us: Column, deadline_us: Column, order: list[str]
+) -> DataFrame:
+    """Mark good rows that may be repeated; `flag_repeated` then decides.
+
+    Persist the result if several data frames are computed from it.
+
+    `table`: rows with `host`, `request_id`, `RAW` and `REASON`. `arrived_us`: the arrival, in
+    microseconds since the epoch. `deadline_us`: the deadline, in microseconds since the epoch.
+    `order`: columns that order rows with equal arrivals and deadlines. Returns `table` with
+    `IS_FIRST` and columns for `flag_repeated`.
+    """
+    is_good = F.col(REASON).isNull()
+    # Rejected rows get partitions of their own, by the hash of their text. Without it, those with
+    # null keys would all be in one partition.
+    apart = F.when(~is_good, F.xxhash64(RAW))
+    in_order = Window.partitionBy("host", "request_id", apart).orderBy(_ARRIVED, _DEADLINE, *order)
+    earlier = in_order.rowsBetween(Window.unboundedPreceding, -1)
+    overlaps = is_good & F.coalesce(F.col(_ARRIVED) <= F.max(_DEADLINE).over(earlier), F.lit(False))
+    is_next = F.coalesce(F.lead(_OVERLAPS).over(in_order), F.lit(False))
+    return (
+        table
+        .withColumn(_ARRIVED, arrived_us)
+        .withColumn(_DEADLINE, deadline_us)
+        .withColumn(_OVERLAPS, overlaps)
+        .withColumn(IS_FIRST, is_good & (F.row_number().over(in_order) == 1))
+        .withColumn(_IN_CHAIN, F.col(_OVERLAPS) | is_next)
+    )
+
+
+def flag_repeated(chains: DataFrame, reason: str = REPEATED) -> DataFrame:
+    """Set `REASON` of repeated requests.
+
+    Only rows that share an id while it is reserved pass through Python; usually they are few. They
+    are decided one after the other, because a repeated request reserves nothing.
+
+    `chains`: the result of `mark_chains`. `reason`: the value for `REASON`. Returns the table that
+    `mark_chains` was given, with `IS_FIRST`.
+    """
+    schema = T.StructType([field for field in chains.schema if field.name not in _HELPERS])
+
+    def decide(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # The rows of an id follow each other in order, maybe over several batches.
+        last_key, until_us = None, 0
+        for batch in batches:
+            columns = [
+                batch.column(name).to_pylist()
+                for name in ("host", "request_id", _ARRIVED, _DEADLINE)
+            ]
+            repeated = []
+            for host, request_id, arrived, deadline in zip(*columns, strict=True):
+                is_repeated = (host, request_id) == last_key and arrived <= until_us
+                if not is_repeated:
+                    last_key, until_us = (host, request_id), deadline
+                repeated.append(is_repeated)
+            table = batch.select(schema.names)
+            at = schema.names.index(REASON)
+            reasons = pc.if_else(pa.array(repeated, pa.bool_()), reason, batch.column(REASON))
+            yield table.set_column(
+                at, table.schema.field(at), reasons.cast(table.schema.field(at).type)
+            )
+
+    in_chain = F.col(_IN_CHAIN)
+    decided = (
+        chains
+        .where(in_chain)
+        .select(*to_micros(chains.schema))
+        .mapInArrow(decide, micros_schema(schema))
+    )
+    others = chains.where(~in_chain).select(*schema.names)
+    return others.unionByName(from_micros(decided, schema))

@@ -1,0 +1,174 @@
+"""The whole pipeline: make or import traces, replay them in both designs, analyze, and report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from purgatory_spark._analysis.analysis import analyze
+from purgatory_spark._analysis.analysis_folder import Analysis
+from purgatory_spark._analysis.findings import find
+from purgatory_spark._analysis.replay_folder import ReplayFolder, replay_trace_in_designs
+from purgatory_spark._analysis.report import write_report
+from purgatory_spark._analysis.small_tables import SmallTables
+from purgatory_spark._analysis.units import format_ms, format_share
+from purgatory_spark._outcomes.replay import ReplaySettings
+from purgatory_spark._output_folder import write_json
+from purgatory_spark._rows.host_sizes import MAX_WORKER_MB
+from purgatory_spark._spark.job_progress import step
+from purgatory_spark._traces.trace_folder import TraceFolder, import_trace, make_workload_trace
+from purgatory_spark._traces.trace_reader import ImportSettings
+from purgatory_spark._traces.workload import Workload
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """The inputs and settings of a run.
+
+    Attributes:
+        workloads: Synthetic traces to make.
+        sources: Traces to import.
+        imports: How to import them.
+        replays: The purgatories to replay each trace through.
+        timeouts: What-if timeouts in ms; chosen for each trace if None.
+        max_worker_mb: Memory limit for one host in a Python worker.
+    """
+
+    workloads: list[Workload]
+    sources: list[Path]
+    imports: ImportSettings = field(default_factory=ImportSettings)
+    replays: tuple[ReplaySettings, ...] = ()
+    timeouts: list[int] | None = None
+    max_worker_mb: int = MAX_WORKER_MB
+
+
+def run(spark: SparkSession, plan: RunPlan, target: Path, console: Console) -> list[Analysis]:
+    """Carry out a plan.
+
+    `target`: an empty folder; `traces/`, `replays/`, `analyses/`, `report.html` and `run.json` are
+    written into it.
+    """
+    sources: list[Workload | Path] = [*plan.workloads, *plan.sources]
+    names = _folder_names([
+        source.name if isinstance(source, Workload) else source.resolve().name for source in sources
+    ])
+    analyses = []
+    for name, source in zip(names, sources, strict=True):
+        folder = _new_folder(target / "traces" / name)
+        if isinstance(source, Workload):
+            with step(console, spark, f"make workload {name}: {source.requests:,} requests"):
+                trace = make_workload_trace(spark, source, folder)
+        else:
+            with step(console, spark, f"import {source}"):
+                trace = import_trace(spark, source, folder, plan.imports)
+        print_row_counts(console, trace)
+        replays: list[ReplayFolder] = []
+        if plan.replays:
+            designs = " and ".join(settings.design for settings in plan.replays)
+            with step(console, spark, f"replay {name}, {designs}"):
+                folders = {
+                    _new_folder(target / "replays" / name / settings.design): settings
+                    for settings in plan.replays
+                }
+                replays = replay_trace_in_designs(spark, trace, folders, plan.max_worker_mb)
+        with step(console, spark, f"analyze {name}"):
+            folder = _new_folder(target / "analyses" / name)
+            analyses.append(
+                analyze(spark, trace, replays, folder, plan.timeouts, plan.max_worker_mb)
+            )
+    with step(console, spark, "write the report"):
+        write_report(spark, analyses, target / "report.html")
+    write_json(target / "run.json", {"traces": names})
+    return analyses
+
+
+def print_replay_rate(console: Console, spark: SparkSession, folder: ReplayFolder) -> None:
+    """Print the rate of a replay, without the time for reading, shuffling and writing."""
+    sums = folder.table(spark, "hosts").agg(F.sum("requests"), F.sum("task_seconds")).first()
+    assert sums is not None
+    requests, seconds = sums
+    rate = f"{requests / seconds:,.0f} requests/s on a core"
+    console.print(f"  [dim]{requests:,} requests in {seconds:.1f} s of tasks: {rate}[/]")
+
+
+def print_row_counts(console: Console, trace: TraceFolder) -> None:
+    """Print a trace's rows read, written and rejected by reason, and its notes."""
+    rows = ", ".join(f"{count:,} {name}" for name, count in trace.manifest["rows"].items())
+    console.print(f"  [dim]{escape(rows)}[/]")
+    for reason, count in trace.manifest["rejected"].items():
+        console.print(f"  [yellow]rejected[/] {count:,}: {escape(reason)}")
+    for note in trace.manifest["notes"]:
+        console.print(f"  [dim]{escape(note)}[/]")
+
+
+def print_summary(console: Console, spark: SparkSession, analyses: list[Analysis]) -> int:
+    """Print a table of the analyses, and what each of them found."""
+    table = Table(title="How the requests ended", box=box.SIMPLE_HEAD, padding=(0, 1))
+    table.add_column("trace", no_wrap=True, max_width=24)
+    table.add_column("design", no_wrap=True)
+    for heading in ("requests", "expired", "p50", "p99", "peak", "purges", "task time", "differ"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    differing = 0
+    small = [SmallTables(analysis) for analysis in analyses]
+    for tables in small:
+        name, overall = escape(tables.manifest["trace"]["name"]), tables.overall
+        common = [f"{overall['requests']:,}", format_share(overall["expired_share"])]
+        common += [format_ms(overall["p50_ms"]), format_ms(overall["p99_ms"])]
+        designs = tables.designs(spark)
+        if not designs:
+            table.add_row(name, "batch", *common, "", "", "", "")
+        differ = {row["design"]: row["differing"] for row in tables.agreement}
+        for row in designs:
+            differing += differ[row["design"]]
+            table.add_row(
+                name,
+                row["design"],
+                *common,
+                f"{row['peak_pending']:,}",
+                f"{row['purges']:,}",
+                f"{row['task_seconds']:.1f} s",
+                f"{differ[row['design']]:,}",
+            )
+    console.print(table)
+    console.print(
+        "[dim]peak: most pending requests on one host; "
+        "differ: rows of the replay that differ from the batch outcomes[/]"
+    )
+    for tables in small:
+        print_findings(console, tables)
+    return differing
+
+
+def print_findings(console: Console, tables: SmallTables) -> None:
+    """Print which timeout to choose, what changed at marks, and which hosts and types expired."""
+    findings = find(tables)
+    name = escape(tables.manifest["trace"]["name"])
+    console.print(f"{name}: [bold]{escape(findings.timeout.reason)}[/]", soft_wrap=True)
+    for sentence in findings.sentences[1:]:
+        console.print(f"  {escape(sentence)}", soft_wrap=True)
+
+
+def _folder_names(names: list[str]) -> list[str]:
+    """Return the names, made unique by a number: a second `low` becomes `low-2`."""
+    taken: set[str] = set()
+    unique_names = []
+    for name in names:
+        number, unique = 1, name
+        while unique in taken:
+            number += 1
+            unique = f"{name}-{number}"
+        taken.add(unique)
+        unique_names.append(unique)
+    return unique_names
+
+
+def _new_folder(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    return folder

@@ -1,0 +1,343 @@
+"""Read CSV and Parquet files as raw rows that keep the name of their file.
+
+Spark treats paths as patterns and skips some files silently. This module checks files first, and
+escapes paths for Spark.
+"""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import json
+import os
+import re
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache, reduce
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from purgatory_spark._errors import TraceFormatError
+
+# Columns beside those of the input, under names that an input is unlikely to have.
+#: The name of the row's file.
+SOURCE = "_purgatory_source"
+#: The row as JSON, or as text if it is malformed.
+RAW = "_purgatory_raw"
+#: The text of a malformed row, null for others.
+CORRUPT = "_purgatory_corrupt"
+#: Options of Spark's JSON readers: times without a zone are in UTC, whatever the session's zone.
+JSON_ZONE = {"timeZone": "UTC"}
+#: Options of Spark's JSON writers, whose default format drops microseconds.
+JSON_OPTIONS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", **JSON_ZONE}
+CSV_SUFFIXES = (".csv", ".csv.gz", ".csv.bz2")
+PARQUET_SUFFIX = ".parquet"
+_JSON_SUFFIXES = tuple(
+    f".{kind}{packed}" for kind in ("json", "jsonl", "ndjson") for packed in ("", ".gz", ".bz2")
+)
+#: The suffixes of files by format, in the order in which a folder is searched.
+SUFFIXES: Mapping[str, tuple[str, ...]] = {
+    "csv": CSV_SUFFIXES,
+    "parquet": (PARQUET_SUFFIX,),
+    "json": _JSON_SUFFIXES,
+    "orc": (".orc",),
+    "avro": (".avro",),
+}
+#: The key of the table's schema, as JSON, in the footers of Parquet files that Spark wrote.
+SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
+#: Options of Spark's Parquet writers. The session's default, INT96, is deprecated, and few other
+#: readers keep its microseconds.
+PARQUET_OPTIONS = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+#: Functions that open packed files, by suffix.
+OPENERS: Mapping[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
+
+
+def trace_files(path: Path, formats: Iterable[str] = tuple(SUFFIXES)) -> list[Path]:
+    """Return the files of a trace.
+
+    Returns the file itself; or the folder's files of the first format that it has files of, in
+    order of name. Hidden files, whose names begin with "." or "_", are left out.
+    """
+    known = {each: SUFFIXES[each] for each in formats}
+    listed = ", ".join(suffix for suffixes in known.values() for suffix in suffixes)
+    if not path.exists():
+        raise TraceFormatError(f"{path}: no such file or folder")
+    if path.is_file():
+        if file_format(path.name) not in known:
+            raise TraceFormatError(f"{path}: the name ends with none of {listed}")
+        files = [path]
+        if path.name.startswith((".", "_")):
+            raise TraceFormatError(
+                f"{path}: Spark skips files whose names begin with '.' or '_'; rename the file"
+            )
+    else:
+        visible = sorted(
+            file
+            for file in path.iterdir()
+            if file.is_file() and not file.name.startswith((".", "_"))
+        )
+        by_format = (
+            [file for file in visible if file.name.endswith(suffixes)]
+            for suffixes in known.values()
+        )
+        files = next(filter(None, by_format), [])
+    for file in files:
+        if ":" in file.name:
+            raise TraceFormatError(
+                f"{file}: Spark's file system layer (Hadoop) can't read files with ':' in their "
+                "names; rename the file"
+            )
+    if not files:
+        raise TraceFormatError(f"{path}: the folder has no file whose name ends with {listed}")
+    return files
+
+
+def file_format(name: str) -> str | None:
+    """Return the format of a file or folder by its name, a key of `SUFFIXES`, or None."""
+    return next((kind for kind, suffixes in SUFFIXES.items() if name.endswith(suffixes)), None)
+
+
+def csv_header(file: Path) -> list[str]:
+    """Return the column names of a CSV file, from its first line that is not blank."""
+    try:
+        # "utf-8-sig" accepts a byte order mark, and the csv module needs newline="". Bytes that are
+        # not UTF-8 are replaced here as Spark replaces them; only in the header they are an error.
+        with OPENERS.get(file.suffix, open)(
+            file, "rt", encoding="utf-8-sig", errors="replace", newline=""
+        ) as text:
+            names = next(
+                (row for row in csv.reader(text) if "".join(row).strip() or len(row) > 1), None
+            )
+    except (OSError, EOFError, zlib.error, csv.Error) as error:
+        raise TraceFormatError(f"{file}: can't be read as CSV text ({error})") from error
+    if not names:
+        raise TraceFormatError(
+            f"{file}: the file is empty; expected a first line with the columns' names"
+        )
+    if any("\ufffd" in name or "\0" in name for name in names):
+        raise TraceFormatError(f"{file}: can't be read as CSV text (its first line is not UTF-8)")
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise TraceFormatError(
+            f"{file}: the first line has the column {repeated[0]!r} more than once"
+        )
+    return names
+
+
+def require_columns(file: object, given: Iterable[str], required: Iterable[str]) -> None:
+    given = list(given)
+    missing = [name for name in required if name not in given]
+    if missing:
+        raise TraceFormatError(
+            f"{file}: missing columns: {', '.join(missing)}; the file has {', '.join(given)}"
+        )
+
+
+def parquet_schema(file: Path) -> pa.Schema:
+    try:
+        stored = pq.read_metadata(file).schema
+        schema = stored.to_arrow_schema()
+    except (OSError, ValueError) as error:
+        raise TraceFormatError(f"{file}: can't be read as Parquet ({error})") from error
+    # Arrow takes INT96 for nanoseconds. Spark writes it by default, and reads it as microseconds.
+    columns = [stored.column(number) for number in range(len(stored))]
+    for name in [column.path for column in columns if column.physical_type == "INT96"]:
+        position = schema.get_field_index(name)
+        if position >= 0:
+            schema = schema.set(position, pa.field(name, pa.timestamp("us", tz="UTC")))
+    return schema
+
+
+@lru_cache(maxsize=4096)
+def require_parquet_columns(location: str, required: tuple[str, ...]) -> None:
+    """Check the columns of a Parquet file; names match in any case, as in Spark."""
+    file = Path(url2pathname(urlsplit(location).path))
+    given = parquet_schema(file).names
+    folded = {name.lower() for name in given}
+    require_columns(file, given, [name for name in required if name.lower() not in folded])
+
+
+def spark_read_path(path: Path) -> str:
+    """Return the URL of a local path for Spark's readers, which treat `*`, `[` and `{` as patterns.
+
+    The URL is absolute: in a relative path, Spark takes the text before a colon for a protocol.
+    """
+    return re.sub(r"([\\*?\[\]{}])", r"\\\1", spark_write_path(path))
+
+
+def spark_write_path(path: Path) -> str:
+    """Return the URL of a local path for Spark's writers, which know no patterns.
+
+    `file://` chooses mounted file systems, also where a cluster has another default.
+    """
+    return f"file://{os.path.abspath(path)}"
+
+
+def write_spark_table(table: DataFrame, folder: Path) -> None:
+    """Write a table in Parquet, with times in the same type in every session."""
+    table.write.options(**PARQUET_OPTIONS).parquet(spark_write_path(folder))
+
+
+def read_spark_table(spark: SparkSession, folder: Path) -> DataFrame:
+    """Read a table that Spark wrote in Parquet.
+
+    Given a folder only, Spark would start a job to read the schema from a footer. So the driver
+    reads the footer itself. Files of other writers have no such schema, and Spark infers it.
+    """
+    reader = spark.read
+    file = min(folder.glob(f"*{PARQUET_SUFFIX}"), default=None)
+    try:
+        schema = (pq.read_metadata(file).metadata or {}).get(SPARK_SCHEMA) if file else None
+    except (OSError, ValueError):
+        schema = None  # Spark's reader raises the error for a damaged file.
+    if schema:
+        reader = reader.schema(T.StructType.fromJson(json.loads(schema)))
+    return reader.parquet(spark_read_path(folder))
+
+
+def read_parquet(spark: SparkSession, *paths: Path) -> DataFrame:
+    """Read Parquet files of any writer.
+
+    Spark has no timestamps of nanoseconds, as pandas and Arrow write them. They are read as
+    bigints, in every session.
+
+    `paths`: files of one schema, or one folder that has files somewhere in it.
+    """
+    first = paths[0]
+    file = min(first.rglob(f"*{PARQUET_SUFFIX}")) if first.is_dir() else first
+    schema = parquet_schema(file)
+    readable = pa.schema([field.with_type(_readable_type(field.type)) for field in schema])
+    reader = spark.read
+    if any(_has_nanoseconds(field.type) for field in schema):
+        reader = reader.schema(from_arrow_schema(readable, prefer_timestamp_ntz=True))
+    return reader.parquet(*[spark_read_path(path) for path in paths])
+
+
+def _has_nanoseconds(kind: pa.DataType) -> bool:
+    if pa.types.is_timestamp(kind):
+        return bool(kind.unit == "ns")
+    return any(_has_nanoseconds(kind.field(number).type) for number in range(kind.num_fields))
+
+
+def _readable_type(kind: pa.DataType) -> pa.DataType:
+    """Return the Arrow type that Spark reads a type of Parquet as."""
+    kind = _storage_type(kind)
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        return pa.int64()
+    if pa.types.is_unsigned_integer(kind):
+        wider = {8: pa.int16(), 16: pa.int32(), 32: pa.int64()}
+        return wider.get(kind.bit_width, pa.decimal128(20, 0))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(_readable_type(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_readable_type(field.type)) for field in kind])
+    return kind
+
+
+def read_rows(spark: SparkSession, files: list[Path], required: Iterable[str]) -> DataFrame:
+    """Read the rows of CSV or Parquet files.
+
+    Returns a table with the `required` columns, `SOURCE`, `RAW` and `CORRUPT`. All columns of CSV
+    are text. A CSV row with too few or too many fields has its text in `CORRUPT`.
+    """
+    required = list(dict.fromkeys(required))
+    if files[0].name.endswith(PARQUET_SUFFIX):
+        return _read_parquet(spark, files, required)
+    # Files of one folder may have their columns in different orders. Spark would use the order of
+    # the first file for all.
+    by_header: dict[tuple[str, ...], list[Path]] = defaultdict(list)
+    for file in files:
+        names = csv_header(file)
+        require_columns(file, names, required)
+        by_header[tuple(names)].append(file)
+    return reduce(
+        DataFrame.unionByName,
+        [_read_csv(spark, group, names, required) for names, group in by_header.items()],
+    )
+
+
+def _read_csv(
+    spark: SparkSession, files: list[Path], names: tuple[str, ...], required: list[str]
+) -> DataFrame:
+    # The columns are read under generated names. The file's own may differ by case only, which
+    # Spark can't distinguish, or have characters that it can't parse.
+    plain = [f"c{number}" for number in range(len(names))]
+    rows = (
+        spark.read
+        .schema(T.StructType([T.StructField(name, T.StringType()) for name in (*plain, CORRUPT)]))
+        .option("header", True)
+        .option("mode", "PERMISSIVE")
+        .option("columnNameOfCorruptRecord", CORRUPT)
+        .option("escape", '"')  # RFC 4180 doubles quotes
+        # With column pruning the reader skips columns that are not selected, and accepts a
+        # malformed row.
+        .option("columnPruning", False)
+        .csv([spark_read_path(file) for file in files])
+    )
+    whole = F.to_json(
+        F.struct(*[F.col(ours).alias(theirs) for ours, theirs in zip(plain, names, strict=True)])
+    )
+    wanted = [F.col(plain[names.index(name)]).alias(name) for name in required]
+    return rows.select(*wanted, file_name(), F.coalesce(CORRUPT, whole).alias(RAW), CORRUPT)
+
+
+def _read_parquet(spark: SparkSession, files: list[Path], required: list[str]) -> DataFrame:
+    first: dict[str, tuple[Path, pa.DataType]] = {}
+    for file in files:
+        schema = parquet_schema(file)
+        require_columns(file, schema.names, required)
+        for name in required:
+            kind = _storage_type(schema.field(name).type)
+            other, known = first.setdefault(name, (file, kind))
+            if kind != known:
+                raise TraceFormatError(f"{file}: column {name} is {kind}, but {known} in {other}")
+    rows = read_parquet(spark, *files)
+    whole = F.to_json(F.struct(*[F.col(quote_column(name)) for name in rows.columns]), JSON_ZONE)
+    wanted = [
+        without_nanoseconds(F.col(quote_column(name)), first[name][1]).alias(name)
+        for name in required
+    ]
+    return rows.select(
+        *wanted, file_name(), whole.alias(RAW), F.lit(None).cast("string").alias(CORRUPT)
+    )
+
+
+def _storage_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type in Parquet, which has neither Arrow's dictionaries nor its large strings."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return pa.string() if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) else kind
+
+
+def without_nanoseconds(column: Column, kind: pa.DataType) -> Column:
+    """Return a column of nanosecond timestamps as Spark timestamps, rounded down to microseconds.
+
+    They are read as integers (`read_parquet`). Other columns are returned unchanged.
+    """
+    if not (pa.types.is_timestamp(kind) and kind.unit == "ns"):
+        return column
+    return F.timestamp_micros(
+        F.floor(column.cast("decimal(20,0)") / F.lit(1000).cast("decimal(4,0)")).cast("bigint")
+    )
+
+
+def quote_column(name: str) -> str:
+    """Return a column's name quoted for expressions, so that it may have any characters."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def file_name() -> Column:
+    """Return the name of a row's file, as the column `SOURCE`."""
+    # Spark encodes the name for a URL, except for "+", which `url_decode` would turn into a blank.
+    return F.url_decode(F.replace("_metadata.file_name", F.lit("+"), F.lit("%2B"))).alias(SOURCE)

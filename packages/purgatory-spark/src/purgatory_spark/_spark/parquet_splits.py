@@ -1,0 +1,189 @@
+"""Read Parquet tables in Spark's Python workers, by Arrow, without the JVM.
+
+A value takes some 0.1 us on its way from the JVM to Python. Work that is done in Python on whole
+columns saves that if the workers read the files by themselves. The driver divides the files into
+splits, of which each task gets some.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+from pyspark.sql import types as T  # noqa: N812
+
+from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._spark.files import PARQUET_SUFFIX, SPARK_SCHEMA
+
+#: Rows are decoded in batches of this many, so that memory does not depend on a file's row groups.
+_BATCH_ROWS = 131_072
+#: Each split costs the reading of its file's footer.
+_LEAST_TASK_BYTES = 4 * 2**20
+_MOST_TASK_BYTES = 64 * 2**20
+#: The number of tasks for each core, so that the last ones to end leave no core idle for long.
+_TASKS_PER_CORE = 3
+
+
+@dataclass(frozen=True)
+class Split:
+    """A part of a Parquet file: the row groups whose middle is in a range of bytes.
+
+    Attributes:
+        table: The name of the table that the file belongs to.
+        folder: The path or URI of a folder, which says in which file system the file is.
+        file: The file's path in the file system, the same on all machines.
+        begin: The first byte of the range.
+        end: The byte after the last one of the range.
+    """
+
+    table: str
+    folder: str
+    file: str
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """The files of a table.
+
+    Attributes:
+        folder: The path or URI of their folder.
+        sizes: The size of each file in bytes, by its path in the folder's file system.
+    """
+
+    folder: str
+    sizes: Mapping[str, int]
+
+
+def list_files(folder: str, schema: T.StructType) -> TableFiles | None:
+    """List a table's files, if the workers can read them.
+
+    Returns the files. None if Arrow does not know the URI's scheme, or if Spark did not write the
+    first file with columns of these types: then Spark's reader has to convert the types, or to
+    raise its error.
+    """
+    try:
+        system, path = _file_system(folder)
+        found = system.get_file_info(fs.FileSelector(path))
+        files = sorted(
+            (file.path, file.size)
+            for file in found
+            if file.is_file
+            and file.base_name.endswith(PARQUET_SUFFIX)
+            and not file.base_name.startswith((".", "_"))
+        )
+        if not files:
+            return None
+        with system.open_input_file(files[0][0]) as first:
+            written = (pq.read_metadata(first).metadata or {}).get(SPARK_SCHEMA)
+    except (OSError, ValueError):
+        return None
+    if written is None:
+        return None
+    given = {field.name: field.dataType for field in T.StructType.fromJson(json.loads(written))}
+    if any(
+        field.name not in given or given[field.name].simpleString() != field.dataType.simpleString()
+        for field in schema
+    ):
+        return None
+    return TableFiles(folder, dict(files))
+
+
+def plan_tasks(tables: Mapping[str, TableFiles], cores: int) -> list[list[Split]]:
+    """Divide the files of several tables among tasks.
+
+    >>> requests = TableFiles("/t/requests", {"/t/requests/1": 9_000_000})
+    >>> events = TableFiles("/t/events", {"/t/events/1": 3_000_000, "/t/events/2": 2_000_000})
+    >>> for task in plan_tasks({"requests": requests, "events": events}, cores=1):
+    ...     print([(split.file, split.begin, split.end) for split in task])
+    [('/t/requests/1', 0, 4666667)]
+    [('/t/requests/1', 4666667, 9000000)]
+    [('/t/events/1', 0, 3000000), ('/t/events/2', 0, 2000000)]
+
+    Returns the splits of each task. The tasks have about the same number of bytes.
+    """
+    total = sum(size for files in tables.values() for size in files.sizes.values())
+    most = max(_LEAST_TASK_BYTES, min(_MOST_TASK_BYTES, -(-total // (_TASKS_PER_CORE * cores))))
+    splits = [
+        Split(table, files.folder, file, begin, min(begin + most, size))
+        for table, files in tables.items()
+        for file, size in files.sizes.items()
+        for begin in range(0, size, most)
+    ]
+    # The largest split goes first, and each one to the task that has least.
+    tasks: list[list[Split]] = [[] for _ in range(max(1, -(-total // most)))]
+    loads = [(0, number) for number in range(len(tasks))]
+    for split in sorted(splits, key=lambda split: split.begin - split.end):
+        load, number = heapq.heappop(loads)
+        tasks[number].append(split)
+        heapq.heappush(loads, (load + split.end - split.begin, number))
+    return [sorted(task, key=lambda split: split.table) for task in tasks]
+
+
+def read_split(
+    split: Split, schema: pa.Schema, dictionaries: Collection[str]
+) -> Iterator[pa.RecordBatch]:
+    """Read the rows of a split.
+
+    `schema`: the columns to read and their types. A timestamp becomes an integer in microseconds
+    since the epoch. Yields batches with the columns of `schema`.
+    """
+    try:
+        system, _ = _file_system(split.folder)
+        with (
+            system.open_input_file(split.file) as source,
+            pq.ParquetFile(
+                source, read_dictionary=list(dictionaries), coerce_int96_timestamp_unit="us"
+            ) as file,
+        ):
+            missing = [name for name in schema.names if name not in file.schema_arrow.names]
+            if missing:
+                raise TraceFormatError(f"{split.file}: missing columns: {', '.join(missing)}")
+            groups = _row_groups(file.metadata, split)
+            batches = file.iter_batches(
+                _BATCH_ROWS, row_groups=groups, columns=schema.names, use_threads=False
+            )
+            for batch in batches if groups else ():
+                yield pa.RecordBatch.from_arrays(
+                    [_converted(batch.column(column.name), column.type) for column in schema],
+                    names=schema.names,
+                )
+    except TraceFormatError:
+        raise
+    except (OSError, ValueError) as error:
+        raise TraceFormatError(f"{split.file}: can't be read as Parquet ({error})") from error
+
+
+def _converted(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_dictionary(column.type) and pa.types.is_string(kind):
+        return column
+    if pa.types.is_timestamp(column.type) and pa.types.is_integer(kind):
+        column = column.cast(pa.timestamp("us", tz=column.type.tz))
+    return column.cast(kind)
+
+
+def _row_groups(metadata: pq.FileMetaData, split: Split) -> list[int]:
+    numbers = []
+    for number in range(metadata.num_row_groups):
+        columns = [
+            metadata.row_group(number).column(column) for column in range(metadata.num_columns)
+        ]
+        begin = columns[0].dictionary_page_offset or columns[0].data_page_offset
+        middle = begin + sum(column.total_compressed_size for column in columns) // 2
+        if split.begin <= middle < split.end:
+            numbers.append(number)
+    return numbers
+
+
+def _file_system(folder: str) -> tuple[fs.FileSystem, str]:
+    """Return the file system of a path or URI, and the path in it."""
+    if "://" not in folder:
+        return fs.LocalFileSystem(), folder
+    system, path = fs.FileSystem.from_uri(folder)
+    return system, path

@@ -1,0 +1,310 @@
+"""Create Spark sessions; no other module does."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from py4j.java_gateway import JavaClass
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from purgatory_spark._spark.java import require_java
+
+_STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
+
+#: Settings of every session of this module. They override a cluster's configuration. No function of
+#: the package needs the first two: they are for what users do with its results.
+SETTINGS: Mapping[str, str] = {
+    # Times are shown in UTC in every time zone, and text without a zone is in UTC.
+    "spark.sql.session.timeZone": "UTC",
+    # Parquet's default, INT96, is deprecated, and few other readers keep its microseconds.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # RocksDB keeps state outside the JVM's heap. Spark's default cannot store the maps and timers
+    # of `delayed_operations`.
+    _STATE_STORE: "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+}
+
+#: Settings that suit this work. Those of spark-submit, of a Spark Connect server and of a cluster's
+#: spark-defaults.conf override them.
+DEFAULTS: Mapping[str, str] = {
+    # Adaptive execution would merge small partitions into one task, and that task would replay its
+    # hosts one after the other.
+    "spark.sql.adaptive.coalescePartitions.enabled": "false",
+    # Few enough to be cheap on two cores, and enough that a few hosts rarely share a partition.
+    "spark.sql.shuffle.partitions": "16",
+    # Conversions to and from pandas use Arrow.
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # An exception in a Python worker is reported by its own traceback, without the JVM's hundred
+    # lines.
+    "spark.sql.pyspark.jvmStacktrace.enabled": "false",
+}
+
+#: Settings of a session that this module starts in local mode.
+LOCAL_SETTINGS: Mapping[str, str] = {
+    # Spark listens on the loopback interface only.
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    # `job_progress` shows the progress; the web page would only occupy a port.
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # In local mode the driver's heap is also the executors' heap. Replays run in Python workers,
+    # whose memory is not part of it.
+    "spark.driver.memory": "3g",
+}
+
+#: Settings of streams, on which their results depend.
+REQUIRED_STREAM_SETTINGS: Mapping[str, str] = {
+    _STATE_STORE: SETTINGS[_STATE_STORE],
+    # The watermark is the lower one of both inputs; with "max", rows of the slower one are late.
+    "spark.sql.streaming.multipleWatermarkPolicy": "min",
+    # Without a batch after the last rows, requests that have ended are not written.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "true",
+}
+
+#: All settings of streams.
+STREAM_SETTINGS: Mapping[str, str] = {
+    **REQUIRED_STREAM_SETTINGS,
+    # With changelog checkpoints a commit writes only what changed.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Each Arrow batch becomes one blob per shard, so larger batches make fewer blobs.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    # The largest number means no limit. With one, Spark adds up the sizes of all columns for every
+    # row, which took a third of the time of the packing tasks.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+}
+
+_FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
+
+class SessionSettingError(ValueError):
+    """A session's setting does not suit a function; the message names both values and the remedy.
+
+    Nothing was read or written.
+    """
+
+
+def apply_stream_settings(spark: SparkSession) -> None:
+    """Apply `STREAM_SETTINGS`, and on one machine limit the shuffle partitions to the cores.
+
+    This is for sessions of your own that start queries of `delayed_operations`. `run_stream` uses a
+    session of its own.
+
+    Args:
+        spark: The session, whose settings are changed.
+    """
+    for name, value in STREAM_SETTINGS.items():
+        spark.conf.set(name, value)
+    if on_one_machine(spark):
+        # Shards are spread over shuffle partitions, and each partition costs a state store and a
+        # task per batch. On a cluster the number is left alone: a checkpoint fixes it, and a
+        # cluster may have only a few of its cores when a session starts.
+        partitions = min(
+            int(spark.conf.get("spark.sql.shuffle.partitions") or 1), parallelism(spark)
+        )
+        spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+
+
+def local_checkpoint_settings(spark: SparkSession) -> dict[str, str]:
+    """Return settings for streams whose checkpoint is on a local or mounted file system.
+
+    Spark writes about eight small files a micro-batch beside their places and renames them. By
+    default it does that with an interface of Hadoop's that starts the program `readlink` eight
+    times for each file, unless Hadoop's native libraries are installed. Spark's other manager
+    renames files within the JVM. On a local file system the two promise the same; on others the
+    default is the better one.
+
+    Returns the settings; none if the session has its own, or is one of Spark Connect, which does
+    not show where the class is.
+    """
+    if _is_remote(spark) or spark.conf.get(_FILE_MANAGER, None) is not None:
+        return {}
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - PySpark has no public access to it
+    streaming = jvm.org.apache.spark.sql.execution.streaming
+    # Where it is depends on Spark's version.
+    for package in ("checkpointing.", ""):
+        name = f"{package}FileSystemBasedCheckpointFileManager"
+        found = streaming
+        for part in name.split("."):
+            found = getattr(found, part)
+        if isinstance(found, JavaClass):
+            return {_FILE_MANAGER: f"org.apache.spark.sql.execution.streaming.{name}"}
+    return {}
+
+
+def require_stream_settings(spark: SparkSession) -> None:
+    """Check `REQUIRED_STREAM_SETTINGS`.
+
+    Any state store is accepted but Spark's default, since providers of RocksDB differ by platform.
+    """
+    for name, needed in REQUIRED_STREAM_SETTINGS.items():
+        found = spark.conf.get(name) or ""
+        if name == _STATE_STORE:
+            suits = not found.endswith("HDFSBackedStateStoreProvider")
+        else:
+            suits = found.lower() == needed
+        if not suits:
+            raise SessionSettingError(
+                f"{name} is {found!r} in this Spark session, and delayed_operations needs "
+                f"{needed!r}: call apply_stream_settings(spark) of purgatory_spark.stream, or "
+                "set it yourself"
+            )
+
+
+def require_setting(spark: SparkSession, name: str, refused: str, needed: str, what: str) -> None:
+    """Check that a setting does not have the one value that does not suit."""
+    found = spark.conf.get(name) or ""
+    if found.lower() == refused.lower():
+        raise SessionSettingError(
+            f"{name} is {found!r} in this Spark session, and {what} needs {needed!r}"
+        )
+
+
+def session_beside(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """Return a new session of the same Spark application, with its settings and further ones.
+
+    The given session is not changed. Do not stop the new one, as that would stop Spark: see
+    `close_session_beside`.
+    """
+    own: Any = spark
+    # Spark Connect has `newSession` since 4.3 only.
+    beside = own.cloneSession() if _is_remote(spark) else own.newSession()
+    given: dict[str, str] = spark.conf.getAll
+    for name, value in (given | dict(settings)).items():
+        # Those of the application cannot be set, and are the same in both.
+        if beside.conf.isModifiable(name) and beside.conf.get(name, None) != value:
+            beside.conf.set(name, value)
+    return cast(SparkSession, beside)
+
+
+def close_session_beside(session: SparkSession) -> None:
+    """Release a session of `session_beside`; Spark itself is not stopped."""
+    if _is_remote(session):  # Others have nothing to release, and `stop` would stop Spark.
+        remote: Any = session
+        remote.client.release_session()
+        remote.client.close()
+
+
+def _is_remote(session: SparkSession) -> bool:
+    """Return whether the session is one of Spark Connect, which has no context."""
+    return getattr(session, "sparkContext", None) is None
+
+
+def parallelism(spark: SparkSession) -> int:
+    """Return Spark's default number of tasks, which is the number of cores on one machine."""
+    context: Any = getattr(spark, "sparkContext", None)
+    if context is not None:
+        return int(context.defaultParallelism)
+    # Spark Connect has no such property; an unpartitioned range has the default number of tasks.
+    return spark.range(0, 2**16).select(F.spark_partition_id()).distinct().count()
+
+
+def on_one_machine(spark: SparkSession) -> bool:
+    """Return whether Spark runs in local mode, where driver and tasks have the same files."""
+    return _is_local(spark.conf.get("spark.master", "") or "")
+
+
+def _is_local(master: str) -> bool:
+    return master == "local" or master.startswith("local[")
+
+
+def _has_master(environment: Mapping[str, str]) -> bool:
+    """Return whether spark-submit, the environment or spark-defaults.conf choose a master."""
+    if environment.keys() & {"PYSPARK_GATEWAY_PORT", "SPARK_ENV_LOADED", "SPARK_REMOTE", "MASTER"}:
+        return True
+    if re.search(
+        r"--master\b|--remote\b|\bspark\.(master|remote)\b",
+        environment.get("PYSPARK_SUBMIT_ARGS", ""),
+    ):
+        return True
+    folder = environment.get("SPARK_CONF_DIR") or os.path.join(
+        environment.get("SPARK_HOME", ""), "conf"
+    )
+    try:
+        text = (Path(folder) / "spark-defaults.conf").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return re.search(r"^\s*spark\.(master|remote)[\s=:]", text, re.MULTILINE) is not None
+
+
+def create_session(
+    app_name: str = "request-purgatory",
+    *,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Return a session with the settings of this module, and start Spark if it is not running.
+
+    If Spark is running, its session is returned if it has `SETTINGS`. Otherwise a new session of
+    the same application is, and the running one is not changed.
+
+    Args:
+        app_name: Name in cluster managers; spark-submit's `--name` overrides it.
+        master: Spark master URL. None means what spark-submit or the environment choose (for Spark
+            Connect: SPARK_REMOTE), and otherwise `local[*]`.
+        settings: Further Spark settings if Spark is started. In local mode, JVM options in
+            `spark.driver.extraJavaOptions` are added to those of this module.
+
+    Returns:
+        The session.
+
+    Raises:
+        JavaNotFoundError: There is no Java 17 or newer; the message has the command to install one.
+    """
+    running = _running_session()
+    if running is not None:
+        if all(running.conf.get(name, None) == value for name, value in SETTINGS.items()):
+            return running
+        return session_beside(running, _with_defaults(running))
+    builder = SparkSession.Builder()
+    # spark-submit sets this variable, and always sets a name.
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        builder = builder.appName(app_name)
+    if master is None and not _has_master(os.environ):
+        master = "local[*]"
+    for name, value in (settings or {}).items():
+        builder = builder.config(name, value)
+    if master is not None:
+        builder = builder.master(master)
+        if _is_local(master):
+            for name, value in LOCAL_SETTINGS.items():
+                builder = builder.config(name, value)
+            log_settings = Path(__file__).with_name("log4j2.properties").as_uri()
+            java_options = [
+                f"-Dlog4j2.configurationFile={log_settings}",
+                (settings or {}).get(_JAVA_OPTIONS, ""),
+            ]
+            builder = builder.config(_JAVA_OPTIONS, " ".join(java_options).strip())
+    if master is not None or not os.environ.get("SPARK_REMOTE", "").startswith("sc://"):
+        require_java()
+        # Workers must run this interpreter. With another one, a missing or different NumPy or Arrow
+        # would fail only when the first task runs.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    session: SparkSession = builder.getOrCreate()
+    for name, value in _with_defaults(session).items():
+        session.conf.set(name, value)
+    return session
+
+
+def _running_session() -> SparkSession | None:
+    """Return the session of this thread, or of the application; None if Spark is not running."""
+    active = SparkSession.getActiveSession()
+    if active is not None or SparkContext._active_spark_context is None:  # noqa: SLF001
+        return active
+    # A thread without a session of its own. This builder has no settings that it would change.
+    return SparkSession.Builder().getOrCreate()
+
+
+def _with_defaults(session: SparkSession) -> dict[str, str]:
+    """Return `SETTINGS`, and those of `DEFAULTS` that the session's configuration leaves open."""
+    configured: dict[str, str] = session.conf.getAll
+    return dict(SETTINGS) | {
+        name: value for name, value in DEFAULTS.items() if name not in configured
+    }

@@ -1,0 +1,1 @@
+"""The streaming job, its state, its inputs and outputs."""

@@ -1,0 +1,159 @@
+"""Folders of files as a stream's inputs and output."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
+from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._rows.schema import file_columns, require
+from purgatory_spark._spark.files import (
+    JSON_OPTIONS,
+    PARQUET_OPTIONS,
+    SOURCE,
+    read_parquet,
+    spark_read_path,
+    spark_write_path,
+)
+from purgatory_spark._stream.endpoints.folder_columns import read_csv_columns, read_parquet_columns
+from purgatory_spark._stream.endpoints.json_rows import read_json_fields, read_json_rows
+from request_purgatory.errors import InvalidArgumentError
+
+OUTPUT_FORMATS = ("parquet", "json")
+#: Tables of the schema have arrays, which CSV has not: it needs a mapping.
+FORMATS = (*OUTPUT_FORMATS, "csv")
+
+
+@dataclass(frozen=True)
+class FolderSource:
+    """A folder to which files are added.
+
+    Each file is read once and completely, so it must be written elsewhere and moved into the
+    folder.
+
+    Attributes:
+        folder: the folder.
+        format: one of `FORMATS`; a JSON file has one row in each line. A CSV file has a header.
+        files_per_batch: the largest number of new files in one micro-batch; None is unlimited.
+    """
+
+    folder: Path
+    format: str = "parquet"
+    files_per_batch: int | None = None
+    unbounded = False
+
+    def __post_init__(self) -> None:
+        _check_format(self.format, FORMATS)
+        if self.files_per_batch is not None and self.files_per_batch < 1:
+            raise InvalidArgumentError("files_per_batch", "at least 1", self.files_per_batch)
+
+    def require_folder(self) -> None:
+        if not self.folder.is_dir():
+            raise TraceFormatError(
+                f"{self.folder}: no such folder; create it before the stream starts"
+            )
+
+    def identity(self, spark: SparkSession) -> str:  # noqa: ARG002 - the same in every session
+        """Return the folder and the format as text."""
+        return _identity(self.folder, self.format)
+
+    def read(self, spark: SparkSession, schema: T.StructType) -> DataFrame:
+        reader = self._reader(spark)
+        if self.format == "csv":
+            raise InvalidArgumentError("format", "parquet or json without a mapping", self.format)
+        if self.format == "json":
+            return read_json_rows(self._lines(reader), schema)
+        if any(self.folder.rglob("*.parquet")):
+            require(read_parquet(spark, self.folder), schema, str(self.folder))
+        rows = reader.schema(schema).parquet(spark_read_path(self.folder))
+        # Spark returns nulls for a column that a file lacks. So a row with nulls names its file,
+        # whose columns are then checked.
+        has_null = reduce(Column.__or__, [F.col(name).isNull() for name in file_columns(schema)])
+        return rows.select(
+            *schema.names, F.when(has_null, F.col("_metadata.file_path")).alias(SOURCE)
+        )
+
+    def read_columns(
+        self, spark: SparkSession, columns: Iterable[str], lists: Collection[str]
+    ) -> DataFrame:
+        """Return columns of any names as a streaming DataFrame.
+
+        Those of CSV and Parquet are the first file's; those of JSON are fields of the objects.
+        """
+        reader = self._reader(spark)
+        if self.format == "json":
+            return read_json_fields(self._lines(reader), columns, lists).drop("value")
+        if self.format == "csv":
+            return read_csv_columns(reader, self.folder, columns)
+        return read_parquet_columns(spark, reader, self.folder, columns)
+
+    def _reader(self, spark: SparkSession) -> DataStreamReader:
+        self.require_folder()
+        # Fail on unreadable files even if spark-defaults.conf says to skip them.
+        reader = spark.readStream.option("ignoreCorruptFiles", "false").option(
+            "ignoreMissingFiles", "false"
+        )
+        if self.files_per_batch is not None:
+            reader = reader.option("maxFilesPerTrigger", self.files_per_batch)
+        return reader
+
+    def _lines(self, reader: DataStreamReader) -> DataFrame:
+        """Return lines as text, so that a malformed one can be reported unchanged."""
+        # A file may begin with a byte order mark.
+        lines = reader.text(spark_read_path(self.folder)).select(
+            F.ltrim("value", F.lit("\ufeff")).alias("value")
+        )
+        return lines.where(F.trim("value") != "")
+
+
+@dataclass(frozen=True)
+class FolderSink:
+    """A folder with the subfolders `kind=outcomes` and `kind=late`, which have each row once.
+
+    Attributes:
+        folder: the folder, created if it does not exist.
+        format: one of `OUTPUT_FORMATS`.
+    """
+
+    folder: Path
+    format: str = "parquet"
+
+    def __post_init__(self) -> None:
+        _check_format(self.format, OUTPUT_FORMATS)
+
+    @property
+    def locations(self) -> tuple[str, str]:
+        """The two subfolders."""
+        return f"{self.folder}/kind=outcomes", f"{self.folder}/kind=late"
+
+    def identity(self, spark: SparkSession) -> str:  # noqa: ARG002 - the same in every session
+        """Return the folder and the format as text."""
+        return _identity(self.folder, self.format)
+
+    def write(self, results: DataFrame) -> Any:
+        """Return a `DataStreamWriter`, which still needs a checkpoint and a trigger."""
+        writer = (
+            results.writeStream
+            .format(self.format)
+            .option("path", spark_write_path(self.folder.resolve()))
+            .partitionBy("kind")
+        )
+        writer = writer.options(**(JSON_OPTIONS if self.format == "json" else PARQUET_OPTIONS))
+        return writer.outputMode("append")
+
+
+def _check_format(name: str, known: tuple[str, ...]) -> None:
+    if name not in known:
+        raise InvalidArgumentError("format", f"one of {', '.join(known)}", name)
+
+
+def _identity(folder: Path, format_name: str) -> str:
+    return f"{folder.resolve()} ({format_name})"

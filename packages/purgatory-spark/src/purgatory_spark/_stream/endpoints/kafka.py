@@ -1,0 +1,244 @@
+"""Kafka topics as a stream's inputs and output, by Spark's own connector; values are JSON rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
+
+from purgatory_spark._stream.endpoints.avro_rows import AvroMessages
+from purgatory_spark._stream.endpoints.connector import spark_jvm
+from purgatory_spark._stream.endpoints.endpoint import EndpointError
+from purgatory_spark._stream.endpoints.json_rows import read_json_rows, to_json_row
+from purgatory_spark._stream.endpoints.kafka_records import needs_headers, read_records
+from request_purgatory.errors import InvalidArgumentError
+
+LATE_SUFFIX = ".late"
+#: Columns of outcomes that may be the keys of messages.
+KEYS = ("host", "request_id")
+
+#: Options of Spark's source that may be given. All others are Kafka's, whose names have no capital
+#: letters.
+_SPARK_OPTIONS = ("startingOffsets", "startingTimestamp", "minPartitions", "groupIdPrefix")
+#: Kafka's options that may not be given, and what to do instead.
+_FORBIDDEN_OPTIONS = {
+    "bootstrap.servers": "given in the topic's address",
+    "transactional.id": "left out: Spark's sink does not support transactions",
+    "acks": "left out: Spark may go on only when all in-sync replicas have a row",
+}
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_SERVER = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}")
+#: Timeouts of the check before the start. With Kafka's own defaults a wrong port would look like a
+#: stream without input.
+_CHECK_TIMEOUTS = {"request.timeout.ms": "10000", "default.api.timeout.ms": "15000"}
+
+
+@dataclass(frozen=True)
+class KafkaCluster:
+    """A Kafka cluster, and the options of its clients.
+
+    Attributes:
+        servers: bootstrap servers, as `host:port` with commas between them.
+        options: options of Kafka's consumers and producers, such as `security.protocol`; and of
+            Spark's source `startingOffsets`, `startingTimestamp`, `minPartitions` and
+            `groupIdPrefix`.
+    """
+
+    servers: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if not all(_SERVER.fullmatch(server) for server in self.servers.split(",")):
+            raise InvalidArgumentError(
+                "servers", "HOST:PORT, with commas between several", self.servers
+            )
+        for name in self.options:
+            if name in _FORBIDDEN_OPTIONS:
+                raise InvalidArgumentError(
+                    f"the Kafka option {name}", _FORBIDDEN_OPTIONS[name], self.options[name]
+                )
+            if name != name.lower() and name not in _SPARK_OPTIONS:
+                raise InvalidArgumentError(
+                    "a Kafka option", f"one of Kafka's, or of {', '.join(_SPARK_OPTIONS)}", name
+                )
+
+    def kafka_options(self) -> dict[str, str]:
+        options = {
+            name: value for name, value in self.options.items() if name not in _SPARK_OPTIONS
+        }
+        return {"bootstrap.servers": self.servers, **options}
+
+    def spark_options(self, **defaults: str) -> dict[str, str]:
+        """Return Kafka's options for Spark's reader or writer, under the names that Spark has."""
+        options = {f"kafka.{name}": value for name, value in self.kafka_options().items()}
+        return {**defaults, **options}
+
+    def require_topics(self, jvm: Any, *topics: str) -> str:
+        """Check that the cluster answers and has these topics."""
+        config = jvm.java.util.HashMap()
+        for name, value in {**_CHECK_TIMEOUTS, **self.kafka_options()}.items():
+            config.put(name, value)
+        try:
+            admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(config)
+            try:
+                cluster = admin.describeCluster().clusterId().get()
+                existing = admin.listTopics().names().get()
+                missing = [topic for topic in topics if not existing.contains(topic)]
+            finally:
+                admin.close()
+        except Py4JJavaError as error:
+            raise EndpointError(
+                f"kafka://{self.servers}: {_root_cause(error.java_exception)}"
+            ) from error
+        if missing:
+            raise EndpointError(
+                f"kafka://{self.servers}: no topic {', '.join(missing)}, or no permission to "
+                "describe it; create it before the stream starts"
+            )
+        return str(cluster)
+
+
+@dataclass(frozen=True)
+class KafkaSource:
+    """A topic whose values are JSON rows, one for each message.
+
+    Without a mapping, keys and headers are ignored.
+
+    A new checkpoint starts at the earliest message, or at `startingOffsets`. An existing one
+    resumes where it stopped. Messages that Kafka has deleted before they were read end the stream
+    with an error.
+
+    Attributes:
+        cluster: the topic's cluster.
+        topic: its name.
+        rows_per_batch: the largest number of messages in one micro-batch, over all partitions; None
+            is unlimited.
+        avro: how values are written in Avro, which needs a mapping; None for JSON.
+    """
+
+    cluster: KafkaCluster
+    topic: str
+    rows_per_batch: int | None = None
+    avro: AvroMessages | None = None
+    unbounded = False
+
+    def __post_init__(self) -> None:
+        _check_topic(self.topic)
+        if self.rows_per_batch is not None and self.rows_per_batch < 1:
+            raise InvalidArgumentError("rows_per_batch", "at least 1", self.rows_per_batch)
+
+    def identity(self, spark: SparkSession) -> str:
+        """Return the topic and the cluster's id, which stays when brokers change, as text.
+
+        Raises `EndpointError` if they can't be reached.
+        """
+        cluster = self.cluster.require_topics(spark_jvm(spark), self.topic)
+        return f"topic {self.topic} of Kafka cluster {cluster}"
+
+    def read(self, spark: SparkSession, schema: T.StructType) -> DataFrame:
+        """Return the rows as a streaming DataFrame; see `read_json_rows` for malformed ones."""
+        if self.avro is not None:
+            raise InvalidArgumentError("avro", "given with a mapping", self.avro)
+        return read_json_rows(self._records(spark).select("value"), schema)
+
+    def read_columns(
+        self, spark: SparkSession, columns: Iterable[str], lists: Collection[str]
+    ) -> DataFrame:
+        """Return columns of the records as a streaming DataFrame; see `read_records`."""
+        columns = list(columns)
+        headers = {"includeHeaders": "true"} if needs_headers(columns) else {}
+        return read_records(self._records(spark, **headers), columns, lists, self.avro)
+
+    def _records(self, spark: SparkSession, **more: str) -> DataFrame:
+        options = self.cluster.spark_options(**{
+            **more,
+            "startingOffsets": "earliest",
+            "failOnDataLoss": "true",
+            # Messages of aborted transactions are not rows.
+            "kafka.isolation.level": "read_committed",
+            **{
+                name: self.cluster.options[name]
+                for name in _SPARK_OPTIONS
+                if name in self.cluster.options
+            },
+        })
+        if self.rows_per_batch is not None:
+            options["maxOffsetsPerTrigger"] = str(self.rows_per_batch)
+        reader = spark.readStream.format("kafka").options(**options).option("subscribe", self.topic)
+        return reader.load()
+
+
+@dataclass(frozen=True)
+class KafkaSink:
+    """A topic for outcomes, and one for late rows, named like the first with the suffix `.late`.
+
+    Values are rows of `job.RESULTS` as JSON. Each row is written at least once: after a failure a
+    batch is written again, with the same rows.
+
+    Attributes:
+        cluster: the topics' cluster.
+        topic: the name of the topic for outcomes.
+        key: the column that is the messages' key, one of `KEYS`. A late row without such a field
+            has no key.
+    """
+
+    cluster: KafkaCluster
+    topic: str
+    key: str = "host"
+
+    def __post_init__(self) -> None:
+        """Check the topics' names and the key."""
+        if self.key not in KEYS:
+            raise InvalidArgumentError("kafka_key", f"one of {', '.join(KEYS)}", self.key)
+        _check_topic(self.topic)
+        _check_topic(self.late_topic)
+
+    @property
+    def late_topic(self) -> str:
+        return self.topic + LATE_SUFFIX
+
+    @property
+    def locations(self) -> tuple[str, str]:
+        """The addresses of the two topics."""
+        return (
+            f"kafka://{self.cluster.servers}/{self.topic}",
+            f"kafka://{self.cluster.servers}/{self.late_topic}",
+        )
+
+    def identity(self, spark: SparkSession) -> str:
+        """Return the topic and the cluster's id, like that of a source."""
+        cluster = self.cluster.require_topics(spark_jvm(spark), self.topic, self.late_topic)
+        return f"topic {self.topic} of Kafka cluster {cluster}"
+
+    def write(self, results: DataFrame) -> Any:
+        """Return a `DataStreamWriter`, which still needs a checkpoint and a trigger."""
+        is_late = F.col("kind") == "late"
+        messages = results.select(
+            F.coalesce(self.key, F.get_json_object("row", f"$.{self.key}")).alias("key"),
+            to_json_row(results.columns).alias("value"),
+            F.when(is_late, F.lit(self.late_topic)).otherwise(F.lit(self.topic)).alias("topic"),
+        )
+        return (
+            messages.writeStream
+            .format("kafka")
+            .options(**self.cluster.spark_options())
+            .outputMode("append")
+        )
+
+
+def _check_topic(name: str) -> None:
+    if not _TOPIC.fullmatch(name) or name in (".", ".."):
+        raise InvalidArgumentError("topic", "up to 249 letters, digits, '.', '_' and '-'", name)
+
+
+def _root_cause(exception: Any) -> str:
+    """Return class and message of the Java exception that others wrap."""
+    while exception.getCause() is not None:
+        exception = exception.getCause()
+    return f"{exception.getClass().getSimpleName()}: {exception.getMessage()}"

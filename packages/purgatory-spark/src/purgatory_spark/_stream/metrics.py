@@ -1,0 +1,108 @@
+"""A stream's progress as metrics: for Prometheus, and as a file of JSON lines."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from purgatory_spark._stream.progress import BatchProgress
+from request_purgatory.errors import InvalidArgumentError
+
+_PREFIX = "purgatory_stream_"
+#: Sums over all batches: metric name to field of `BatchProgress` and help text.
+_COUNTERS = {
+    "rows": ("rows", "Rows read."),
+    "completed": ("completed", "Requests that completed."),
+    "expired": ("expired", "Requests that expired."),
+    "late": ("late", "Rows that were late or rejected."),
+    "batch_seconds": ("seconds", "Seconds spent in batches, from trigger to commit."),
+}
+#: Latest values: metric name to help text. A metric without a value yet is left out.
+_GAUGES = {
+    "batch": "Number of the last batch.",
+    "pending": "Requests that have arrived and not ended.",
+    "state_bytes": "Compressed bytes that the state remembers.",
+    "rows_per_second": "Rows per second of the last batch that had any.",
+    "last_batch_seconds": "Seconds that the last batch took.",
+    "watermark_timestamp_seconds": "The watermark, in seconds since 1970.",
+}
+
+
+class StreamMetrics(Collector):
+    """Metrics of all batches since the start. Any thread may add and read."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._batches = 0
+        self._sums: dict[str, float] = dict.fromkeys(_COUNTERS, 0)
+        self._latest: dict[str, Any] = {}
+
+    def add(self, batch: BatchProgress) -> None:
+        fields = asdict(batch)
+        with self._lock:
+            self._batches += 1
+            for name, (field, _) in _COUNTERS.items():
+                self._sums[name] += fields[field]
+            self._latest |= {name: fields[name] for name in _GAUGES if fields.get(name) is not None}
+            self._latest["last_batch_seconds"] = batch.seconds
+            if batch.rows:
+                self._latest["rows_per_second"] = batch.rows_per_second
+            if batch.watermark:
+                self._latest["watermark_timestamp_seconds"] = datetime.fromisoformat(
+                    batch.watermark
+                ).timestamp()
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the metrics, as a registry of prometheus-client asks for them."""
+        with self._lock:
+            sums = {"batches": self._batches, **self._sums}
+            latest = dict(self._latest)
+        texts = {"batches": "Batches committed."} | {
+            name: text for name, (_, text) in _COUNTERS.items()
+        }
+        return [
+            *(CounterMetricFamily(_PREFIX + name, texts[name], sums[name]) for name in sums),
+            *(
+                GaugeMetricFamily(_PREFIX + name, text, latest[name])
+                for name, text in _GAUGES.items()
+                if name in latest
+            ),
+        ]
+
+
+class MetricsFile:
+    """A file with one line of JSON for each batch."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def add(self, batch: BatchProgress) -> None:
+        """Append a batch's line, with the current time as `at`."""
+        line = {"at": datetime.now(UTC).isoformat(timespec="milliseconds")} | asdict(batch)
+        self._file.write(
+            json.dumps(line | {"rows_per_second": round(batch.rows_per_second, 1)}) + "\n"
+        )
+        self._file.flush()
+
+
+@contextmanager
+def open_metrics_file(path: Path) -> Iterator[MetricsFile]:
+    """Open a file to append lines to; create it and its folder if they do not exist."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a", encoding="utf-8")
+    except OSError as error:
+        raise InvalidArgumentError(
+            "metrics", f"a file that can be written ({error.strerror})", str(path)
+        ) from error
+    with file:
+        yield MetricsFile(file)

@@ -1,0 +1,229 @@
+"""Requests and events of a stream on their way to their shards, in a Python worker.
+
+Spark moves a row's values between the JVM and Python one at a time. So it is given the rows as they
+are, and everything else is computed here with vectors: checks, hashes, and what a shard stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from purgatory_spark._outcomes.results import rows_as_json
+from purgatory_spark._rows.column_checks import quorum_of, reject_reasons
+from purgatory_spark._rows.packing import (
+    PACKED_SCHEMA,
+    blobs_by_shard,
+    encoded_rows,
+    hash_watch_keys,
+    packed_batch,
+    passed_columns,
+    to_blob,
+)
+from purgatory_spark._rows.schema import AGGREGATES
+from purgatory_spark._spark.arrays import Bools, Ints, Words
+from purgatory_spark._spark.arrow_times import batch_to_micros
+from purgatory_spark._spark.files import CORRUPT, RAW, SOURCE, require_parquet_columns
+from purgatory_spark._spark.hashes import SEED, int_with_hash, xxhash64
+from purgatory_spark._spark.worker_gc import freeze_imported_objects
+from purgatory_spark._stream.state import rows
+
+#: Blobs on their way to their shards: `shard` is the number by which Spark knows the shard,
+#: `event_us` the time of the last good row that was packed with it, in microseconds since the
+#: epoch, or null.
+TIMED_SCHEMA = PACKED_SCHEMA.append(pa.field("event_us", pa.int64()))
+# For what is only passed on within a batch, LZ4 takes half of the time of zstd.
+_PASSED_ON = pa.ipc.IpcWriteOptions(compression="lz4")
+
+#: Quantifiers as numbers; others are the number of keys that is needed.
+_ALL, _ANY = 0, -1
+
+
+def shard_labels(shards: int, *, even: bool) -> tuple[int, ...]:
+    """Return the number by which Spark knows each shard: it groups blobs by it, and stores state.
+
+    Spark sends a label to the partition `hash(label) mod partitions`. So the labels 0, 1, 2 and so
+    on are spread by chance: of 4 shards in 4 partitions, two partitions have none.
+
+    `even`: whether the hashes of the labels are 0, 1, 2 and so on, so that the shards go round the
+    partitions.
+    """
+    return tuple(int_with_hash(shard) if even else shard for shard in range(shards))
+
+
+@dataclass(frozen=True)
+class Packer:
+    """Checks the rows of one input, and packs them into a blob for each shard.
+
+    Attributes:
+        kind: `rows.REQUESTS` or `rows.EVENTS`.
+        labels: of the shards; see `shard_labels`.
+        by_key: whether a row's shard is chosen by its key, and not by its host.
+        file_columns: the columns that the Parquet files named by the column `SOURCE` must have.
+    """
+
+    kind: str
+    labels: tuple[int, ...]
+    by_key: bool
+    file_columns: tuple[str, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Pack batches of rows.
+
+        `batches`: rows of the input's schema, maybe with the columns `CORRUPT`, `RAW` and `SOURCE`.
+        """
+        freeze_imported_objects()
+        for batch in batches:
+            if batch.num_rows:
+                yield self._pack(batch_to_micros(batch))
+
+    def _pack(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if SOURCE in batch.schema.names:
+            for file in batch.column(SOURCE).drop_null().unique().to_pylist():
+                require_parquet_columns(file, self.file_columns)
+        found = encoded_rows(pa.Table.from_batches([batch]), self.kind)
+        packed, event_us = [], None
+        reasons = self._reasons(batch, found)
+        if reasons.null_count < len(reasons):
+            is_bad = reasons.is_valid()
+            # An unusable row may lack the columns that decide its shard. Any shard can report it.
+            rejects = _rejects(batch.filter(is_bad), found.filter(is_bad), reasons.filter(is_bad))
+            blob = to_blob(rejects, _PASSED_ON)
+            packed.append(packed_batch(rows.REJECTS, [(self.labels[0], blob)]))
+            found = found.filter(pc.invert(is_bad))
+        if found.num_rows:
+            if self.kind == rows.REQUESTS:
+                good, shard_hashes, event_us = self._request_columns(found)
+            else:
+                good, shard_hashes, event_us = self._event_columns(found)
+            # Spark's `pmod` of the hash as a signed number.
+            shards = shard_hashes.view(np.int64) % len(self.labels)
+            blobs = blobs_by_shard(good, shards, options=_PASSED_ON)
+            labelled = [(self.labels[shard], blob) for shard, blob in blobs]
+            packed.append(packed_batch(self.kind, labelled))
+        found = pa.Table.from_batches(packed).combine_chunks()
+        times = pa.repeat(pa.scalar(event_us, pa.int64()), found.num_rows)
+        return found.append_column("event_us", times).to_batches()[0]
+
+    def _reasons(self, batch: pa.RecordBatch, found: pa.RecordBatch) -> pa.Array:
+        """Return why rows are unusable, null for good ones."""
+        reasons = reject_reasons(found, self.kind)
+        if reasons is None:
+            reasons = pa.nulls(batch.num_rows, pa.string())
+        if self.by_key and self.kind == rows.REQUESTS:
+            is_bad = pc.not_equal(pc.list_value_length(found.column("watch_keys")), 1)
+            reason = pa.scalar("not exactly one watch key (route by key)")
+            reasons = pc.coalesce(reasons, pc.if_else(is_bad, reason, None))
+        if CORRUPT in batch.schema.names:
+            reasons = pc.coalesce(batch.column(CORRUPT), reasons)
+        return reasons
+
+    def _request_columns(self, found: pa.RecordBatch) -> tuple[pa.RecordBatch, Words, int]:
+        """Return what shards take of good requests, what decides their shards, and the last time.
+
+        Unusable rows must not advance the watermark, so that is the time of these rows.
+        """
+        hosts = _host_hashes(found)
+        needed = _values(found.column("quantifier"), _needed, np.int32)
+        keys, first_keys = hash_watch_keys(found.column("watch_keys"), hosts, xxhash64)
+        is_quorum = needed > 0
+        if is_quorum.any():
+            # With a number, a key that is listed several times counts once.
+            keys = _distinct(keys, is_quorum)
+        # "all" needs as many as there are, "any" needs one.
+        needed = np.where(needed == _ALL, np.diff(keys.offsets.to_numpy()), abs(needed))
+        arrived_us = found.column("arrived_at").to_numpy()
+        timeout_us = found.column("timeout_ms").to_numpy().astype(np.int64) * 1000
+        columns = {
+            "id": xxhash64(found.column("request_id").cast(pa.string()), hosts).view(np.int64),
+            "host": found.column("host").cast(pa.string()),
+            "request_id": found.column("request_id"),
+            **{name: text.cast(pa.string()) for name, text in passed_columns(found).items()},
+            "arrived_us": arrived_us,
+            "deadline_us": arrived_us + timeout_us,
+            "keys": pa.ListArray.from_arrays(keys.offsets, keys.values.view(pa.int64())),
+            "aggregate": _values(found.column("aggregate"), _aggregate, np.int8),
+            "threshold": found.column("threshold"),
+            "needed": needed.astype(np.int32),
+            "watch_keys": found.column("watch_keys"),
+        }
+        good = _record_batch(columns, rows.REQUEST_INPUT_SCHEMA)
+        return good, first_keys if self.by_key else hosts, int(arrived_us.max())
+
+    def _event_columns(self, found: pa.RecordBatch) -> tuple[pa.RecordBatch, Words, int]:
+        """Return what shards take of good events, what decides their shards, and the last time."""
+        hosts = _host_hashes(found)
+        keys = xxhash64(found.column("key").cast(pa.string()), hosts)
+        occurred_us = found.column("occurred_at").to_numpy()
+        columns = {
+            "key": keys.view(np.int64),
+            "us": occurred_us,
+            "amount": found.column("amount"),
+            "host": found.column("host").cast(pa.string()),
+            "event_key": found.column("key"),
+        }
+        good = _record_batch(columns, rows.EVENT_INPUT_SCHEMA)
+        return good, keys if self.by_key else hosts, int(occurred_us.max())
+
+
+def _rejects(batch: pa.RecordBatch, found: pa.RecordBatch, reasons: pa.Array) -> pa.RecordBatch:
+    """Return unusable rows with their reasons: the text of malformed ones, others as JSON."""
+    texts = pa.array(rows_as_json(found), pa.string())
+    if CORRUPT in batch.schema.names:
+        texts = pc.if_else(batch.column(CORRUPT).is_valid(), batch.column(RAW), texts)
+    return pa.record_batch([reasons, texts], schema=rows.REJECT_INPUT_SCHEMA)
+
+
+def _record_batch(columns: dict[str, Any], schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [pa.array(columns[field.name], field.type) for field in schema]
+    return pa.record_batch(arrays, schema=schema)
+
+
+def _host_hashes(found: pa.RecordBatch) -> Words:
+    """Return the hash of each row's host, which is the seed of the hashes of its other columns."""
+    hosts = found.column("host")
+    names = pc.fill_null(hosts.dictionary, "")
+    hashes: Words = xxhash64(names, np.full(len(names), SEED))[hosts.indices.to_numpy()]
+    return hashes
+
+
+def _values(
+    column: pa.DictionaryArray,
+    value_of: Callable[[str | None], int],
+    kind: type[np.signedinteger[Any]],
+) -> Ints:
+    """Return a number for each row, by a function of its text.
+
+    The dictionary may have null, and texts of rows that have been taken out.
+    """
+    values = np.array([value_of(text) for text in column.dictionary.to_pylist()], dtype=kind)
+    numbers: Ints = values[column.indices.to_numpy()]
+    return numbers
+
+
+def _aggregate(name: str | None) -> int:
+    return AGGREGATES.index(name) if name in AGGREGATES else -1
+
+
+def _needed(quantifier: str | None) -> int:
+    """Return how many keys a quantifier needs: `_ALL`, `_ANY`, or a positive number."""
+    return {"all": _ALL, "any": _ANY}.get(quantifier or "", quorum_of(quantifier) or _ALL)
+
+
+def _distinct(keys: pa.ListArray, chosen: Bools) -> pa.ListArray:
+    """Return the lists of hashes, without repetitions in the chosen ones."""
+    lengths = np.diff(keys.offsets.to_numpy())
+    parent = np.repeat(np.arange(len(lengths)), lengths)
+    hashes = keys.values.to_numpy()
+    order = np.lexsort((hashes, parent))
+    is_again = np.zeros(len(hashes), dtype=bool)
+    is_again[order[1:]] = (np.diff(parent[order]) == 0) & (np.diff(hashes[order]) == 0)
+    kept = ~(is_again & chosen[parent])
+    counts = np.bincount(parent[kept], minlength=len(lengths))
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(hashes[kept]))

@@ -1,0 +1,71 @@
+"""Arrow tables as NumPy columns."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pyarrow as pa
+
+from purgatory_spark._spark.arrays import Bools, Ints
+
+
+def numpy_column(table: pa.Table, name: str) -> np.ndarray[Any, Any]:
+    """Return a column without nulls as an array, which must not be written to.
+
+    Nothing is copied if the column is in one chunk and NumPy has the same layout.
+    """
+    chunks = table.column(name)
+    array = chunks.chunk(0) if chunks.num_chunks == 1 else chunks.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    return np.asarray(array.to_numpy(zero_copy_only=False))
+
+
+def find_sorted(ordered: Ints, wanted: Ints) -> tuple[Ints, Bools]:
+    """Look values up in a sorted array.
+
+    `wanted`: values to look up, in any order. Returns for each wanted value a valid position in
+    `ordered` (0 if that is empty), and whether the value is at that position.
+    """
+    at = np.searchsorted(ordered, wanted)
+    if not len(ordered):
+        return at, np.zeros(len(wanted), dtype=bool)
+    inside = np.minimum(at, len(ordered) - 1)
+    return inside, ordered[inside] == wanted
+
+
+class ColumnTable:
+    """A table without nulls, held as arrays of equal length.
+
+    A subclass is a dataclass with one field for each column of its `SCHEMA`, in the same order.
+    """
+
+    SCHEMA: ClassVar[pa.Schema]
+
+    @classmethod
+    def from_table(cls, table: pa.Table) -> Self:
+        """Return a view of an Arrow table of the schema; its arrays must not be written to."""
+        return cls(*[numpy_column(table, name) for name in cls.SCHEMA.names])
+
+    @classmethod
+    def concat(cls, parts: list[Self]) -> Self:
+        """Return the rows of all parts, in their order."""
+        if not parts:
+            return cls.from_table(cls.SCHEMA.empty_table())
+        return cls(*[
+            np.concatenate([getattr(part, name) for part in parts]) for name in cls.SCHEMA.names
+        ])
+
+    def __len__(self) -> int:
+        return len(getattr(self, self.SCHEMA.names[0]))
+
+    def to_table(self) -> pa.Table:
+        return pa.table([getattr(self, name) for name in self.SCHEMA.names], schema=self.SCHEMA)
+
+    def take(self, rows: Bools | Ints) -> Self:
+        """Return copies of some rows.
+
+        `rows`: a mask, or positions.
+        """
+        return type(self)(*[getattr(self, name)[rows] for name in self.SCHEMA.names])

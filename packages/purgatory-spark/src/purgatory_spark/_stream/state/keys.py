@@ -1,0 +1,130 @@
+"""Aggregates of watch keys: as they are stored, and event by event within a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from purgatory_spark._spark.arrays import Floats, Ints
+from purgatory_spark._stream.state.columns import ColumnTable, find_sorted
+
+#: A key's aggregates as of its last event, at `last_us`: the number of its events, and the total
+#: and the maximum of their amounts.
+KEY_SCHEMA = pa.schema({
+    "key": pa.int64(),
+    "count": pa.int64(),
+    "total": pa.float64(),
+    "high": pa.float64(),
+    "last_us": pa.int64(),
+})
+
+
+@dataclass
+class KeyAggregates(ColumnTable):
+    """Rows of `KEY_SCHEMA` as arrays, by ascending key."""
+
+    SCHEMA = KEY_SCHEMA
+
+    key: Ints
+    count: Ints
+    total: Floats
+    high: Floats
+    last_us: Ints
+
+    @classmethod
+    def without_events(cls, keys: Ints) -> KeyAggregates:
+        zeros = np.zeros(len(keys))
+        return cls(
+            keys,
+            np.zeros(len(keys), dtype=np.int64),
+            zeros,
+            zeros.copy(),
+            np.full(len(keys), -(2**62)),
+        )
+
+    def set_rows(self, at: Ints, other: KeyAggregates) -> None:
+        """Copy another table's aggregates, row by row, into the rows at the positions `at`."""
+        for name in KEY_SCHEMA.names[1:]:
+            getattr(self, name)[at] = getattr(other, name)
+
+
+class KeyedEvents:
+    """The events of one step, grouped by key and sorted by time, with running aggregates.
+
+    Attributes:
+        initial: the aggregates of the keys before these events. The events of the key
+            `initial.key[k]` are at the positions `starts[k]` to `ends[k]` (exclusive).
+        starts: first position of each key's events.
+        ends: position after each key's last event; equal to `starts` for a key without events.
+        us: times of the events, in microseconds since the epoch.
+        running: for each of `schema.AGGREGATES` the value that the event's key has after it: the
+            count, the total or the maximum.
+    """
+
+    def __init__(self, key: Ints, us: Ints, amount: Floats, initial: KeyAggregates) -> None:
+        """Sort events, and compute their running aggregates."""
+        number, _ = find_sorted(initial.key, key)
+        # Events of equal time are sorted by amount, so that totals do not depend on the order in
+        # which rows were read.
+        order = np.lexsort((amount, us, number))
+        number, self.us, amount = number[order], us[order], amount[order]
+        self.initial = initial
+        counts = np.bincount(number, minlength=len(initial.key))
+        self.ends: Ints = np.cumsum(counts)
+        self.starts: Ints = self.ends - counts
+        position = np.arange(len(number))
+        counts = initial.count[number] + (position - self.starts[number] + 1)
+        self.running: list[Floats] = [
+            counts.astype(np.float64),
+            self._running_totals(number, amount),
+            np.maximum(_running_maxima(number, amount), initial.high[number]),
+        ]
+
+    def _running_totals(self, number: Ints, amount: Floats) -> Floats:
+        base = self.initial.total
+        if not len(amount):
+            return amount
+        sums = np.cumsum(amount)
+        bases = base[number]
+        if (
+            sums[-1] + bases.max() < 2**53
+            and np.all(amount == np.floor(amount))
+            and np.all(bases == np.floor(bases))
+        ):
+            # Doubles add whole numbers below 2^53 exactly, in any order. So a key's total is a
+            # difference of two sums over all keys.
+            before = np.concatenate([[0.0], sums])[self.starts]
+            exact: Floats = sums - before[number] + bases
+            return exact
+        totals = np.empty_like(amount)
+        for at in np.unique(number).tolist():
+            start, end = self.starts[at], self.ends[at]
+            # Added one by one to the key's stored total, because rounding depends on the order.
+            totals[start:end] = np.cumsum(np.concatenate([[base[at]], amount[start:end]]))[1:]
+        return totals
+
+    def final(self) -> KeyAggregates:
+        """Return the aggregates after these events, of the keys that had events."""
+        touched = np.flatnonzero(self.ends > self.starts)
+        last = self.ends[touched] - 1
+        count, total, high = (values[last] for values in self.running)
+        return KeyAggregates(
+            self.initial.key[touched], count.astype(np.int64), total, high, self.us[last]
+        )
+
+
+def _running_maxima(number: Ints, amount: Floats) -> Floats:
+    """Return the running maximum of each group of events.
+
+    One pass over all groups: a later group's ranks are all above those of an earlier one.
+
+    `number`: the group of each event, ascending.
+    """
+    if not len(amount):
+        return amount
+    distinct, rank = np.unique(amount, return_inverse=True)
+    best = np.maximum.accumulate(number * len(distinct) + rank)
+    maxima: Floats = distinct[best - number * len(distinct)]
+    return maxima

@@ -1,0 +1,73 @@
+"""Layouts of the stored state, and how tables of an earlier layout are read.
+
+A segment is written once, so a new version of the code does not rewrite what is stored. It reads
+segments of an earlier layout as if they were of its own, and writes only its own. So the segments
+of an earlier layout disappear as they are merged, or no longer needed, and a stream resumes without
+a migration beforehand, whatever the size of its state.
+
+| layout | difference to the one before |
+|---|---|
+| 3 | requests ahead of the watermark: `needed`, a number, in place of `every`, a flag |
+|   | pending requests: `left` counts the keys that are needed, not all unsatisfied ones; without |
+|   | `every` and `latest_us` |
+| 4 | the labels by which Spark knows the shards; rows ahead of the watermark: fields that may be |
+|   | null, and lists of `item`, where Spark had fields that may not, and lists of `element` |
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+#: The layout of a shard's state: names of blobs, keys of the head and of segments, and columns of
+#: tables. A change gets the next number, and a function in `upgrade`.
+STATE_VERSION = 4
+#: The earliest layout that can be read; also of heads and segments without a number, which the code
+#: of this layout wrote. (Some code of layout 3 did so, too. Their columns tell them apart.)
+OLDEST_VERSION = 2
+
+
+class StateLayoutError(ValueError):
+    """The state has a layout that this version can't read."""
+
+
+def require_readable(layout: int) -> None:
+    """Check that this version reads a layout."""
+    if not OLDEST_VERSION <= layout <= STATE_VERSION:
+        raise StateLayoutError(
+            f"the stored state has layout {layout}, and this version reads {OLDEST_VERSION} to "
+            f"{STATE_VERSION}: use the version that wrote it, or a new checkpoint and a new output"
+        )
+
+
+def upgrade(table: pa.Table, layout: int) -> pa.Table:
+    """Return a table of a segment in the present layout."""
+    if layout < 3:
+        table = _from_layout_2(table)
+    return _without_spark_fields(table) if layout < 4 else table
+
+
+def _from_layout_2(table: pa.Table) -> pa.Table:
+    names = table.schema.names
+    if "every" not in names:
+        return table
+    every = table.column("every")
+    one = pa.scalar(1, pa.int32())
+    if "keys" in names:
+        count = pc.list_value_length(table.column("keys"))
+        at = names.index("every")
+        return table.set_column(at, "needed", pc.if_else(every, count, one))
+    # A pending request without `every` needs one key: with a satisfied one it would have ended.
+    left = pc.if_else(every, table.column("left"), one)
+    return table.set_column(names.index("left"), "left", left).drop_columns(["every", "latest_us"])
+
+
+def _without_spark_fields(table: pa.Table) -> pa.Table:
+    fields = [
+        pa.field(
+            field.name,
+            pa.list_(field.type.value_type) if pa.types.is_list(field.type) else field.type,
+        )
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields))

@@ -1,0 +1,85 @@
+"""Rows between Spark and the shards, packed into blobs.
+
+Spark passes the rows of `transformWithStateInPandas` through Python one at a time. So the rows of a
+batch are packed by shard: one row of Spark's holds a blob, an Arrow IPC stream of any number of
+rows.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+
+from purgatory_spark._rows.schema import ARROW_SCHEMAS, IDENTITY
+
+#: The three kinds of input. Segments of the first two are stored under these names.
+REQUESTS = "requests"
+EVENTS = "events"
+REJECTS = "rejects"
+
+_IDENTITY = {name: ARROW_SCHEMAS["requests"].field(name).type for name in IDENTITY}
+
+#: A request that a shard stores until the watermark reaches its arrival: times in microseconds
+#: since the epoch; `id` is a hash of host and request_id, `keys` are hashes of host and watch key;
+#: `aggregate` is an index into `schema.AGGREGATES`; `needed` is the number of keys that must be
+#: satisfied: all of them for `all`, 1 for `any`. Only for these two may a key occur twice.
+REQUEST_SCHEMA = pa.schema({
+    "id": pa.int64(),
+    **_IDENTITY,
+    "arrived_us": pa.int64(),
+    "deadline_us": pa.int64(),
+    "keys": pa.list_(pa.int64()),
+    "aggregate": pa.int8(),
+    "threshold": pa.float64(),
+    "needed": pa.int32(),
+})
+#: An event that a shard stores until the watermark reaches its time; `key` is a hash of host and
+#: key.
+EVENT_SCHEMA = pa.schema({"key": pa.int64(), "us": pa.int64(), "amount": pa.float64()})
+
+#: With the original names, which only the report of a late row needs; a shard does not store them.
+REQUEST_INPUT_SCHEMA = REQUEST_SCHEMA.append(pa.field("watch_keys", pa.list_(pa.string())))
+EVENT_INPUT_SCHEMA = EVENT_SCHEMA.append(pa.field("host", pa.string())).append(
+    pa.field("event_key", pa.string())
+)
+REJECT_INPUT_SCHEMA = pa.schema({"reason": pa.string(), "row": pa.string()})
+
+INPUT_SCHEMAS = {
+    REQUESTS: REQUEST_INPUT_SCHEMA,
+    EVENTS: EVENT_INPUT_SCHEMA,
+    REJECTS: REJECT_INPUT_SCHEMA,
+}
+
+#: What a shard returns: outcomes, with null `reason` and `row`; and late or rejected rows, with
+#: null in all columns but `reason`, `row` and `kind`.
+RESULT_SCHEMA = pa.schema({
+    **_IDENTITY,
+    "arrived_at": pa.timestamp("us", tz="UTC"),
+    "ended_at": pa.timestamp("us", tz="UTC"),
+    "outcome": pa.string(),
+    "waited_ms": pa.float64(),
+    "reason": pa.string(),
+    "row": pa.string(),
+    "kind": pa.string(),
+})
+
+
+def late_rows(kind: str, rows: pa.Table, reason: str) -> pa.Table:
+    """Return input rows that a shard refuses, as rows of `RESULT_SCHEMA`."""
+    names = [name for name in rows.schema.names if name not in ("id", "keys", "key")]
+    texts = [json.dumps(row, ensure_ascii=False) for row in rows.select(names).to_pylist()]
+    reasons = pa.repeat(f"{reason} {kind.removesuffix('s')}", len(texts))
+    return result_rows(kind="late", reason=reasons, row=pa.array(texts, pa.string()))
+
+
+def result_rows(*, kind: str, **columns: Any) -> pa.Table:
+    """Return rows of `RESULT_SCHEMA`, null in the columns that are not given."""
+    count = len(next(iter(columns.values())))
+    columns["kind"] = pa.repeat(kind, count)
+    arrays = [
+        columns[field.name] if field.name in columns else pa.nulls(count, field.type)
+        for field in RESULT_SCHEMA
+    ]
+    return pa.table(arrays, names=RESULT_SCHEMA.names).cast(RESULT_SCHEMA)

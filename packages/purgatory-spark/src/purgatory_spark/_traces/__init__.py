@@ -1,0 +1,1 @@
+"""Request traces: their folders, synthetic workloads, and reading traces of any known format."""

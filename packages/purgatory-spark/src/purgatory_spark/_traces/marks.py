@@ -1,0 +1,84 @@
+"""Marks: moments that reports compare before and after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pyspark.sql import functions as F  # noqa: N812
+
+from purgatory_spark._importers.imported_trace import ImportedTrace
+from request_purgatory.errors import InvalidArgumentError
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A moment that reports compare before and after: a deployment, an injected fault.
+
+    Attributes:
+        at: The moment, with a time zone.
+        label: What happened.
+    """
+
+    at: datetime
+    label: str
+
+    def __post_init__(self) -> None:
+        if self.at.tzinfo is None:
+            raise InvalidArgumentError("at", "a time with a zone", self.at)
+
+    @classmethod
+    def parse(cls, text: str) -> Mark:
+        """Parse `TIME` or `TIME=LABEL`.
+
+        Args:
+            text: An ISO 8601 time, in UTC unless it names a zone, and a label.
+
+        Returns:
+            The mark; without a label, the label is "mark".
+
+        Raises:
+            InvalidArgumentError: The time is not in ISO 8601.
+        """
+        time, _, label = text.partition("=")
+        try:
+            at = datetime.fromisoformat(time.strip())
+        except ValueError:
+            raise InvalidArgumentError(
+                "mark", "TIME or TIME=LABEL with an ISO 8601 time", text
+            ) from None
+        return cls(at if at.tzinfo else at.replace(tzinfo=UTC), label.strip() or "mark")
+
+
+#: Incidents in published traces, from their documentation: a part of the folder's name, and the
+#: incident.
+_KNOWN_INCIDENTS = (
+    (
+        "nezha",
+        Mark(
+            datetime(2022, 8, 22, 5, 27, 6, tzinfo=UTC),
+            "network delay injected (Nezha, 2022-08-22)",
+        ),
+    ),
+)
+
+
+def known_incidents(source: Path | str, trace: ImportedTrace) -> list[Mark]:
+    """Return the documented incidents of a published trace.
+
+    `source`: the path that `trace` was read from; published traces are recognized by its name.
+    Returns the incidents between the first and the last arrival of the trace. A trace may be of
+    another day, with other incidents.
+    """
+    if trace.format != "spans":
+        return []
+    name = Path(source).resolve().name.lower()
+    marks = [mark for part, mark in _KNOWN_INCIDENTS if part in name]
+    if not marks:
+        return []
+    arrived_us = F.unix_micros("arrived_at")
+    span = trace.requests.agg(F.min(arrived_us), F.max(arrived_us)).first()
+    if span is None or span[0] is None:
+        return []
+    return [mark for mark in marks if span[0] <= mark.at.timestamp() * 1_000_000 <= span[1]]

@@ -1,0 +1,214 @@
+"""Trace folders: requests, events and rejects in Parquet, with a manifest in JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._importers.imported_trace import ImportedTrace
+from purgatory_spark._importers.table_source import TableSource
+from purgatory_spark._output_folder import read_json, write_json
+from purgatory_spark._rows.schema import EVENTS, REJECTS, REQUESTS, require
+from purgatory_spark._spark.files import read_spark_table, write_spark_table
+from purgatory_spark._spark.workers import require_workers
+from purgatory_spark._traces.marks import Mark, known_incidents
+from purgatory_spark._traces.trace_reader import ImportSettings, read_trace
+from purgatory_spark._traces.workload import Workload
+from purgatory_spark._traces.workload_blocks import workload_trace
+
+_MANIFEST = "trace.json"
+
+
+def read_manifest(folder: Path, what: str, file: str, hint: str) -> dict[str, Any]:
+    """Read the JSON file that describes a folder."""
+    try:
+        content: dict[str, Any] = read_json(folder / file)
+    except (FileNotFoundError, NotADirectoryError):
+        raise TraceFormatError(f"{folder} is not {what} (no {file} in it); {hint}") from None
+    except ValueError as error:
+        raise TraceFormatError(f"{folder / file}: not valid JSON ({error})") from error
+    return content
+
+
+def is_trace_folder(path: str | Path) -> bool:
+    """Return whether `path` is a trace folder, rather than something to import."""
+    return (Path(path) / _MANIFEST).is_file()
+
+
+class TraceFolder:
+    """A trace folder: `requests/`, `events/` and `rejects/` in Parquet, and `trace.json`.
+
+    Attributes:
+        path: The folder.
+        manifest: The content of `trace.json`: name, source, format, parameters, rows, rejected
+            (number of rows by reason), notes and marks.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.manifest = read_manifest(
+            path,
+            "a trace folder",
+            _MANIFEST,
+            "make one with `purgatory import` or `purgatory workload`",
+        )
+
+    @property
+    def name(self) -> str:
+        """Name of the trace in reports."""
+        return str(self.manifest["name"])
+
+    @property
+    def marks(self) -> list[Mark]:
+        """Moments that reports compare before and after."""
+        return [
+            Mark(datetime.fromisoformat(mark["at"]), mark["label"])
+            for mark in self.manifest["marks"]
+        ]
+
+    def requests(self, spark: SparkSession) -> DataFrame:
+        """Return the requests (`schema.REQUESTS`)."""
+        return require(
+            read_spark_table(spark, self.path / "requests"), REQUESTS, f"{self.path}/requests"
+        )
+
+    def events(self, spark: SparkSession) -> DataFrame:
+        """Return the events (`schema.EVENTS`)."""
+        return require(read_spark_table(spark, self.path / "events"), EVENTS, f"{self.path}/events")
+
+    def rejects(self, spark: SparkSession) -> DataFrame:
+        """Return the rows that the import rejected (`schema.REJECTS`)."""
+        return read_spark_table(spark, self.path / "rejects")
+
+    def require_requests(self) -> None:
+        """Check that there is something to replay.
+
+        Raises:
+            TraceFormatError: The trace has no requests; the message has the reasons for rejections.
+        """
+        if not self.manifest["rows"]["requests out"]:
+            rejected = ", ".join(
+                f"{count} {reason}" for reason, count in self.manifest["rejected"].items()
+            )
+            raise TraceFormatError(
+                f"{self.path}: the trace has no requests"
+                + (f"; rejected: {rejected}" if rejected else "")
+            )
+
+
+def import_trace(
+    spark: SparkSession,
+    source: Path | str,
+    target: Path,
+    settings: ImportSettings | None = None,
+) -> TraceFolder:
+    """Read a trace with `read_trace` and write it as a trace folder.
+
+    Unusable rows are written to `rejects/` with the reason, and counted in the manifest.
+
+    `source`: a file, or a folder of files; as text also a URI, or `FORMAT:NAME_OR_PATH`.
+    `settings`: how to read the source; None means the defaults.
+    """
+    settings = settings or ImportSettings()
+    with read_trace(spark, source, settings) as imported:
+        marks = [*settings.marks, *known_incidents(source, imported)]
+        return write_trace(
+            imported,
+            target,
+            name=source_name(source),
+            source=Path(source).name,
+            parameters=settings.parameters(),
+            marks=marks,
+        )
+
+
+def source_name(source: Path | str) -> str:
+    """Return the name of the trace that is read from a source."""
+    path = Path(source)
+    return path.resolve().name if path.exists() else TableSource.parse(source).name
+
+
+def make_workload_trace(spark: SparkSession, workload: Workload, target: Path) -> TraceFolder:
+    """Write a synthetic workload as a trace folder."""
+    requests, events = workload_trace(spark, workload)
+    rejects = spark.createDataFrame([], REJECTS)
+    expected = {"expected_expired_share": workload.expected_expired_share}
+    return write_trace(
+        ImportedTrace("workload", requests, events, rejects, {}),
+        target,
+        name=f"workload {workload.name}",
+        source="synthetic",
+        parameters=workload.parameters() | expected,
+    )
+
+
+def write_trace(
+    imported: ImportedTrace,
+    target: Path,
+    *,
+    name: str,
+    source: str,
+    parameters: Mapping[str, Any],
+    marks: Iterable[Mark] = (),
+) -> TraceFolder:
+    """Write a trace as a trace folder.
+
+    `imported`: the trace. Its rows are read several times, so they should be cached.
+    """
+    require_workers(imported.requests.sparkSession, target)
+    write_spark_table(imported.requests, target / "requests")
+    write_spark_table(imported.events, target / "events")
+    write_spark_table(imported.rejects, target / "rejects")
+    rows, rejected = _count(imported, target)
+    manifest = {
+        "name": name,
+        "source": source,
+        "format": imported.format,
+        "parameters": parameters,
+        "marks": [{"at": mark.at.isoformat(), "label": mark.label} for mark in marks],
+        "rows": rows,
+        "rejected": rejected,
+        "notes": imported.notes,
+    }
+    write_json(target / _MANIFEST, manifest)
+    return TraceFolder(target)
+
+
+def _count(imported: ImportedTrace, target: Path) -> tuple[dict[str, int], dict[str, int]]:
+    """Count the rows that were read and written, in one job.
+
+    Returns the number of rows of each table, and the number of rejected rows by reason.
+    """
+    spark = imported.requests.sparkSession
+    requests, events, rejects = (
+        read_spark_table(spark, target / name) for name in ("requests", "events", "rejects")
+    )
+    tables = {
+        f"{name} in" if "kept" not in name else name: table for name, table in imported.rows.items()
+    }
+    names = [*tables, "rejected", "requests out", "events out"]
+    tables |= {"requests out": requests, "events out": events}
+    named = [
+        table.select(F.lit(name).alias("table"), F.lit(None).alias("reason"))
+        for name, table in tables.items()
+    ]
+    named.append(rejects.select(F.lit("rejected").alias("table"), "reason"))
+    # The result has one row per table and reason, and there are few reasons.
+    counts = (
+        reduce(DataFrame.unionByName, named)
+        .groupBy("table", "reason")
+        .agg(F.count("*").alias("rows"))
+        .collect()
+    )
+    rows = dict.fromkeys(names, 0)
+    for row in counts:
+        rows[row["table"]] += row["rows"]
+    rejected = {row["reason"]: row["rows"] for row in counts if row["table"] == "rejected"}
+    return rows, dict(sorted(rejected.items()))

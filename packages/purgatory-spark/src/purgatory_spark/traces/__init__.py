@@ -1,1 +1,0 @@
-"""Request traces: their schema, folders, synthetic workloads and importers."""
