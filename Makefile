@@ -58,7 +58,7 @@ TRACE ?=
 REQUESTS ?= 1000000
 
 .PHONY: run test test-fast test-rest test-all test-core test-broker test-interpreted coverage mutants explore soak sanitize instructions bench bench-docs archive \
-	lint types docs check clean help
+	lint types docs check constraints clean help
 
 run: $(VENV)/.packages ## the published workloads, and TRACE=path, through both designs, into one report
 	$(BIN)/purgatory run --workload low high --requests $(REQUESTS) $(if $(TRACE),--trace "$(TRACE)")
@@ -205,6 +205,17 @@ $(INTERPRETED)/.copied: $(shell find $(CORE_PACKAGE)/src -name '*.py' -o -name '
 	rm -rf $(INTERPRETED) && mkdir -p build && cp -r $(CORE_PACKAGE)/src $(INTERPRETED)
 	find $(INTERPRETED) -name '*.so' -delete
 	@touch $@
+
+constraints: ## the newest versions of all that CI installs, into constraints.txt
+	rm -rf build/constraints
+	python="$$(tools/find_python.sh)" && "$$python" -m venv build/constraints
+	build/constraints/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	REQUEST_PURGATORY_BUILD=interpreted PIP_CONSTRAINT= build/constraints/bin/python -m pip install --quiet \
+		'setuptools>=77' --editable $(CORE_PACKAGE) --editable $(BROKER_PACKAGE) --editable '$(SPARK_PACKAGE)[connect]' \
+		$(foreach package,$(CORE_PACKAGE) $(BROKER_PACKAGE) $(SPARK_PACKAGE),--group $(package)/pyproject.toml:test) \
+		$(foreach group,test coverage mutants lint types docs,--group $(group))
+	@echo '# Exact versions of all that CI installs, on Python 3.11; `make constraints` renews them.' >constraints.txt
+	build/constraints/bin/python -m pip freeze --all --exclude-editable --exclude pip >>constraints.txt
 
 clean: ## all that make has made, but runs/
 	find packages -name '*.so' -delete

@@ -168,8 +168,7 @@ def _asof_in_polars(data: StreamData) -> Answer:
     import polars as pl  # Optional, and reads the variable when it is imported.
 
     requests = (
-        pl
-        .scan_parquet(data.folder / "requests" / "*.parquet")
+        pl.scan_parquet(data.folder / "requests" / "*.parquet")
         .select("host", "request_id", "arrived_at", "timeout_ms", key=pl.col("watch_keys"))
         .sort("arrived_at")
     )
@@ -179,8 +178,7 @@ def _asof_in_polars(data: StreamData) -> Answer:
         else requests.explode("key")
     )
     events = (
-        pl
-        .scan_parquet(data.folder / "events" / "*.parquet")
+        pl.scan_parquet(data.folder / "events" / "*.parquet")
         .select("host", "key", "occurred_at")
         .sort("occurred_at")
     )
@@ -216,8 +214,7 @@ def _windowed(requests: DataFrame, events: DataFrame, watched: int) -> DataFrame
     )
     rows = arrivals.unionByName(occurrences, allowMissingColumns=True)
     ahead = (
-        Window
-        .partitionBy("host", "key")
+        Window.partitionBy("host", "key")
         .orderBy(F.desc("at"))
         # A frame that grows takes one step a row, one that shrinks goes over all its rows again.
         .rangeBetween(Window.unboundedPreceding, Window.currentRow)

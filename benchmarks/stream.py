@@ -116,8 +116,7 @@ def measure(
                 spark.conf.set(name, value)
             spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
             tables = [
-                spark.readStream
-                .schema(schema)
+                spark.readStream.schema(schema)
                 .option("maxFilesPerTrigger", 1)
                 .parquet(str(folder / kind))
                 for kind, schema in (("requests", REQUESTS), ("events", EVENTS))
@@ -161,8 +160,7 @@ def _outcomes(side: str, data: StreamData, requests: DataFrame, events: DataFram
 def _joined(data: StreamData, requests: DataFrame, events: DataFrame) -> DataFrame:
     delay = f"{_DELAY_MS} milliseconds"
     left = (
-        requests
-        .withColumn("key", F.col("watch_keys")[0])
+        requests.withColumn("key", F.col("watch_keys")[0])
         .withWatermark("arrived_at", delay)
         .alias("r")
     )
@@ -263,8 +261,7 @@ def _timed(requests: DataFrame, events: DataFrame) -> DataFrame:
 def _run(outcomes: DataFrame, work: Path) -> list[Any]:
     writer = outcomes.writeStream.format("parquet").option("path", str(work / "out"))
     query = (
-        writer
-        .option("checkpointLocation", str(work / "checkpoint"))
+        writer.option("checkpointLocation", str(work / "checkpoint"))
         .trigger(availableNow=True)
         .start()
     )

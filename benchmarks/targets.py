@@ -253,18 +253,20 @@ def compare(found: Medians, targets: list[Target] | None = None) -> list[dict[st
             divisor = found.get((row.question, row.times, row.case, row.metric))
             measured = measured / divisor if measured is not None and divisor else None
             best = None
-        rows.append({
-            "name": row.name,
-            "question": row.question,
-            "case": row.case,
-            "metric": "ratio" if row.times else row.metric,
-            "target": target,
-            "moonshot": row.moonshot,
-            "measured": measured,
-            "verdict": _verdict(row, measured, target),
-            "best_peer": best[0] if best else None,
-            "best_peer_value": best[1] if best else None,
-        })
+        rows.append(
+            {
+                "name": row.name,
+                "question": row.question,
+                "case": row.case,
+                "metric": "ratio" if row.times else row.metric,
+                "target": target,
+                "moonshot": row.moonshot,
+                "measured": measured,
+                "verdict": _verdict(row, measured, target),
+                "best_peer": best[0] if best else None,
+                "best_peer_value": best[1] if best else None,
+            }
+        )
     return rows
 
 

@@ -42,7 +42,6 @@ myst_heading_anchors = 3
 PUBLIC_MODULES = (
     "request_purgatory",
     "request_purgatory.aio",
-    "request_purgatory.legacy",
     "request_purgatory.testing",
     "request_purgatory.snapshot",
     "request_purgatory.metrics.prometheus",
@@ -53,6 +52,9 @@ PUBLIC_MODULES = (
 
 #: Members that belong to the library's own machinery, or to the compiled build.
 INTERNAL_MEMBERS = {
+    "abandon_in_child",
+    "add_from",
+    "all_buckets",
     "check",
     "constant_quantifier",
     "create_offsets_topic",
@@ -62,8 +64,13 @@ INTERNAL_MEMBERS = {
     "key_columns",
     "list_columns",
     "matches",
+    "peek_expiration_ms",
+    "pending_tasks",
+    "remove_from_timer",
     "require_events",
     "require_init",
+    "set_now_ns",
+    "timer_list",
 }
 
 
@@ -87,7 +94,7 @@ def link_public_name(
         The link; None if the name is no public one.
     """
     target = str(node.get("reftarget", ""))
-    if not target.startswith("request_purgatory."):
+    if not target.startswith(("request_purgatory.", "purgatory_broker.", "purgatory_spark.")):
         return None
     name = target.rpartition(".")[2]
     objects: dict[str, Any] = env.domaindata["py"]["objects"]

@@ -89,12 +89,14 @@ async def count_waiting(request: web.Request) -> web.Response:
         The numbers.
     """
     metrics = request.app[PURGATORY].metrics()
-    return web.json_response({
-        "waiting": metrics.num_delayed_operations,
-        "answered": metrics.completions,
-        "timed_out": metrics.expirations,
-        "hung_up": metrics.cancellations,
-    })
+    return web.json_response(
+        {
+            "waiting": metrics.num_delayed_operations,
+            "answered": metrics.completions,
+            "timed_out": metrics.expirations,
+            "hung_up": metrics.cancellations,
+        }
+    )
 
 
 @web.middleware

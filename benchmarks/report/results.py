@@ -29,16 +29,18 @@ MACHINE_FILE = "machine.json"
 TARGETS_FILE = "targets.json"
 SUMMARY_FOLDER = "summary"
 
-MEASUREMENTS = T.StructType([
-    T.StructField("question", T.StringType()),
-    T.StructField("side", T.StringType()),
-    T.StructField("case", T.StringType()),
-    T.StructField("size", T.DoubleType()),
-    T.StructField("metric", T.StringType()),
-    T.StructField("unit", T.StringType()),
-    T.StructField("round", T.IntegerType()),
-    T.StructField("value", T.DoubleType()),
-])
+MEASUREMENTS = T.StructType(
+    [
+        T.StructField("question", T.StringType()),
+        T.StructField("side", T.StringType()),
+        T.StructField("case", T.StringType()),
+        T.StructField("size", T.DoubleType()),
+        T.StructField("metric", T.StringType()),
+        T.StructField("unit", T.StringType()),
+        T.StructField("round", T.IntegerType()),
+        T.StructField("value", T.DoubleType()),
+    ]
+)
 
 _GROUP = ("question", "case", "size", "metric", "unit", "side")
 
@@ -71,15 +73,13 @@ def read_measurements(spark: SparkSession, folder: Path) -> DataFrame:
     require_measurements(folder)
     with_corrupt = T.StructType([*MEASUREMENTS.fields, T.StructField("_corrupt", T.StringType())])
     rows = (
-        spark.read
-        .schema(with_corrupt)
+        spark.read.schema(with_corrupt)
         .option("columnNameOfCorruptRecord", "_corrupt")
         .json(str(folder / MEASUREMENTS_FILE))
         .cache()
     )
     corrupt = (
-        rows
-        .where(F.col("_corrupt").isNotNull() | F.col("value").isNull())
+        rows.where(F.col("_corrupt").isNotNull() | F.col("value").isNull())
         .select("_corrupt")
         .first()
     )

@@ -56,11 +56,13 @@ class Choices:
             peers = self._random.sample(keys.keys, self._random.choices((0, 1, 2), (75, 20, 5))[0])
             watched = [keys.keys[number], *peers]
             self._random.shuffle(watched)
-            drawn.append((
-                keys.events[number],
-                watched,
-                self._random.choices((0, 1, 2), (5, 85, 10))[0],
-            ))
+            drawn.append(
+                (
+                    keys.events[number],
+                    watched,
+                    self._random.choices((0, 1, 2), (5, 85, 10))[0],
+                )
+            )
         return cycle(drawn)
 
     def events(self, keys: Keys) -> Iterator[tuple[Event, Hashable]]:

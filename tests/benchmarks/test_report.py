@@ -93,13 +93,15 @@ def test_section_has_a_line_for_each_case_and_a_column_for_each_side(
     ]
     folder = results_folder(tmp_path / "bench", records)
     (folder / "not_measured.jsonl").write_text(
-        json.dumps({
-            "question": "memory",
-            "side": "trio",
-            "case": "x",
-            "reason": "<none>",
-            "failed": True,
-        })
+        json.dumps(
+            {
+                "question": "memory",
+                "side": "trio",
+                "case": "x",
+                "reason": "<none>",
+                "failed": True,
+            }
+        )
         + "\n"
     )
     section = benchmark_section(spark, folder)

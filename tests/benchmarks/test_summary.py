@@ -18,9 +18,9 @@ def measurement(side: str, value: float, round: int = 0) -> Measurement:
 
 
 def test_medians_are_taken_over_the_rounds_of_one_side_and_case():
-    found = medians([
-        measurement("heapq", value, round) for round, value in enumerate((3.0, 900.0, 4.0))
-    ])
+    found = medians(
+        [measurement("heapq", value, round) for round, value in enumerate((3.0, 900.0, 4.0))]
+    )
     assert found == {("timer_cycle", "heapq", "pending=10", "ns_per_operation"): 4.0}
 
 

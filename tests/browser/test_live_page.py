@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.live_page import port_of
 
 from request_purgatory import DelayedOperation, ManualClock, SystemTimer
 from request_purgatory.dashboard import Dashboard, serve_dashboard
 from request_purgatory.testing import ManualPurgatory
 from tests.browser.conftest import PHONE, OpenPage
+from tests.support.live_page import port_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -229,11 +229,13 @@ def test_timers_alone_are_shown_without_purgatories(
     with serve_dashboard(timer, clock=clock, interval=NEVER) as dashboard:
         page = open_page(dashboard.url)
         expect(page, "#purgatories-h").to_have_text("Timers")
-        expect(page, "#wheels .wheel li").to_have_text([
-            "20 × 1 ms1 task",
-            "20 × 20 ms2 tasks",
-            "20 × 400 ms1 task",
-        ])
+        expect(page, "#wheels .wheel li").to_have_text(
+            [
+                "20 × 1 ms1 task",
+                "20 × 20 ms2 tasks",
+                "20 × 400 ms1 task",
+            ]
+        )
         expect(page, "#wheels .bucket").to_have_count(3)
         expect(page, ".tile:visible").to_have_count(0)
 
@@ -299,10 +301,9 @@ def served_broker(*options: str) -> Iterator[dict[str, str]]:
 def test_buttons_put_faults_in_force_in_a_broker(open_page: OpenPage) -> None:
     """The cluster's own commands report them, and a client meets them."""
     pytest.importorskip("kafka", reason="the extra [broker] is not installed")
+    from purgatory_broker.cluster.admin_server import ControlClient
     from tests.broker.parity.raw import RawClient
     from tests.broker.raw_requests import produce
-
-    from purgatory_broker.cluster.admin_server import ControlClient
 
     options = ("--nodes", "3", "--topic", "orders:2:3", "--replica-lag-time-max-ms", "200")
     with served_broker(*options) as served:

@@ -24,7 +24,7 @@ TIME_LIMIT_S = 120
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _ANY_FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 _FOR_PYTEST = re.compile(r"^def test_\w+\(\w|^@pytest\.fixture", re.MULTILINE)
-_FOR_SPARK = re.compile(r"\bspark\b|request_purgatory\.pipeline")
+_FOR_SPARK = re.compile(r"\bspark\b|purgatory_spark")
 #: Fences of command lines; indented blocks have some, too.
 _SHELLS = {"console", "sh", "shell"}
 _VARIABLE = re.compile(r"[A-Z_]+=\S*")
@@ -110,7 +110,11 @@ def needed_packages(page: str) -> set[str]:
             elif isinstance(node, ast.ImportFrom):
                 found.add(node.module or "")
     found = {name.partition(".")[0] for name in found}
-    return found - sys.stdlib_module_names - {"request_purgatory"}
+    return (
+        found
+        - sys.stdlib_module_names
+        - {"request_purgatory", "purgatory_broker", "purgatory_spark"}
+    )
 
 
 def run_page(page: str, folder: Path) -> list[str]:

@@ -7,13 +7,16 @@ import re
 import pytest
 from cyclopts import CycloptsError
 
-import purgatory_command
 import purgatory_broker_command
+import purgatory_command
 from tests.docs import snippets
 
 #: Made from the commands' own help, with `[OPTIONS]` in its lines.
 GENERATED = ("docs/reference/command.md", "docs/reference/broker_command.md")
-APPS = {"purgatory": purgatory_command.make_app, "purgatory-broker": purgatory_broker_command.make_app}
+APPS = {
+    "purgatory": purgatory_command.make_app,
+    "purgatory-broker": purgatory_broker_command.make_app,
+}
 #: Lines that are what a reader types: in pages, and in the two documents of the repository.
 DOCUMENTS = [*snippets.pages(), "CONTRIBUTING.md", "examples/docker/README.md"]
 

@@ -24,9 +24,9 @@ def test_links_lead_to_files(document: str) -> None:
 def test_every_page_that_code_names_exists() -> None:
     """In messages, docstrings and comments: `docs/explanation/design.md`."""
     sources = [
-        path for name in ("src", "tools", "benchmarks") for path in (ROOT / name).rglob("*.py")
+        path for name in ("packages", "tools", "benchmarks") for path in (ROOT / name).rglob("*.py")
     ]
-    sources += [ROOT / "pyproject.toml", ROOT / "Makefile", ROOT / "setup.py"]
+    sources += [ROOT / "pyproject.toml", ROOT / "Makefile"]
     named = {
         page
         for source in sources

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.foreign_sessions import foreign_session
 
 import purgatory_spark
 from tests.docs import snippets
 from tests.docs.test_snippets import NOT_RUN, RUN_ELSEWHERE
+from tests.spark.foreign_sessions import foreign_session
 
 STREAMS = "docs/explanation/streams.md"
 ANALYZE = "docs/how_to/analyze_from_python.md"

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.ports import free_ports
 
 from purgatory_broker import ClusterSettings
 from purgatory_broker.cluster.admin_server import ControlClient
 from purgatory_broker.listeners import SecurityProtocol
 from purgatory_broker_command import make_app
+from tests.support.ports import free_ports
 
 FOLDER = Path(__file__).parents[2] / "examples" / "docker"
 DOCKERFILE = FOLDER / "Dockerfile"

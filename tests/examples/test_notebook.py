@@ -8,9 +8,9 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from tests.spark.job import TIME_LIMIT, clean_environment, quick_spark
 
 from purgatory_spark._analysis.units import format_ms
+from tests.spark.job import TIME_LIMIT, clean_environment, quick_spark
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "which_timeout.ipynb"
 

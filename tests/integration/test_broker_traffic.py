@@ -6,14 +6,14 @@ from collections import Counter
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-from tests.broker.parity.raw import RawClient
-from tests.broker.raw_requests import fetch, produce
-from tests.spark.trace_folders import rows_of
 
 from purgatory_broker import Cluster
 from purgatory_spark._outcomes.batch import batch_outcomes
 from purgatory_spark._outcomes.replay import replay
 from purgatory_spark._traces.trace_reader import read_trace
+from tests.broker.parity.raw import RawClient
+from tests.broker.raw_requests import fetch, produce
+from tests.spark.trace_folders import rows_of
 
 
 def test_replay_of_recorded_traffic_has_the_outcomes_of_the_broker(

@@ -16,6 +16,15 @@ from typing import Any
 import py4j.java_gateway
 import py4j.protocol
 import pytest
+
+from purgatory_broker import ClusterProcess
+from purgatory_spark._stream.checkpoint import (
+    CheckpointError,
+    require_compatible_checkpoint,
+)
+from purgatory_spark._stream.endpoints import EndpointError, KafkaCluster, KafkaSource
+from purgatory_spark._stream.endpoints.connector import default_connector
+from purgatory_spark.stream import StreamSettings
 from tests.spark.checkpoints import remove_commit
 from tests.spark.job import Job, job, quick_spark
 from tests.spark.kafka_broker import BROKER, jars, kafka_jvm, running_broker
@@ -29,15 +38,6 @@ from tests.spark.stream_files import (
     stream_trace,
 )
 from tests.support.downloads import download_folder
-
-from purgatory_broker import ClusterProcess
-from purgatory_spark._stream.checkpoint import (
-    CheckpointError,
-    require_compatible_checkpoint,
-)
-from purgatory_spark._stream.endpoints import EndpointError, KafkaCluster, KafkaSource
-from purgatory_spark._stream.endpoints.connector import default_connector
-from purgatory_spark.stream import StreamSettings
 
 #: A connector that works with a Spark whose own version is not on Maven Central, and the newest
 #: version of the library that it needs.
@@ -339,14 +339,16 @@ def test_own_columns_in_avro(light_broker: Broker, streams: StreamStarter, tmp_p
     broker.make_topics(*names)
     header = b"\0\0\0\0\7"
     requests, events, outcomes = writes_and_acks(
-        lambda at, replicas: b"".join([
-            header,
-            avro_long(at),
-            avro_long(len(replicas)),
-            *map(avro_text, replicas),
-            avro_long(0),
-            avro_long(2),
-        ]),
+        lambda at, replicas: b"".join(
+            [
+                header,
+                avro_long(at),
+                avro_long(len(replicas)),
+                *map(avro_text, replicas),
+                avro_long(0),
+                avro_long(2),
+            ]
+        ),
         lambda replica: header + avro_text(replica),
     )
     broker.send_records("stores", [*requests, Record(header + b"\1"), Record(b"{}"), Record(None)])

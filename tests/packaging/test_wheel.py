@@ -1,85 +1,59 @@
-"""The wheel and the source distribution that are built of a checkout."""
+"""The wheels and the source distributions that are built of a checkout."""
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
 import sys
 import tarfile
 import zipfile
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-import request_purgatory
-
-ROOT = Path(__file__).parents[2]
-TIME_LIMIT = 300.0
+from tests.packaging.builds import PACKAGES, ROOT, build_wheel, copy_package, run, tracked_files
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.timeout(600),
     pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this is no checkout"),
 ]
 
 
-def run(*command: str, folder: Path, **environment: str) -> str:
-    """Run a command, and return what it prints."""
-    return subprocess.run(
-        command,
-        cwd=folder,
-        env={**os.environ, **environment},
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=TIME_LIMIT,
-    ).stdout
-
-
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    """Return a folder with the files that git has, as they are now."""
-    folder = tmp_path / "checkout"
-    for name in run("git", "ls-files", folder=ROOT).splitlines():
-        if (ROOT / name).exists():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, folder / name)
-    return folder
-
-
-def test_wheel_without_a_compiler_says_so(checkout: Path) -> None:
-    """It is for any platform, and has the sources in Python alone."""
-    pip = (sys.executable, "-m", "pip", "--quiet", "wheel", "--no-deps", "--no-cache-dir", ".")
-    run(*pip, folder=checkout, CC="false", REQUEST_PURGATORY_BUILD="")
-    (wheel,) = checkout.glob("*.whl")
-    version = request_purgatory.__version__
-    assert wheel.name == f"request_purgatory-{version}-py3-none-any.whl"
+@pytest.mark.parametrize("package", PACKAGES)
+def test_pure_wheel_has_the_sources_in_python_alone(package: str, tmp_path: Path) -> None:
+    """The core's, too, where there is no compiler."""
+    checkout = copy_package(package, tmp_path / "checkout")
+    wheel = build_wheel(checkout, tmp_path, CC="false")
+    name = package.replace("-", "_")
+    assert wheel.name == f"{name}-{version(package)}-py3-none-any.whl"
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
-        about = archive.read(f"request_purgatory-{version}.dist-info/WHEEL").decode()
-        metadata = archive.read(f"request_purgatory-{version}.dist-info/METADATA").decode()
-    assert "Root-Is-Purelib: true" in about
-    built_from = {".pyx", ".pxd", ".h"}
-    sources = {path.relative_to(checkout / "src") for path in (checkout / "src").rglob("*.*")}
-    wanted = {
-        path.as_posix()
-        for path in sources
-        if path.suffix not in built_from and ".egg-info" not in path.parts[0]
+        about = archive.read(f"{name}-{version(package)}.dist-info/METADATA").decode()
+    assert names == {
+        path.removeprefix("src/")
+        for path in tracked_files(package)
+        if path.startswith("src/") and not path.endswith((".pyx", ".pxd", ".h"))
     }
-    assert names == wanted
-    readme = metadata.partition("\n\n")[2]
-    assert readme.startswith("# request-purgatory\n")
-    links = re.findall(r"\]\(([^)]*)\)", readme)
-    assert [link for link in links if not link.startswith(("https:", "#"))] == []
+    readme = about.partition("\n\n")[2]
+    assert readme.startswith(f"# {package}\n")
+    assert len(readme.splitlines()) < 50
+    assert re.findall(r"\]\((?!https:|#)[^)]*\)", readme) == []
 
 
-def test_source_distribution_has_what_its_tests_need(checkout: Path) -> None:
-    """All files but those for whoever works on a checkout."""
-    files = set(run("git", "ls-files", folder=ROOT).splitlines())
-    run(*(sys.executable, "-m", "build", "--sdist"), folder=checkout, CC="false")
-    (archive,) = (checkout / "dist").glob("*.tar.gz")
+@pytest.mark.parametrize("package", PACKAGES)
+def test_source_distribution_has_all_that_git_has(package: str, tmp_path: Path) -> None:
+    """Another wheel can be built of it, and the core's tests come with it."""
+    checkout = copy_package(package, tmp_path / "checkout")
+    run(*(sys.executable, "-m", "build", "--sdist", "--outdir", str(tmp_path)), folder=checkout)
+    (archive,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(archive) as opened:
         names = {name.partition("/")[2] for name in opened.getnames()}
-    left_out = {name for name in files - names if not name.startswith(".")}
-    assert left_out == set()
+        opened.extractall(tmp_path / "unpacked", filter="data")
+    wanted = tracked_files(package)
+    if package != "request-purgatory":
+        # They use parts of the core's tests, which only a checkout has.
+        wanted = {name for name in wanted if not name.startswith("tests/")}
+    assert wanted - names == set()
+    (unpacked,) = (tmp_path / "unpacked").iterdir()
+    assert build_wheel(unpacked, tmp_path, REQUEST_PURGATORY_BUILD="interpreted").exists()

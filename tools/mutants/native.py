@@ -146,16 +146,18 @@ def _code_lines(file: str, lines: list[str]) -> Iterator[int]:
         elif (
             not checks
             and line.startswith((" ", "\t"))
-            and not stripped.startswith((
-                "#",
-                "assert",
-                "from ",
-                "import ",
-                "typedef",
-                "cdef ",
-                "ctypedef",
-                "return self.",
-            ))
+            and not stripped.startswith(
+                (
+                    "#",
+                    "assert",
+                    "from ",
+                    "import ",
+                    "typedef",
+                    "cdef ",
+                    "ctypedef",
+                    "return self.",
+                )
+            )
         ):
             yield number
 

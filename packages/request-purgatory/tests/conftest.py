@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.support import test_session
-from tests.support.thread_group import ThreadGroup
 
 from request_purgatory import (
     DelayedOperationPurgatory,
@@ -16,6 +14,8 @@ from request_purgatory import (
     SystemTimer,
 )
 from request_purgatory.legacy import LegacyPurgatory
+from tests.support import test_session
+from tests.support.thread_group import ThreadGroup
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -52,10 +52,12 @@ def make_wheel_purgatory(clock: ManualClock) -> Iterator[MakePurgatory]:
         **arguments: Any,
     ) -> DelayedOperationPurgatory:
         timer = SystemTimer(name, tick_ms=tick_ms, wheel_size=wheel_size, clock=clock)
-        made.append((
-            DelayedOperationPurgatory(name, timer=timer, reaper=reaper, **arguments),
-            timer,
-        ))
+        made.append(
+            (
+                DelayedOperationPurgatory(name, timer=timer, reaper=reaper, **arguments),
+                timer,
+            )
+        )
         return made[-1][0]
 
     yield make

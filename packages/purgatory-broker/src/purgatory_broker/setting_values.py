@@ -13,14 +13,16 @@ from request_purgatory.errors import InvalidArgumentError, whole_number
 #: (`MAX_PARTITIONS_PER_BATCH`).
 MAX_NEW_PARTITIONS = 10_000
 #: The settings that are of type LONG in Kafka; other whole numbers are INT.
-LONG_SETTINGS = frozenset({
-    "connections_max_idle_ms",
-    "log_retention_bytes",
-    "log_retention_check_interval_ms",
-    "log_retention_ms",
-    "queued_max_request_bytes",
-    "replica_lag_time_max_ms",
-})
+LONG_SETTINGS = frozenset(
+    {
+        "connections_max_idle_ms",
+        "log_retention_bytes",
+        "log_retention_check_interval_ms",
+        "log_retention_ms",
+        "queued_max_request_bytes",
+        "replica_lag_time_max_ms",
+    }
+)
 #: Settings with passwords, which errors do not show.
 SECRETS = frozenset({"sasl_users", "ssl_key_password"})
 _MINIMUMS = {

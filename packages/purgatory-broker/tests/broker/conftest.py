@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker.certificates import Certificates
-from tests.broker.parity.raw import RawClient
 
 from purgatory_broker import Cluster
+from tests.broker.certificates import Certificates
+from tests.broker.parity.raw import RawClient
 
 FullMetadataDisk = Callable[[], AbstractContextManager[None]]
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from tests.support.downloads import download_folder
 
 TIME_LIMIT = 120.0

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.broker.parity.raw import RawClient
-
 from purgatory_broker.log.record import build_batch
+from tests.broker.parity.raw import RawClient
 
 NOW_MS = 1_700_000_000_000
 
@@ -49,8 +48,7 @@ def fetch_fields(
 def fetch(client: RawClient, topic: str, offset: int, **options: Any) -> Any:
     """Fetch one partition, and return its part of the response."""
     return (
-        client
-        .call("Fetch", 11, **fetch_fields(topic, offset, **options))
+        client.call("Fetch", 11, **fetch_fields(topic, offset, **options))
         .responses[0]
         .partitions[0]
     )

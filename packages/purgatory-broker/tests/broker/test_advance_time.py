@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable
 
 import pytest
-from tests.broker.parity.raw import RawClient
-from tests.broker.raw_requests import fetch, produce
-from tests.broker.replication.cluster_harness import ClusterHarness, run_scenario
 
 from purgatory_broker import Cluster
 from request_purgatory.errors import InvalidArgumentError
+from tests.broker.parity.raw import RawClient
+from tests.broker.raw_requests import fetch, produce
+from tests.broker.replication.cluster_harness import ClusterHarness, run_scenario
 
 Connect = Callable[[str], RawClient]
 

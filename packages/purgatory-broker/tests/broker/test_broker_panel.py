@@ -7,8 +7,6 @@ import json
 from typing import Any
 
 import pytest
-from tests.broker.replication.cluster_harness import ClusterHarness
-from tests.unit.aio.virtual import run
 
 from purgatory_broker import AsyncCluster, ClusterError, ClusterSettings
 from purgatory_broker.cluster import cluster_overview as overview_module
@@ -17,6 +15,8 @@ from purgatory_broker.cluster.commands.cluster_commands import COMMANDS
 from purgatory_broker.cluster.group_snapshot import GroupSnapshot, MemberSnapshot
 from request_purgatory.dashboard.panel import Panel
 from request_purgatory.errors import InvalidArgumentError
+from tests.broker.replication.cluster_harness import ClusterHarness
+from tests.unit.aio.virtual import run
 
 
 async def press(panel: Panel, action: str, **arguments: Any) -> Any:

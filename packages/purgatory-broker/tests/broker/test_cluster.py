@@ -14,9 +14,6 @@ from typing import Any, Unpack, get_type_hints
 
 import numpy as np
 import pytest
-from tests.broker.parity.raw import RawClient
-from tests.broker.raw_requests import fetch, fetch_fields, produce
-from tests.support.children import in_child
 
 from purgatory_broker import (
     AsyncCluster,
@@ -28,6 +25,9 @@ from purgatory_broker import (
 from purgatory_broker.cluster.cluster_client import ClusterClient
 from purgatory_broker.settings import ClusterOptions
 from request_purgatory.errors import InvalidArgumentError
+from tests.broker.parity.raw import RawClient
+from tests.broker.raw_requests import fetch, fetch_fields, produce
+from tests.support.children import in_child
 
 TIME_LIMIT = 30.0
 NO_ERROR = 0
@@ -179,9 +179,9 @@ def test_producer_learns_of_its_new_topic_at_once(library: str, at_once: bool) -
             assert producer.send("made", b"x").get(TIME_LIMIT).offset == 0
             producer.close()
         else:
-            producer = pytest.importorskip("confluent_kafka").Producer({
-                "bootstrap.servers": cluster.bootstrap_servers
-            })
+            producer = pytest.importorskip("confluent_kafka").Producer(
+                {"bootstrap.servers": cluster.bootstrap_servers}
+            )
             producer.produce("made", b"x")
             assert producer.flush(TIME_LIMIT) == 0
         assert [each.value for each in cluster.records("made")] == [b"x"]

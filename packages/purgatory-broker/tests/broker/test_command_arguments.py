@@ -14,10 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.broker.hostile.client import check_clients_are_served
-from tests.broker.hostile.conftest import RunScenario, run_scenario
-from tests.broker.replication.cluster_harness import ClusterHarness
-from tests.broker.replication.cluster_harness import run_scenario as run_harness
 
 from purgatory_broker import (
     AsyncCluster,
@@ -31,6 +27,10 @@ from purgatory_broker.cluster.cluster_client import ClusterClient
 from purgatory_broker.cluster.commands.cluster_commands import COMMANDS
 from purgatory_broker.metadata.controller_error import ControllerError
 from request_purgatory.errors import InvalidArgumentError
+from tests.broker.hostile.client import check_clients_are_served
+from tests.broker.hostile.conftest import RunScenario, run_scenario
+from tests.broker.replication.cluster_harness import ClusterHarness
+from tests.broker.replication.cluster_harness import run_scenario as run_harness
 
 __all__ = ["run_scenario"]
 

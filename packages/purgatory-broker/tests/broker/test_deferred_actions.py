@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 
 import pytest
-from tests.support.requests import Fault
 
 from purgatory_broker.deferred_actions import ActionQueue
+from tests.support.requests import Fault
 
 
 def test_actions_run_in_order_when_the_outermost_block_ends() -> None:

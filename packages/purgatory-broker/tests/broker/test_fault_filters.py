@@ -8,9 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.broker.parity.raw import RawClient
-from tests.broker.raw_requests import fetch, fetch_fields, produce, records
-from tests.broker.test_faults import example
 
 from purgatory_broker import Cluster
 from purgatory_broker.api.registry import APIS, decode, find_api
@@ -20,6 +17,9 @@ from purgatory_broker.request_context import Client, RequestContext, Subject
 from purgatory_broker.wire.error_code import ErrorCode
 from purgatory_broker.wire.messages import Header
 from request_purgatory.errors import InvalidArgumentError
+from tests.broker.parity.raw import RawClient
+from tests.broker.raw_requests import fetch, fetch_fields, produce, records
+from tests.broker.test_faults import example
 
 Connect = Callable[[str], RawClient]
 

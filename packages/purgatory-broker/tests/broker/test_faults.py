@@ -8,8 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.broker.parity.raw import ConnectionClosedError, RawClient
-from tests.broker.raw_requests import fetch, fetch_fields, produce
 
 from purgatory_broker import Cluster
 from purgatory_broker.api.registry import APIS, decode
@@ -17,6 +15,8 @@ from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.request_context import Client, RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 from purgatory_broker.wire.messages import Header, encode_response
+from tests.broker.parity.raw import ConnectionClosedError, RawClient
+from tests.broker.raw_requests import fetch, fetch_fields, produce
 
 Connect = Callable[[str], RawClient]
 
@@ -114,11 +114,13 @@ def example(api: ServedApi, version: int) -> Any:
 
 def encoded_example(api: ServedApi, version: int) -> bytes:
     """Return the bytes of such a request, without its header."""
-    made = api.request(**{
-        name: field_value(field)
-        for name, field in api.request.fields.items()
-        if field.for_version_q(version)
-    })
+    made = api.request(
+        **{
+            name: field_value(field)
+            for name, field in api.request.fields.items()
+            if field.for_version_q(version)
+        }
+    )
     return bytes(made.encode(version=version))
 
 

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.broker.parity.raw import ConnectionClosedError, RawClient
-from tests.broker.raw_requests import fetch, fetch_fields, produce, records
 
 from purgatory_broker import (
     AsyncCluster,
@@ -21,6 +19,8 @@ from purgatory_broker import (
 )
 from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
+from tests.broker.parity.raw import ConnectionClosedError, RawClient
+from tests.broker.raw_requests import fetch, fetch_fields, produce, records
 
 Connect = Callable[[str], RawClient]
 

@@ -9,8 +9,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from tests.broker.parity.raw import ConnectionClosedError, RawClient
-from tests.broker.raw_requests import fetch, produce, records
 
 from purgatory_broker import (
     AsyncCluster,
@@ -24,6 +22,8 @@ from purgatory_broker.cluster.commands.cluster_commands import COMMANDS
 from purgatory_broker.cluster.run_command import WAITING_COMMANDS
 from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
+from tests.broker.parity.raw import ConnectionClosedError, RawClient
+from tests.broker.raw_requests import fetch, produce, records
 
 Connect = Callable[[str], RawClient]
 

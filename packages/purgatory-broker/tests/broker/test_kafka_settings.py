@@ -8,10 +8,10 @@ from dataclasses import fields
 from typing import NamedTuple
 
 import pytest
-from tests.broker.kafka_server import broker_libraries, run_class
 
 from purgatory_broker import ClusterSettings
 from purgatory_broker.metadata.topic_configs import TOPIC_CONFIGS, broker_configs
+from tests.broker.kafka_server import broker_libraries, run_class
 
 pytestmark = pytest.mark.jvm
 

@@ -12,11 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from tests.broker.log.batches import NOW, batch
-from tests.broker.parity.raw import RawClient
-from tests.broker.raw_requests import fetch, produce
-from tests.broker.replication.cluster_harness import ClusterHarness, run_scenario
-from tests.broker.test_faults import encoded_example
 
 from purgatory_broker import (
     ClientRequest,
@@ -36,6 +31,11 @@ from purgatory_broker.metadata.topics import OFFSETS_TOPIC, TopicPartition
 from purgatory_broker.server.request_log import LoggedRequest
 from purgatory_broker.wire.messages import Header
 from request_purgatory.errors import InvalidArgumentError
+from tests.broker.log.batches import NOW, batch
+from tests.broker.parity.raw import RawClient
+from tests.broker.raw_requests import fetch, produce
+from tests.broker.replication.cluster_harness import ClusterHarness, run_scenario
+from tests.broker.test_faults import encoded_example
 
 TIME_LIMIT = 30.0
 LAG_MS = 200

@@ -7,9 +7,9 @@ import inspect
 from typing import Any
 
 import pytest
-from tests.misuse.hostile_values import HOSTILE, HostileError
 
 from request_purgatory import InvalidArgumentError
+from tests.misuse.hostile_values import HOSTILE, HostileError
 
 pytest.importorskip("kafka", reason="the broker needs the extra `broker`")
 

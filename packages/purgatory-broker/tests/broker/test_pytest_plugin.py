@@ -252,9 +252,11 @@ def test_what_a_function_raises_fails_the_test_that_does_not_see_it(
     )
     ran = pytester.runpytest_subprocess(*_WITHOUT, "-W", "error")
     ran.assert_outcomes(passed=3, failed=2, errors=1)
-    ran.stdout.re_match_lines([
-        "E .*Failed: a client has asked for Metadata",
-        "FAILED .*::test_that_never_ends_the_interception.*",
-        "FAILED .*::test_whose_block_is_in_pytest_raises.*",
-        "ERROR .*::test_whose_teardown_lets_it_happen.*",
-    ])
+    ran.stdout.re_match_lines(
+        [
+            "E .*Failed: a client has asked for Metadata",
+            "FAILED .*::test_that_never_ends_the_interception.*",
+            "FAILED .*::test_whose_block_is_in_pytest_raises.*",
+            "ERROR .*::test_whose_teardown_lets_it_happen.*",
+        ]
+    )

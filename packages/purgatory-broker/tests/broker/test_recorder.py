@@ -10,12 +10,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from tests.broker.parity.raw import RawClient
-from tests.broker.raw_requests import fetch, fetch_fields, produce
-from tests.support.naive_trace import TraceEvent, TraceRequest, outcome
 
 from purgatory_broker import Cluster, Recorder, RecorderError
 from request_purgatory.errors import InvalidArgumentError
+from tests.broker.parity.raw import RawClient
+from tests.broker.raw_requests import fetch, fetch_fields, produce
+from tests.support.naive_trace import TraceEvent, TraceRequest, outcome
 
 Connect = Callable[[str], RawClient]
 

@@ -56,9 +56,12 @@ def run(spark: SparkSession, plan: RunPlan, target: Path, console: Console) -> l
     written into it.
     """
     sources: list[Workload | Path] = [*plan.workloads, *plan.sources]
-    names = _folder_names([
-        source.name if isinstance(source, Workload) else source.resolve().name for source in sources
-    ])
+    names = _folder_names(
+        [
+            source.name if isinstance(source, Workload) else source.resolve().name
+            for source in sources
+        ]
+    )
     analyses = []
     for name, source in zip(names, sources, strict=True):
         folder = _new_folder(target / "traces" / name)

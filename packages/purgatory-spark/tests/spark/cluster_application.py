@@ -40,8 +40,7 @@ def main() -> int:
     """Run the checks and the command, and return the command's exit code."""
     spark = create_session()
     workers = (
-        spark
-        .range(0, 8, 1, 8)
+        spark.range(0, 8, 1, 8)
         .mapInArrow(probe, "file string, compiled boolean, prefix string")
         .distinct()
         .collect()
@@ -49,8 +48,7 @@ def main() -> int:
     requests, events = workload_trace(spark, replace(CASES["high"], requests=500, hosts=2))
     replayed = replay(requests, events).where("kind = 'outcomes'").select(*OUTCOMES.names)
     found = (
-        replayed
-        .unionByName(outcomes_of(batch_outcomes(requests, events)))
+        replayed.unionByName(outcomes_of(batch_outcomes(requests, events)))
         .groupBy(*OUTCOMES.names)
         .agg(F.count("*").alias("times"))
     )

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.spark_session import CODE_GENERATION, small_session
 
 from purgatory_spark._spark.session import apply_stream_settings
+from tests.spark.spark_session import CODE_GENERATION, small_session
 
 
 @pytest.fixture(scope="session")

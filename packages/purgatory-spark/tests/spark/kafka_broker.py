@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+
+from purgatory_spark._spark.java import require_java
 from tests.spark.job import QUICK_JAVA
 from tests.support.maven import jars
 from tests.support.ports import free_ports
-
-from purgatory_spark._spark.java import require_java
 
 if TYPE_CHECKING:
     from tests.spark.kafka_client import Broker

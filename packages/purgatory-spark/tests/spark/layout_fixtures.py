@@ -56,11 +56,13 @@ def history() -> list[Batch]:
         batch = [row for _, row in rows[start : start + _BATCH_ROWS]]
         # Far enough behind that rows which the watermark has not reached are stored as well.
         watermark_us = rows[max(start - _BATCH_ROWS, 0)][0] - 1
-        batches.append((
-            watermark_us,
-            [row for row in batch if isinstance(row, TraceRequest)],
-            [row for row in batch if isinstance(row, TraceEvent)],
-        ))
+        batches.append(
+            (
+                watermark_us,
+                [row for row in batch if isinstance(row, TraceRequest)],
+                [row for row in batch if isinstance(row, TraceEvent)],
+            )
+        )
     return batches
 
 
@@ -78,13 +80,15 @@ def main(target: Path) -> None:
                 name: base64.b64encode(blob).decode("ascii")
                 for name, blob in sorted(stream.blobs.blobs.items())
             }
-            stops.append({
-                "batch": number,
-                "next_due_us": stream.next_due_us,
-                "pending": stream.pending,
-                "ended": {name: list(end) for name, end in sorted(stream.ended().items())},
-                "blobs": blobs,
-            })
+            stops.append(
+                {
+                    "batch": number,
+                    "next_due_us": stream.next_due_us,
+                    "pending": stream.pending,
+                    "ended": {name: list(end) for name, end in sorted(stream.ended().items())},
+                    "blobs": blobs,
+                }
+            )
     target.write_text(json.dumps(stops, indent=1) + "\n", encoding="utf-8")
 
 

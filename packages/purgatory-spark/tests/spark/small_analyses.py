@@ -6,9 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-from tests.spark.naive_trace import TraceEvent, TraceRequest
-from tests.spark.trace_folders import write_recorded
-from tests.spark.trace_strategies import events_table, requests_table
 
 from purgatory_spark._analysis.analysis import analyze
 from purgatory_spark._analysis.analysis_folder import Analysis
@@ -16,6 +13,9 @@ from purgatory_spark._analysis.replay_folder import replay_trace
 from purgatory_spark._outcomes.replay import DESIGNS, ReplaySettings
 from purgatory_spark._output_folder import write_json
 from purgatory_spark._traces.trace_folder import TraceFolder
+from tests.spark.naive_trace import TraceEvent, TraceRequest
+from tests.spark.trace_folders import write_recorded
+from tests.spark.trace_strategies import events_table, requests_table
 
 
 def new_folder(folder: Path) -> Path:

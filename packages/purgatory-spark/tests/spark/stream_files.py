@@ -16,10 +16,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
 
 from purgatory_spark._traces.workload import CASES
 from purgatory_spark._traces.workload_blocks import host_blocks
+from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
 
 #: The columns by which outcomes are sorted.
 ORDER = ("host", "request_id", "arrived_at")
@@ -160,9 +160,9 @@ def microseconds(moment: datetime) -> int:
 def json_rows(rows: list[Row]) -> list[bytes]:
     """Return rows as the pipeline's JSON: times in UTC to the microsecond, a null has no field."""
     return [
-        json.dumps({
-            name: _as_json(value) for name, value in row.items() if value is not None
-        }).encode()
+        json.dumps(
+            {name: _as_json(value) for name, value in row.items() if value is not None}
+        ).encode()
         for row in rows
     ]
 

@@ -8,8 +8,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from tests.spark.naive_trace import TraceEvent, TraceRequest
-from tests.spark.small_analyses import new_folder, replay_and_analyze, write_trace
 
 from purgatory_spark._analysis.aggregates import timeline
 from purgatory_spark._analysis.agreement import compare_replays
@@ -20,6 +18,8 @@ from purgatory_spark._analysis.replay_folder import ReplayFolder
 from purgatory_spark._analysis.time_bins import MAX_BINS, TimeBins, bin_width_us
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._output_folder import write_json
+from tests.spark.naive_trace import TraceEvent, TraceRequest
+from tests.spark.small_analyses import new_folder, replay_and_analyze, write_trace
 
 #: Five requests: satisfied after 1, 2 and 4 ms, at once (threshold 0), and never. Timeout 3 ms.
 REQUESTS = [

@@ -13,11 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from tests.spark.foreign_sessions import ZONES, foreign_session
-from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
-from tests.spark.stream_files import write_files
-from tests.spark.trace_folders import imported_rows, rows_of
-from tests.spark.trace_strategies import events_table, requests_table
 
 from purgatory_spark import Trace
 from purgatory_spark._analysis.analysis import analyze
@@ -44,6 +39,11 @@ from purgatory_spark._traces.trace_reader import ImportSettings
 from purgatory_spark._traces.workload import Workload
 from purgatory_spark._traces.workload_blocks import workload_trace
 from purgatory_spark.stream import StreamSettings, delayed_operations
+from tests.spark.foreign_sessions import ZONES, foreign_session
+from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
+from tests.spark.stream_files import write_files
+from tests.spark.trace_folders import imported_rows, rows_of
+from tests.spark.trace_strategies import events_table, requests_table
 
 #: In New York it is 01:45 for the first time, 15 minutes before the clock is turned back.
 BEFORE_US = 1_730_612_700_000_001
@@ -163,15 +163,17 @@ def test_text_without_a_zone_is_in_utc(foreign: SparkSession) -> None:
 def test_typed_times_are_read_in_utc(foreign: SparkSession, tmp_path: Path) -> None:
     local = datetime(2024, 3, 10, 2, 30, 0, 1)
     ns = pa.array([GAP_US * 1000 + 999], pa.timestamp("ns"))
-    table = pa.table({
-        "utc": pa.array([GAP_US], pa.timestamp("us", tz="UTC")),
-        "local": pa.array([local], pa.timestamp("us")),
-        "local_ns": ns,
-        "utc_ns": ns.cast(pa.timestamp("ns", tz="UTC")),
-        "day": pa.array([local.date()]),
-        "other": pa.array([[7]], pa.list_(pa.uint32())),
-        "kind": pa.array(["a"]).dictionary_encode(),
-    })
+    table = pa.table(
+        {
+            "utc": pa.array([GAP_US], pa.timestamp("us", tz="UTC")),
+            "local": pa.array([local], pa.timestamp("us")),
+            "local_ns": ns,
+            "utc_ns": ns.cast(pa.timestamp("ns", tz="UTC")),
+            "day": pa.array([local.date()]),
+            "other": pa.array([[7]], pa.list_(pa.uint32())),
+            "kind": pa.array(["a"]).dictionary_encode(),
+        }
+    )
     pq.write_table(table, tmp_path / "calls.parquet")
     pq.write_table(
         table.select(["utc"]), tmp_path / "old.parquet", use_deprecated_int96_timestamps=True
@@ -189,10 +191,12 @@ def test_import_gives_the_same_rows(
     spark: SparkSession, foreign: SparkSession, tmp_path: Path
 ) -> None:
     (tmp_path / "calls.csv").write_text(f"start,end\n{GAP},\n2024-11-03,2024-11-04\n{GAP}\nsoon,\n")
-    times = pa.table({
-        "start": pa.array([GAP_US, BEFORE_US], pa.timestamp("us", tz="UTC")),
-        "end": pa.array([GAP_US - 1, BEFORE_US], pa.timestamp("us")),
-    })
+    times = pa.table(
+        {
+            "start": pa.array([GAP_US, BEFORE_US], pa.timestamp("us", tz="UTC")),
+            "end": pa.array([GAP_US - 1, BEFORE_US], pa.timestamp("us")),
+        }
+    )
     pq.write_table(times, tmp_path / "calls.parquet")
     columns = {"arrived_at": "start", "ended_at": "end"}
     for name in ("calls.csv", "calls.parquet"):

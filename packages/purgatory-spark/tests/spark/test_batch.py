@@ -17,10 +17,6 @@ from hypothesis import strategies as st
 from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
-from tests.spark.trace_strategies import EVENTS as EVENT_STRATEGY
-from tests.spark.trace_strategies import events_table, requests, requests_table
-from tests.support.profiles import examples
 
 from purgatory_spark._errors import SchemaError
 from purgatory_spark._outcomes.batch import (
@@ -42,6 +38,10 @@ from purgatory_spark._spark.parquet_splits import (
 )
 from purgatory_spark._traces.workload import Workload
 from purgatory_spark._traces.workload_blocks import workload_trace
+from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
+from tests.spark.trace_strategies import EVENTS as EVENT_STRATEGY
+from tests.spark.trace_strategies import events_table, requests, requests_table
+from tests.support.profiles import examples
 
 ZONES = ("UTC", "America/New_York", "Asia/Kathmandu")
 WORKLOAD = Workload(requests=3_000, hosts=3, shared_keys=2)

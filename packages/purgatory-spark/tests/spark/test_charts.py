@@ -30,9 +30,9 @@ NOON = datetime(2022, 8, 22, 12)
 
 def by_type(*names: str) -> str:
     """Draw the chart of request types whose requests all expired."""
-    return expired_by_type([
-        {"value": name, "requests": 2, "expired": 2, "expired_share": 1.0} for name in names
-    ])
+    return expired_by_type(
+        [{"value": name, "requests": 2, "expired": 2, "expired_share": 1.0} for name in names]
+    )
 
 
 def texts(svg: str) -> list[str]:

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.command import Purgatory, command_runner
-from tests.spark.naive_trace import TraceEvent, TraceRequest
-from tests.spark.small_analyses import write_trace
 
 from purgatory_spark._output_folder import read_json
 from request_purgatory.command_line.exit_codes import ExitCode
+from tests.spark.command import Purgatory, command_runner
+from tests.spark.naive_trace import TraceEvent, TraceRequest
+from tests.spark.small_analyses import write_trace
 
 SPANS = """\
 TraceID,SpanID,ParentID,PodName,OperationName,StartTimeUnixNano,EndTimeUnixNano,Duration

@@ -16,6 +16,12 @@ from typing import Any
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
+
+from purgatory_spark._output_folder import OutputExistsError
+from purgatory_spark._rows.schema import EVENTS, REQUESTS
+from purgatory_spark._spark import session, workers
+from purgatory_spark._spark.archive import make_archive, requirement
+from request_purgatory.errors import InvalidArgumentError
 from tests.spark.job import TIME_LIMIT, clean_environment, job, quick_spark
 from tests.spark.stream_files import (
     StreamTrace,
@@ -27,12 +33,6 @@ from tests.spark.stream_files import (
     written_outcomes,
 )
 from tests.support.ports import free_ports
-
-from purgatory_spark._output_folder import OutputExistsError
-from purgatory_spark._rows.schema import EVENTS, REQUESTS
-from purgatory_spark._spark import session, workers
-from purgatory_spark._spark.archive import make_archive, requirement
-from request_purgatory.errors import InvalidArgumentError
 
 pytestmark = pytest.mark.timeout(3 * TIME_LIMIT)
 

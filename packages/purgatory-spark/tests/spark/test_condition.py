@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
-from tests.spark.trace_strategies import EVENTS, events_table, requests, requests_table
-from tests.support.profiles import examples
 
 from purgatory_spark._outcomes import condition
 from purgatory_spark._outcomes.condition import NEVER, KeyEvents, first_index, satisfied_us
+from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
+from tests.spark.trace_strategies import EVENTS, events_table, requests, requests_table
+from tests.support.profiles import examples
 
 
 def satisfied(request: TraceRequest, events: list[TraceEvent]) -> int:

@@ -7,15 +7,15 @@ from types import ModuleType
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.spark.naive_trace import TraceEvent, TraceRequest
-from tests.spark.trace_strategies import EVENTS, events_table, requests, requests_table
-from tests.support.profiles import examples
 
 import request_purgatory
 from purgatory_spark._outcomes.replay import HostReplay, ReplaySettings
 from purgatory_spark._rows.schema import AGGREGATES, MAX_TIMEOUT_MS
 from request_purgatory.legacy import LegacyPurgatory
 from request_purgatory.replay import end_recorder, key_state, replay_driver, trace_operation
+from tests.spark.naive_trace import TraceEvent, TraceRequest
+from tests.spark.trace_strategies import EVENTS, events_table, requests, requests_table
+from tests.support.profiles import examples
 
 
 @pytest.mark.parametrize("module", [end_recorder, key_state, replay_driver, trace_operation])

@@ -18,9 +18,6 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from tests.spark.checkpoints import remove_commit
-from tests.spark.naive_trace import TraceEvent, TraceRequest
-from tests.spark.trace_strategies import events_table, requests_table
 
 from purgatory_spark._cli.failures import describe_failure
 from purgatory_spark._rows.schema import EVENTS, REQUESTS
@@ -44,6 +41,9 @@ from purgatory_spark._stream.endpoints.json_rows import read_json_rows, to_json_
 from purgatory_spark._stream.run import StreamPlan, run_stream
 from purgatory_spark.stream import StreamSettings
 from request_purgatory.errors import InvalidArgumentError
+from tests.spark.checkpoints import remove_commit
+from tests.spark.naive_trace import TraceEvent, TraceRequest
+from tests.spark.trace_strategies import events_table, requests_table
 
 TIME_LIMIT = 120.0
 SECOND = timedelta(seconds=1)
@@ -118,9 +118,9 @@ def test_addresses_are_folders_topics_and_rates() -> None:
 )
 def test_invalid_address_is_refused(changed: dict[str, Any], message: str) -> None:
     addresses = {name: changed.get(name, name) for name in ("requests", "events", "out")}
-    options = AddressOptions(**{
-        name: value for name, value in changed.items() if name not in addresses
-    })
+    options = AddressOptions(
+        **{name: value for name, value in changed.items() if name not in addresses}
+    )
     with pytest.raises(InvalidArgumentError, match=message):
         parse_endpoints(**addresses, options=options)
 
@@ -298,10 +298,14 @@ def test_unusable_file_stops_the_stream_until_it_is_repaired(
 ) -> None:
     chosen = plan(tmp_path, available_now=True)
     tables = [
-        requests_table([
-            TraceRequest(f"r{file}{row}", 10**15 + 10 * file + row, 5, ["k"], "count", 1.0, "all")
-            for row in range(3)
-        ])
+        requests_table(
+            [
+                TraceRequest(
+                    f"r{file}{row}", 10**15 + 10 * file + row, 5, ["k"], "count", 1.0, "all"
+                )
+                for row in range(3)
+            ]
+        )
         for file in range(4)
     ]
     files = [tmp_path / "requests" / f"{number} a.parquet" for number in range(4)]

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.trace_folders import rows_of, write_lines
 
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._spark.files import (
@@ -23,6 +22,7 @@ from purgatory_spark._spark.files import (
     spark_read_path,
     trace_files,
 )
+from tests.spark.trace_folders import rows_of, write_lines
 
 ODD_NAMES = [
     "a b.csv",

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.trace_folders import rows_of
 
 from purgatory_spark._analysis.contributors import find_contributors, stands_out
 from purgatory_spark._analysis.findings import describe_changes, describe_contributors
+from tests.spark.trace_folders import rows_of
 
 AT = datetime(2026, 3, 2, 9, 1, tzinfo=UTC)
 MARK = {"label": "deployment", "at": AT}

@@ -23,8 +23,7 @@ def test_strings_have_the_hashes_that_spark_gives_them(spark: SparkSession) -> N
     pairs = list(zip(texts, reversed(texts), strict=True))
     rows = [(number, *pair) for number, pair in enumerate(pairs)]
     hashed = (
-        spark
-        .createDataFrame(rows, "number int, first string, second string")
+        spark.createDataFrame(rows, "number int, first string, second string")
         .select("number", F.xxhash64("first").alias("one"), F.xxhash64("first", "second"))
         .orderBy("number")
         .collect()
@@ -53,8 +52,7 @@ def test_shards_go_round_the_partitions(spark: SparkSession) -> None:
     for shards, partitions in ((2, 2), (4, 4), (8, 2), (16, 4), (16, 200), (7, 3)):
         rows = [(label,) for label in shard_labels(shards, even=True)]
         counts = (
-            spark
-            .createDataFrame(rows, "label int")
+            spark.createDataFrame(rows, "label int")
             .groupBy(F.pmod(F.hash("label"), F.lit(partitions)))
             .count()
             .collect()

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from tests.support.profiles import examples
 
 from purgatory_spark._analysis.histogram import (
     BUCKETS_PER_DOUBLING,
@@ -19,6 +18,7 @@ from purgatory_spark._analysis.histogram import (
     bucket_of,
 )
 from request_purgatory import InvalidArgumentError
+from tests.support.profiles import examples
 
 VALUES = st.one_of(
     st.integers(0, 300),

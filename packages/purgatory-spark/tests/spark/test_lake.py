@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyspark
 import pytest
+
 from tests.spark.job import TIME_LIMIT, Job, clean_environment, quick_spark
 
 #: The packages of each format by version of Spark. Spark 4.3 has no release of Delta and Iceberg

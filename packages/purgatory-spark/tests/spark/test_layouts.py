@@ -8,14 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.spark.layout_fixtures import FOLDER, STOPS, history
-from tests.spark.naive_trace import TraceRequest, outcome
-from tests.spark.test_shard import END_US, ShardHarness, request_rows
 
 from purgatory_spark._stream.state.layout import STATE_VERSION, StateLayoutError
 from purgatory_spark._stream.state.rows import REQUEST_SCHEMA, REQUESTS
 from purgatory_spark._stream.state.shard import Shard
 from purgatory_spark._stream.state.store import MemoryBlobStore, ShardStore
+from tests.spark.layout_fixtures import FOLDER, STOPS, history
+from tests.spark.naive_trace import TraceRequest, outcome
+from tests.spark.test_shard import END_US, ShardHarness, request_rows
 
 STORED = json.loads((FOLDER / "layout_2.json").read_text(encoding="utf-8"))
 
@@ -69,9 +69,11 @@ def test_stored_shards_have_pending_requests_and_rows_ahead_of_the_watermark() -
 
 
 def test_rows_that_spark_had_described_are_read_like_others() -> None:
-    rows = request_rows([
-        TraceRequest("r", 5_000_000, 100, ["k1", "k2"], "count", 1.0, "all"),
-    ]).select(REQUEST_SCHEMA.names)
+    rows = request_rows(
+        [
+            TraceRequest("r", 5_000_000, 100, ["k1", "k2"], "count", 1.0, "all"),
+        ]
+    ).select(REQUEST_SCHEMA.names)
     hashes = pa.list_(pa.field("element", pa.int64(), nullable=False))
     described = [
         field.with_type(hashes) if field.name == "keys" else field.with_nullable(False)

@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from tests.spark.command import command_runner
 
 from purgatory_spark._cli.failures import describe_failure
 from purgatory_spark._errors import TraceFormatError
@@ -28,6 +27,7 @@ from purgatory_spark._stream.endpoints.connector import default_avro
 from purgatory_spark._stream.endpoints.kafka_records import needs_headers, read_records
 from purgatory_spark.stream import StreamSettings, delayed_operations, map_streams
 from request_purgatory.errors import InvalidArgumentError
+from tests.spark.command import command_runner
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

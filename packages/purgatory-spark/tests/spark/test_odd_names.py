@@ -12,8 +12,6 @@ from contextlib import contextmanager
 import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
-from tests.spark.small_analyses import new_folder
-from tests.spark.trace_folders import NOON, event, make_trace, request
 
 from purgatory_spark._analysis.analysis import analyze
 from purgatory_spark._analysis.analysis_folder import Analysis
@@ -23,6 +21,8 @@ from purgatory_spark._outcomes.replay import ReplaySettings
 from purgatory_spark._run import print_row_counts, print_summary
 from purgatory_spark._traces.marks import Mark
 from purgatory_spark._traces.trace_folder import TraceFolder
+from tests.spark.small_analyses import new_folder
+from tests.spark.trace_folders import NOON, event, make_trace, request
 
 NAME = "[bold] *{a,b} [/x] $y$ <b>"
 SETTINGS = [ReplaySettings(tick_ms=10), ReplaySettings()]

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 from pyspark.sql import SparkSession
-from tests.spark.trace_folders import rows_of
 
 from purgatory_spark._analysis.aggregates import (
     QUANTILES,
@@ -17,6 +16,7 @@ from purgatory_spark._analysis.aggregates import (
 )
 from purgatory_spark._analysis.outcome_counts import count_outcomes
 from purgatory_spark._analysis.time_bins import TimeBins
+from tests.spark.trace_folders import rows_of
 
 _NEVER_US = 2**60
 _BIN_US = 1_000_000

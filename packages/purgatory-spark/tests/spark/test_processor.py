@@ -8,13 +8,13 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
-from tests.spark.naive_trace import TraceEvent, TraceRequest
-from tests.spark.test_shard import event_rows, request_rows
 
 from purgatory_spark._rows.packing import to_blob
 from purgatory_spark._stream.processor import COUNTS, ShardProcessor
 from purgatory_spark._stream.state import rows
 from purgatory_spark._stream.state.layout import StateLayoutError
+from tests.spark.naive_trace import TraceEvent, TraceRequest
+from tests.spark.test_shard import event_rows, request_rows
 
 LABEL = -1_693_959_553
 

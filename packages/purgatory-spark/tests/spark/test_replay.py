@@ -9,10 +9,6 @@ import pytest
 from hypothesis import Phase, given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
-from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
-from tests.spark.trace_strategies import EVENTS, events_table, requests, requests_table
-from tests.support.profiles import examples
-from tests.support.requests import Request
 
 from purgatory_spark._errors import SchemaError
 from purgatory_spark._outcomes.batch import batch_outcomes
@@ -21,6 +17,10 @@ from purgatory_spark._outcomes.results import outcomes_of
 from purgatory_spark._rows.schema import EVENTS as EVENTS_SCHEMA
 from purgatory_spark._rows.schema import OUTCOMES, REQUESTS
 from request_purgatory import InvalidArgumentError, ManualClock
+from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
+from tests.spark.trace_strategies import EVENTS, events_table, requests, requests_table
+from tests.support.profiles import examples
+from tests.support.requests import Request
 
 SETTINGS = [
     ReplaySettings(),
@@ -155,12 +155,12 @@ def test_replay_and_batch_agree_on_spark(
 ) -> None:
     import pyarrow as pa
 
-    requests_all = pa.concat_tables([
-        requests_table(generated, f"host-{number}") for number, (generated, _) in enumerate(data)
-    ])
-    events_all = pa.concat_tables([
-        events_table(events, f"host-{number}") for number, (_, events) in enumerate(data)
-    ])
+    requests_all = pa.concat_tables(
+        [requests_table(generated, f"host-{number}") for number, (generated, _) in enumerate(data)]
+    )
+    events_all = pa.concat_tables(
+        [events_table(events, f"host-{number}") for number, (_, events) in enumerate(data)]
+    )
     # PySpark 4.3 silently drops the rows after an empty chunk, such as that of a host without
     # events, so the tables are combined to one chunk.
     requests_frame = spark.createDataFrame(requests_all.combine_chunks(), REQUESTS)

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.naive_trace import TraceEvent, TraceRequest
-from tests.spark.small_analyses import replay_and_analyze, write_trace
 
 from purgatory_spark._analysis.analysis_folder import Analysis
 from purgatory_spark._analysis.report import write_report
 from purgatory_spark._outcomes.replay import DESIGNS, LEGACY, WHEEL
 from tests.browser.browser import open_browser
+from tests.spark.naive_trace import TraceEvent, TraceRequest
+from tests.spark.small_analyses import replay_and_analyze, write_trace
 
 #: A request of 1999, in a trace of 1970.
 FAR = TraceRequest("far", 920_000_000_000_000, 3, ["k"], "count", 1.0, "all")

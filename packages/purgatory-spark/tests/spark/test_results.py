@@ -15,13 +15,6 @@ import pytest
 from hypothesis import Phase, given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Row, SparkSession
-from tests.spark.naive_trace import TraceEvent, TraceRequest, not_repeated, outcome
-from tests.spark.small_analyses import replay_and_analyze, write_trace
-from tests.spark.stream_files import write_files
-from tests.spark.trace_folders import write_recorded
-from tests.spark.trace_strategies import EVENTS as ANY_EVENT
-from tests.spark.trace_strategies import events_table, requests, requests_table, with_enough_keys
-from tests.support.profiles import examples
 
 from purgatory_spark._analysis.aggregates import compare_replayed
 from purgatory_spark._analysis.replay_folder import write_replays
@@ -38,6 +31,13 @@ from purgatory_spark._rows.schema import EVENTS, OUTCOMES, QUANTIFIERS, REQUESTS
 from purgatory_spark._spark.files import write_spark_table
 from purgatory_spark._traces.trace_reader import read_trace
 from purgatory_spark.stream import StreamSettings, delayed_operations
+from tests.spark.naive_trace import TraceEvent, TraceRequest, not_repeated, outcome
+from tests.spark.small_analyses import replay_and_analyze, write_trace
+from tests.spark.stream_files import write_files
+from tests.spark.trace_folders import write_recorded
+from tests.spark.trace_strategies import EVENTS as ANY_EVENT
+from tests.spark.trace_strategies import events_table, requests, requests_table, with_enough_keys
+from tests.support.profiles import examples
 
 NOON_US = 1_700_000_000_000_000
 FAR_US = 10**17
@@ -82,22 +82,28 @@ def with_null(table: pa.Table, column: str) -> pa.Table:
     return table.set_column(place, column, pa.nulls(len(table), table.column(column).type))
 
 
-REQUESTS_TABLE = pa.concat_tables([
-    requests_table([GOOD, *BAD_REQUESTS.values()]),
-    *[with_null(requests_table([GOOD]), name) for name in NULLABLE],
-    # This one is good: it gets a default type.
-    with_null(requests_table([replace(GOOD, request_id="untyped")]), "request_type"),
-]).combine_chunks()
-EVENTS_TABLE = pa.concat_tables([
-    events_table([GOOD_EVENT, *[event for bad in BAD_EVENTS.values() for event in bad]]),
-    *[with_null(events_table([GOOD_EVENT]), name) for name in ("host", "key", "occurred_at")],
-    with_null(events_table([GOOD_EVENT]), "amount"),
-]).combine_chunks()
-REASONS = sorted([
-    *BAD_REQUESTS,
-    *[reason for reason, bad in BAD_EVENTS.items() for _ in bad],
-    *[f"null {name}" for name in (*NULLABLE, "host", "key", "occurred_at", "amount")],
-])
+REQUESTS_TABLE = pa.concat_tables(
+    [
+        requests_table([GOOD, *BAD_REQUESTS.values()]),
+        *[with_null(requests_table([GOOD]), name) for name in NULLABLE],
+        # This one is good: it gets a default type.
+        with_null(requests_table([replace(GOOD, request_id="untyped")]), "request_type"),
+    ]
+).combine_chunks()
+EVENTS_TABLE = pa.concat_tables(
+    [
+        events_table([GOOD_EVENT, *[event for bad in BAD_EVENTS.values() for event in bad]]),
+        *[with_null(events_table([GOOD_EVENT]), name) for name in ("host", "key", "occurred_at")],
+        with_null(events_table([GOOD_EVENT]), "amount"),
+    ]
+).combine_chunks()
+REASONS = sorted(
+    [
+        *BAD_REQUESTS,
+        *[reason for reason, bad in BAD_EVENTS.items() for _ in bad],
+        *[f"null {name}" for name in (*NULLABLE, "host", "key", "occurred_at", "amount")],
+    ]
+)
 ENDED = [("good", "completed", 1.0), ("untyped", "completed", 1.0)]
 
 
@@ -168,17 +174,19 @@ def test_batch_and_replay_have_the_same_rejects(
     spark: SparkSession, rows: list[tuple[Any, ...]]
 ) -> None:
     frame = spark.createDataFrame(
-        pa.table({
-            "host": pa.repeat("h", len(rows)),
-            "request_id": [str(number) for number in range(len(rows))],
-            "request_type": pa.repeat("t", len(rows)),
-            "arrived_at": pa.array([row[5] for row in rows], pa.timestamp("us", tz="UTC")),
-            "timeout_ms": pa.array([row[3] for row in rows], pa.int32()),
-            "watch_keys": pa.array([row[4] for row in rows], pa.list_(pa.string())),
-            "aggregate": [row[1] for row in rows],
-            "threshold": [row[2] for row in rows],
-            "quantifier": [row[0] for row in rows],
-        }),
+        pa.table(
+            {
+                "host": pa.repeat("h", len(rows)),
+                "request_id": [str(number) for number in range(len(rows))],
+                "request_type": pa.repeat("t", len(rows)),
+                "arrived_at": pa.array([row[5] for row in rows], pa.timestamp("us", tz="UTC")),
+                "timeout_ms": pa.array([row[3] for row in rows], pa.int32()),
+                "watch_keys": pa.array([row[4] for row in rows], pa.list_(pa.string())),
+                "aggregate": [row[1] for row in rows],
+                "threshold": [row[2] for row in rows],
+                "quantifier": [row[0] for row in rows],
+            }
+        ),
         REQUESTS,
     )
     events = spark.createDataFrame([], EVENTS)
@@ -222,8 +230,7 @@ def test_bad_rows_are_rejects_of_the_stream(streaming: SparkSession, tmp_path: P
         inputs.append(streaming.readStream.schema(schema).parquet(str(tmp_path / name)))
     results = delayed_operations(*inputs, settings=StreamSettings(shards=2, watermark_delay_ms=0))
     query = (
-        results.writeStream
-        .format("parquet")
+        results.writeStream.format("parquet")
         .option("path", str(tmp_path / "out"))
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
         .trigger(availableNow=True)
@@ -249,9 +256,9 @@ def test_long_timeout_reserves_an_id(spark: SparkSession) -> None:
     deadline_us = NOON_US + long.timeout_ms * 1000
     given = (
         spark.createDataFrame(
-            requests_table([
-                replace(long, arrived_us=us) for us in (NOON_US, deadline_us, deadline_us + 1)
-            ]),
+            requests_table(
+                [replace(long, arrived_us=us) for us in (NOON_US, deadline_us, deadline_us + 1)]
+            ),
             REQUESTS,
         ),
         spark.createDataFrame(events_table([GOOD_EVENT]), EVENTS),

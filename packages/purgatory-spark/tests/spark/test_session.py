@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+
+from purgatory_spark._spark import session
 from tests.spark.job import job
 from tests.spark.session_application import WORKLOAD, java_options
 from tests.spark.spark_session import JAVA_OPTIONS
-
-from purgatory_spark._spark import session
 
 APPLICATION = Path(__file__).with_name("session_application.py")
 

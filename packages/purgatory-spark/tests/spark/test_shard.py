@@ -14,10 +14,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.spark.naive_trace import TraceEvent, TraceRequest, not_repeated, outcome
-from tests.spark.trace_strategies import EVENTS as ANY_EVENT
-from tests.spark.trace_strategies import requests
-from tests.support.profiles import examples
 
 from purgatory_spark._rows.schema import AGGREGATES
 from purgatory_spark._stream.state.compaction import segments_to_merge
@@ -32,6 +28,10 @@ from purgatory_spark._stream.state.rows import (
 )
 from purgatory_spark._stream.state.shard import Shard, ShardTooLargeError
 from purgatory_spark._stream.state.store import MemoryBlobStore, ShardStore
+from tests.spark.naive_trace import TraceEvent, TraceRequest, not_repeated, outcome
+from tests.spark.trace_strategies import EVENTS as ANY_EVENT
+from tests.spark.trace_strategies import requests
+from tests.support.profiles import examples
 
 END_US = 10**12
 LONG_US = 10**15

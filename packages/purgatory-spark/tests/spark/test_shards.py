@@ -13,9 +13,6 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
-from tests.spark.trace_strategies import EVENTS, events_table, requests, requests_table
-from tests.support.profiles import examples
 
 from purgatory_spark._outcomes import string_hashes
 from purgatory_spark._outcomes.batch import reject_repeated, satisfy_shard
@@ -23,6 +20,9 @@ from purgatory_spark._outcomes.shards import BLOB_SCHEMAS, Sharding, pack_batche
 from purgatory_spark._outcomes.string_hashes import hash_strings
 from purgatory_spark._rows.packing import PACKED_SCHEMA
 from purgatory_spark._rows.schema import ARROW_SCHEMAS
+from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
+from tests.spark.trace_strategies import EVENTS, events_table, requests, requests_table
+from tests.support.profiles import examples
 
 HOSTS = ["a", "b", "", "hôte-10", "a much longer name of a host"]
 
@@ -145,15 +145,19 @@ def test_many_names_survive() -> None:
 def test_rejects_are_packed_beside_good_rows(encoded: bool) -> None:
     good = TraceRequest("r", 1, 10, ["k"], "count", 1.0, "all")
     made = requests_table([good, replace(good, request_id="'é", threshold=float("-inf"))])
-    made = pa.concat_tables([
-        made,
-        requests_table([replace(good, request_id=str(n), timeout_ms=-1) for n in range(20)]),
-    ])
+    made = pa.concat_tables(
+        [
+            made,
+            requests_table([replace(good, request_id=str(n), timeout_ms=-1) for n in range(20)]),
+        ]
+    )
     without_host = made.set_column(0, "host", pa.nulls(len(made), pa.string()))
-    events_in = pa.concat_tables([
-        events_table([TraceEvent("k", 5, 1.0)]),
-        events_table([TraceEvent("k", 5, float("inf"))]),
-    ])
+    events_in = pa.concat_tables(
+        [
+            events_table([TraceEvent("k", 5, 1.0)]),
+            events_table([TraceEvent("k", 5, float("inf"))]),
+        ]
+    )
     tables = {
         "requests": input_table([made, without_host], "requests"),
         "events": input_table([events_in], "events"),

@@ -17,10 +17,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Row, SparkSession
-from tests.spark.foreign_sessions import foreign_session
-from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
-from tests.spark.trace_strategies import EVENTS, requests
-from tests.support.profiles import examples
 
 from purgatory_command import main
 from purgatory_spark._analysis.histogram import RELATIVE_ERROR, Histogram
@@ -55,6 +51,10 @@ from purgatory_spark._traces.workload_blocks import HOST_BLOCK, host_blocks, wor
 from request_purgatory import InvalidArgumentError
 from request_purgatory.command_line import output
 from request_purgatory.command_line.exit_codes import ExitCode
+from tests.spark.foreign_sessions import foreign_session
+from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
+from tests.spark.trace_strategies import EVENTS, requests
+from tests.support.profiles import examples
 
 START_US = int(START.timestamp()) * 1_000_000
 BIN_US = 200_000
@@ -257,11 +257,13 @@ def part_of(found: list[TraceRequest], events: list[TraceEvent]) -> tuple[Reques
     found=requests(),
     events=st.lists(EVENTS, max_size=25),
     cuts=st.lists(st.integers(0, 6000), max_size=4).map(sorted),
-    chosen=st.sampled_from([
-        ReplaySettings(),
-        ReplaySettings(tick_ms=7, wheel_size=2, purge_interval=0),
-        ReplaySettings("legacy"),
-    ]),
+    chosen=st.sampled_from(
+        [
+            ReplaySettings(),
+            ReplaySettings(tick_ms=7, wheel_size=2, purge_interval=0),
+            ReplaySettings("legacy"),
+        ]
+    ),
 )
 def test_trace_in_parts_has_the_outcomes_of_the_plain_model(
     found: list[TraceRequest], events: list[TraceEvent], cuts: list[int], chosen: ReplaySettings

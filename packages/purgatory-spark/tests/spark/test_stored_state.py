@@ -12,9 +12,6 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.command import command_runner
-from tests.spark.stream_files import StreamTrace, expected_outcomes, stream_trace, write_trace
-from tests.spark.test_layouts import STORED, resumed
 
 from purgatory_spark._stream.checkpoint import CheckpointError
 from purgatory_spark._stream.endpoints.address import AddressOptions, parse_endpoints
@@ -25,6 +22,9 @@ from purgatory_spark._stream.state.store import ShardStore
 from purgatory_spark._stream.stored_state import SHARD_STATE, describe_state
 from purgatory_spark.stream import StreamSettings, read_stream_state
 from request_purgatory.command_line.exit_codes import ExitCode
+from tests.spark.command import command_runner
+from tests.spark.stream_files import StreamTrace, expected_outcomes, stream_trace, write_trace
+from tests.spark.test_layouts import STORED, resumed
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "stream_state.md"
 
@@ -137,8 +137,7 @@ def test_folder_without_the_state_of_a_stream_is_refused(
     counts = streaming.readStream.schema("a INT").json(str(tmp_path / "in")).groupBy("a").count()
     (tmp_path / "in" / "one.json").write_text('{"a": 1}')
     query = (
-        counts.writeStream
-        .format("noop")
+        counts.writeStream.format("noop")
         .outputMode("complete")
         .option("checkpointLocation", str(tmp_path / "other"))
         .trigger(availableNow=True)

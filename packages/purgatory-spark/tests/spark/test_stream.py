@@ -17,21 +17,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
-from tests.spark.job import job, quick_spark
-from tests.spark.naive_trace import TraceEvent, TraceRequest
-from tests.spark.stream_files import (
-    expected_outcomes,
-    microseconds,
-    stream_command,
-    stream_trace,
-    write_files,
-    write_trace,
-    written_outcomes,
-)
-from tests.spark.trace_strategies import EVENTS as ANY_EVENT
-from tests.spark.trace_strategies import events_table, requests, requests_table
-from tests.support.live_page import LivePage, port_of
-from tests.support.profiles import IRRELEVANT, examples
 
 from purgatory_spark._errors import SchemaError
 from purgatory_spark._outcomes.batch import batch_outcomes
@@ -52,6 +37,21 @@ from purgatory_spark._stream.run import DrainError, StreamPlan, run_stream
 from purgatory_spark._stream.state.layout import STATE_VERSION
 from purgatory_spark.stream import StreamSettings, delayed_operations
 from request_purgatory.errors import InvalidArgumentError
+from tests.spark.job import job, quick_spark
+from tests.spark.naive_trace import TraceEvent, TraceRequest
+from tests.spark.stream_files import (
+    expected_outcomes,
+    microseconds,
+    stream_command,
+    stream_trace,
+    write_files,
+    write_trace,
+    written_outcomes,
+)
+from tests.spark.trace_strategies import EVENTS as ANY_EVENT
+from tests.spark.trace_strategies import events_table, requests, requests_table
+from tests.support.live_page import LivePage, port_of
+from tests.support.profiles import IRRELEVANT, examples
 
 TIME_LIMIT = 120.0
 HOUR = timedelta(hours=1)
@@ -108,12 +108,12 @@ def test_stream_and_batch_agree_row_for_row(
     order: Any,
 ) -> None:
     folder = tmp_path_factory.mktemp("agree")
-    requests_all = pa.concat_tables([
-        requests_table(found, f"host-{number}") for number, (found, _) in enumerate(data)
-    ])
-    events_all = pa.concat_tables([
-        events_table(events, f"host-{number}") for number, (_, events) in enumerate(data)
-    ])
+    requests_all = pa.concat_tables(
+        [requests_table(found, f"host-{number}") for number, (found, _) in enumerate(data)]
+    )
+    events_all = pa.concat_tables(
+        [events_table(events, f"host-{number}") for number, (_, events) in enumerate(data)]
+    )
     # Hypothesis starts with almost empty examples, which are not worth a stream.
     assume(events_all.num_rows > 50)
     for name, table in (("requests", requests_all), ("events", events_all)):
@@ -237,8 +237,7 @@ def test_checkpoint_of_version_0_1_0_keeps_its_shards(
     file.write_text(json.dumps(record | {"state_version": 3}))
     run_stream(streaming, chosen, lambda batch: None)
     stored = (
-        streaming.read
-        .format("statestore")
+        streaming.read.format("statestore")
         .option("stateVarName", STATE_NAME)
         .load(str(chosen.checkpoint))
     )
@@ -380,8 +379,7 @@ def test_request_of_a_quiet_stream_expires(streaming: SparkSession, tmp_path: Pa
         ticks=clock_ticks(streaming, 0.0),
     )
     writer = (
-        results.writeStream
-        .format("memory")
+        results.writeStream.format("memory")
         .queryName("quiet")
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
     )

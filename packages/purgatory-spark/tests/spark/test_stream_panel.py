@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from tests.support.live_page import LivePage, port_of, press, refreshed
-
 from purgatory_spark._stream import stream_panel
 from purgatory_spark._stream.progress import BatchProgress
 from purgatory_spark._stream.stream_panel import StreamPanel
 from request_purgatory.dashboard import serve_dashboard
+from tests.support.live_page import LivePage, port_of, press, refreshed
 
 NAMES = {"requests": "in/requests", "events": "in/events", "out": "out"}
 

@@ -6,12 +6,12 @@ import random
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.trace_folders import rows_of
 
 from purgatory_spark._analysis.aggregates import timeline
 from purgatory_spark._analysis.outcome_counts import count_outcomes
 from purgatory_spark._analysis.time_bins import TimeBins
 from purgatory_spark._rows.checks import MAX_TIME_US, MIN_TIME_US
+from tests.spark.trace_folders import rows_of
 
 
 @pytest.mark.parametrize(
@@ -50,15 +50,17 @@ def test_every_microsecond_is_in_its_bin(spark: SparkSession, first_us: int, bin
     expected = []
     for at in range(first // bin_us * bin_us, last + 1, bin_us):
         arrived = [outcome for arrived_us, _, outcome in given if at <= arrived_us < at + bin_us]
-        expected.append({
-            "us": at,
-            "arrived": len(arrived),
-            "ended": sum(at <= ended_us < at + bin_us for _, ended_us, _ in given),
-            "expired": arrived.count("expired"),
-            "pending": sum(
-                arrived_us < at + bin_us <= ended_us for arrived_us, ended_us, _ in given
-            ),
-        })
+        expected.append(
+            {
+                "us": at,
+                "arrived": len(arrived),
+                "ended": sum(at <= ended_us < at + bin_us for _, ended_us, _ in given),
+                "expired": arrived.count("expired"),
+                "pending": sum(
+                    arrived_us < at + bin_us <= ended_us for arrived_us, ended_us, _ in given
+                ),
+            }
+        )
     bins = TimeBins(first // bin_us, last // bin_us, bin_us)
     found = timeline(count_outcomes(outcomes, bins, []), bins).selectExpr(
         "unix_micros(from_at) AS us", "arrived", "ended", "expired", "pending"

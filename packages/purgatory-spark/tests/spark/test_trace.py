@@ -13,7 +13,6 @@ import pytest
 from markupsafe import Markup
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from tests.spark.trace_folders import cached_tables, rows_of
 
 from purgatory_spark import Mark, Trace
 from purgatory_spark._errors import TraceFormatError
@@ -27,6 +26,7 @@ from purgatory_spark._traces.trace_reader import ImportSettings
 from purgatory_spark._traces.workload import Workload
 from purgatory_spark._traces.workload_blocks import workload_trace
 from request_purgatory.errors import InvalidArgumentError
+from tests.spark.trace_folders import cached_tables, rows_of
 
 #: Three calls that end in time, one that ends too late, one that never ends, one unusable row.
 CALLS = [

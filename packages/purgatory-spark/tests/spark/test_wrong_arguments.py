@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.misuse.hostile_values import HOSTILE, HostileError
 
 from purgatory_spark import (
     HostTooLargeError,
@@ -20,6 +19,7 @@ from purgatory_spark import (
 )
 from purgatory_spark._output_folder import OutputExistsError
 from request_purgatory import InvalidArgumentError
+from tests.misuse.hostile_values import HOSTILE, HostileError
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

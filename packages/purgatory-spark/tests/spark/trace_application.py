@@ -34,8 +34,7 @@ def main() -> None:
         "type": type(spark).__module__,
         "outcomes": sorted(row["outcome"] for row in trace.outcomes().collect()),
         "rejects": [row["reason"] for row in trace.rejects().collect()],
-        "same": trace
-        .outcomes()
+        "same": trace.outcomes()
         .drop("satisfied_at")
         .subtract(outcomes_of(batch_outcomes(trace.requests, trace.events)))
         .count(),

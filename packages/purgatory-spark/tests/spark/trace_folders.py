@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from tests.spark.naive_trace import TraceEvent, TraceRequest
-from tests.spark.trace_strategies import events_table, requests_table
 
 from purgatory_spark._traces.marks import Mark
 from purgatory_spark._traces.trace_folder import TraceFolder, import_trace
 from purgatory_spark._traces.trace_reader import ImportSettings, read_trace
+from tests.spark.naive_trace import TraceEvent, TraceRequest
+from tests.spark.trace_strategies import events_table, requests_table
 
 Row = dict[str, Any]
 

@@ -6,26 +6,29 @@ from dataclasses import replace
 
 import pyarrow as pa
 from hypothesis import strategies as st
+
 from tests.spark.naive_trace import TraceEvent, TraceRequest
 
 # With few values, mostly close together, equal times are common, and so are events at deadlines
 # and arrivals, or a microsecond away.
 TIMES_US = st.one_of(
-    st.sampled_from([
-        0,
-        1,
-        999,
-        1000,
-        1001,
-        2000,
-        2001,
-        3000,
-        5000,
-        39_999,
-        40_000,
-        40_001,
-        523_456,
-    ]),
+    st.sampled_from(
+        [
+            0,
+            1,
+            999,
+            1000,
+            1001,
+            2000,
+            2001,
+            3000,
+            5000,
+            39_999,
+            40_000,
+            40_001,
+            523_456,
+        ]
+    ),
     st.integers(0, 6000),
 )
 KEYS = st.sampled_from(["a", "b", "c", ""])
@@ -67,28 +70,34 @@ def with_enough_keys(request: TraceRequest) -> TraceRequest:
 
 def requests_table(requests: list[TraceRequest], host: str = "h") -> pa.Table:
     """Return requests of one host as an Arrow table of the schema `REQUESTS`."""
-    return pa.table({
-        "host": pa.repeat(host, len(requests)),
-        "request_id": pa.array([request.request_id for request in requests], pa.string()),
-        "request_type": pa.array([request.aggregate for request in requests], pa.string()),
-        "arrived_at": pa.array(
-            [request.arrived_us for request in requests], pa.timestamp("us", tz="UTC")
-        ),
-        "timeout_ms": pa.array([request.timeout_ms for request in requests], pa.int32()),
-        "watch_keys": pa.array([request.watch_keys for request in requests], pa.list_(pa.string())),
-        "aggregate": pa.array([request.aggregate for request in requests], pa.string()),
-        "threshold": pa.array([request.threshold for request in requests], pa.float64()),
-        "quantifier": pa.array([request.quantifier for request in requests], pa.string()),
-    })
+    return pa.table(
+        {
+            "host": pa.repeat(host, len(requests)),
+            "request_id": pa.array([request.request_id for request in requests], pa.string()),
+            "request_type": pa.array([request.aggregate for request in requests], pa.string()),
+            "arrived_at": pa.array(
+                [request.arrived_us for request in requests], pa.timestamp("us", tz="UTC")
+            ),
+            "timeout_ms": pa.array([request.timeout_ms for request in requests], pa.int32()),
+            "watch_keys": pa.array(
+                [request.watch_keys for request in requests], pa.list_(pa.string())
+            ),
+            "aggregate": pa.array([request.aggregate for request in requests], pa.string()),
+            "threshold": pa.array([request.threshold for request in requests], pa.float64()),
+            "quantifier": pa.array([request.quantifier for request in requests], pa.string()),
+        }
+    )
 
 
 def events_table(events: list[TraceEvent], host: str = "h") -> pa.Table:
     """Return events of one host as an Arrow table of the schema `EVENTS`."""
-    return pa.table({
-        "host": pa.repeat(host, len(events)),
-        "key": pa.array([event.key for event in events], pa.string()),
-        "occurred_at": pa.array(
-            [event.occurred_us for event in events], pa.timestamp("us", tz="UTC")
-        ),
-        "amount": pa.array([event.amount for event in events], pa.float64()),
-    })
+    return pa.table(
+        {
+            "host": pa.repeat(host, len(events)),
+            "key": pa.array([event.key for event in events], pa.string()),
+            "occurred_at": pa.array(
+                [event.occurred_us for event in events], pa.timestamp("us", tz="UTC")
+            ),
+            "amount": pa.array([event.amount for event in events], pa.float64()),
+        }
+    )

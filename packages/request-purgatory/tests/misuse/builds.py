@@ -9,9 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.misuse.outcomes import TIME_LIMIT, Outcome
-
 import request_purgatory
+from tests.misuse.outcomes import TIME_LIMIT, Outcome
 
 ROOT = Path(__file__).parents[2]
 COMPILED, INTERPRETED = "compiled", "interpreted"

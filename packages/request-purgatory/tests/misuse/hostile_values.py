@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tests.support.requests import Request
-
 from request_purgatory import (
     Clock,
     DelayedOperation,
@@ -15,6 +13,7 @@ from request_purgatory import (
     SystemTimer,
     TimerTask,
 )
+from tests.support.requests import Request
 
 
 class HostileError(Exception):

@@ -9,11 +9,10 @@ import sys
 from dataclasses import asdict
 from itertools import groupby
 
+from request_purgatory.aio import TimingWheelEventLoop
 from tests.misuse.calls import Call, all_calls
 from tests.misuse.outcomes import outcomes_of
 from tests.misuse.subjects import PARTS, LoopWorld, World
-
-from request_purgatory.aio import TimingWheelEventLoop
 
 
 async def _list_calls() -> list[Call]:

@@ -14,10 +14,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tests.misuse.calls import SET, Call, make, needs_loop
-from tests.misuse.hostile_values import HostileError
-from tests.misuse.subjects import PARTS, LoopWorld, Task, World
-
 from request_purgatory import (
     DelayedOperation,
     DelayedOperationPurgatory,
@@ -26,6 +22,9 @@ from request_purgatory import (
     TimerTask,
 )
 from request_purgatory.aio import TimingWheelEventLoop
+from tests.misuse.calls import SET, Call, make, needs_loop
+from tests.misuse.hostile_values import HostileError
+from tests.misuse.subjects import PARTS, LoopWorld, Task, World
 
 #: Seconds that a call may take.
 TIME_LIMIT = 10.0
@@ -41,10 +40,12 @@ _EXPECTED = (PurgatoryError, TypeError, HostileError, NotImplementedError)
 
 
 #: Methods that a timer or purgatory calls: a call by hand does what theirs does, once more.
-CALLED_BY_OWNER = frozenset({
-    *("run", "drop", "_abandon_in_child", "detach", "answer", "disown"),
-    *("try_complete", "on_complete", "on_expiration", "on_cancellation"),
-})
+CALLED_BY_OWNER = frozenset(
+    {
+        *("run", "drop", "_abandon_in_child", "detach", "answer", "disown"),
+        *("try_complete", "on_complete", "on_expiration", "on_cancellation"),
+    }
+)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from typing import Any
 
 from opentelemetry.metrics import NoOpMeter
 from opentelemetry.trace import NoOpTracer
-from tests.support.requests import Request
 
 import request_purgatory
 from request_purgatory import aio, clock, errors, metrics, snapshot, testing, timer, tracing
@@ -19,6 +18,7 @@ from request_purgatory._native.parker import Parker
 from request_purgatory.legacy import LegacyPurgatory
 from request_purgatory.metrics import opentelemetry, process_metrics, prometheus
 from request_purgatory.purgatory.quorum import Quorum
+from tests.support.requests import Request
 
 Callback = Callable[..., None]
 

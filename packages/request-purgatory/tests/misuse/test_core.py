@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 import pytest
+
 from tests.misuse.builds import COMPILED, INTERPRETED, Outcomes, observe
 from tests.misuse.differences import is_meant
 from tests.misuse.outcomes import Outcome

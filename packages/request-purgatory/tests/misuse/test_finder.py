@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from tests.misuse import outcomes
 from tests.misuse.calls import CALL, RIGHT_ARGUMENTS, Call, wrong_calls
 from tests.misuse.outcomes import RETURNED, outcomes_of

@@ -6,10 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from request_purgatory import InvalidArgumentError, PurgatoryClosedError
 from tests.model.naive_timer import NS_PER_MS
 from tests.support.requests import Fault
-
-from request_purgatory import InvalidArgumentError, PurgatoryClosedError
 
 #: The exceptions of a request's own code, and of its actions that the purgatory refuses.
 RAISED = (Fault, PurgatoryClosedError, InvalidArgumentError)

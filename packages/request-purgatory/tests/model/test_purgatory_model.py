@@ -18,10 +18,6 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from tests.model.naive_purgatory import Action, NaivePurgatory, NaiveRequest, Plan
-from tests.model.naive_timer import NS_PER_MS
-from tests.support.profiles import examples
-from tests.support.requests import Fault
 
 from request_purgatory import (
     DelayedOperation,
@@ -30,6 +26,10 @@ from request_purgatory import (
     SystemTimer,
 )
 from request_purgatory.legacy import LegacyPurgatory
+from tests.model.naive_purgatory import Action, NaivePurgatory, NaiveRequest, Plan
+from tests.model.naive_timer import NS_PER_MS
+from tests.support.profiles import examples
+from tests.support.requests import Fault
 
 HOUR_MS = 3_600_000
 YEAR_MS = 365 * 24 * HOUR_MS

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from tests.model.naive_timer import NS_PER_MS, NaiveTimer
-from tests.support.profiles import examples
 
 from request_purgatory import ManualClock, SystemTimer, TimerTask
+from tests.model.naive_timer import NS_PER_MS, NaiveTimer
+from tests.support.profiles import examples
 
 HOUR_MS = 3_600_000
 YEAR_MS = 365 * 24 * HOUR_MS

@@ -17,9 +17,6 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from tests.support.chains import drop_key, removed_by
-from tests.support.profiles import examples
-from tests.support.requests import Request
 
 from request_purgatory import (
     DelayedOperationPurgatory,
@@ -28,6 +25,9 @@ from request_purgatory import (
 )
 from request_purgatory.purgatory import purge_backlog
 from request_purgatory.purgatory.watch_table import WatcherList, WatchShard, WatchTable
+from tests.support.chains import drop_key, removed_by
+from tests.support.profiles import examples
+from tests.support.requests import Request
 
 NUMBERS = st.integers(0, 200)
 

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from tests.support.java import java_command
 
 _TIME_LIMIT = 1200.0

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tests.support.requests import Request
-
 from request_purgatory import DelayedOperationPurgatory
+from tests.support.requests import Request
 
 
 def watch(purgatory: DelayedOperationPurgatory, *keys: object, delay_ms: int = 1000) -> Request:

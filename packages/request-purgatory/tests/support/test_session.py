@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from hypothesis import is_hypothesis_test
-from tests.support import leftovers
-from tests.support.profiles import PROFILE, load_all_constants, reproducing
 
 import request_purgatory
+from tests.support import leftovers
+from tests.support.profiles import PROFILE, load_all_constants, reproducing
 
 
 def register(config: pytest.Config) -> None:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import time
 
 import pytest
-from tests.support.sleeping_threads import SleepRecordingClock
-from tests.support.thread_group import ThreadGroup
-from tests.support.whole_numbers import Index
 
 from request_purgatory import (
     Clock,
@@ -17,6 +14,9 @@ from request_purgatory import (
 )
 from request_purgatory._native.parker import Parker
 from request_purgatory.clock import MAX_NOW_MS, NS_PER_MS, MonotonicClock
+from tests.support.sleeping_threads import SleepRecordingClock
+from tests.support.thread_group import ThreadGroup
+from tests.support.whole_numbers import Index
 
 
 def test_manual_clock_stands_still() -> None:

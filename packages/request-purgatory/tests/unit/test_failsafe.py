@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from tests.support.hostile_errors import HOSTILE_ERRORS
-from tests.support.requests import Fault
 
 from request_purgatory._native.failsafe import log_contained
 from request_purgatory.error_log import ErrorLog
+from tests.support.hostile_errors import HOSTILE_ERRORS
+from tests.support.requests import Fault
 
 logger = logging.getLogger("tests.contained")
 

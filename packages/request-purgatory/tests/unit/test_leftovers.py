@@ -11,6 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+
 from tests.support import leftovers
 
 pytestmark = pytest.mark.skipif(not leftovers.HAS_PROC, reason="there is no /proc/self/fd here")

@@ -7,11 +7,6 @@ import threading
 from dataclasses import dataclass
 
 import pytest
-from tests.conftest import MakePurgatory
-from tests.support.pending import watch
-from tests.support.requests import Request, fail
-from tests.support.sleeping_threads import SleepRecordingClock
-from tests.support.thread_group import ThreadGroup
 
 from request_purgatory import (
     DelayedOperationPurgatory,
@@ -20,6 +15,11 @@ from request_purgatory import (
 )
 from request_purgatory.legacy import DelayQueueTimer, LegacyPurgatory
 from request_purgatory.purgatory.metric_table import PurgatoryMetrics
+from tests.conftest import MakePurgatory
+from tests.support.pending import watch
+from tests.support.requests import Request, fail
+from tests.support.sleeping_threads import SleepRecordingClock
+from tests.support.thread_group import ThreadGroup
 
 
 @pytest.fixture

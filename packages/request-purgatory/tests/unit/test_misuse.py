@@ -7,8 +7,6 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
 import pytest
-from tests.conftest import MakePurgatory
-from tests.support.requests import Request, fail
 
 from request_purgatory import (
     DelayedOperation,
@@ -21,6 +19,8 @@ from request_purgatory import (
     TimerTask,
 )
 from request_purgatory.legacy import LegacyPurgatory
+from tests.conftest import MakePurgatory
+from tests.support.requests import Request, fail
 
 
 @pytest.mark.parametrize("wrong", [None, 5, "task", object(), TimerTask])

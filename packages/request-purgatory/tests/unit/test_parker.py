@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 
 import pytest
-from tests.support.thread_group import ThreadGroup
 
 from request_purgatory._native.parker import Parker
+from tests.support.thread_group import ThreadGroup
 
 
 def test_wake_up_before_the_sleep_ends_it_at_once() -> None:

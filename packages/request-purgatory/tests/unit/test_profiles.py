@@ -7,10 +7,10 @@ import shlex
 from pathlib import Path
 
 import pytest
-from tests.support import profiles
-from tests.support.profiles import examples, reproducing
 
 import tests
+from tests.support import profiles
+from tests.support.profiles import examples, reproducing
 
 #: The folders of the tests of all packages.
 FOLDERS = [Path(folder) for folder in tests.__path__]

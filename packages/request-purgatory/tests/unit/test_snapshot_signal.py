@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
-from tests.conftest import MakePurgatory
-from tests.support.children import in_child
-from tests.support.requests import Request
 
 from request_purgatory import DelayedOperationPurgatory, InvalidArgumentError, snapshot
 from request_purgatory.snapshot import print_all, print_on_signal, take_all
+from tests.conftest import MakePurgatory
+from tests.support.children import in_child
+from tests.support.requests import Request
 
 pytestmark = pytest.mark.skipif(
     not hasattr(signal, "SIGUSR1"), reason="this system has no signals for users"

@@ -9,10 +9,10 @@ from contextlib import closing
 from datetime import timedelta
 
 import pytest
-from tests.support.requests import Request
 
 from request_purgatory import InvalidArgumentError, PurgatoryClosedError, aio, testing
 from request_purgatory.testing import ManualPurgatory, VirtualTimeEventLoop, run
+from tests.support.requests import Request
 
 
 def test_advance_runs_everything_that_is_due() -> None:

@@ -16,15 +16,15 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode, Tracer, get_current_span
-from tests.conftest import MakePurgatory
-from tests.support.children import in_child
-from tests.support.requests import Fault, Request, fail
 
 from request_purgatory import DelayedOperation, DelayedOperationPurgatory, ManualClock
 from request_purgatory.aio import Purgatory
 from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError, TaskInUseError
 from request_purgatory.testing import run
 from request_purgatory.tracing import trace_purgatory
+from tests.conftest import MakePurgatory
+from tests.support.children import in_child
+from tests.support.requests import Fault, Request, fail
 
 exporter = InMemorySpanExporter()
 provider = TracerProvider()

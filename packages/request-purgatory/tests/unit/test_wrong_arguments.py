@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.support.whole_numbers import Index
 
 from request_purgatory import (
     Clock,
@@ -23,6 +22,7 @@ from request_purgatory import (
 from request_purgatory.clock import MonotonicClock
 from request_purgatory.legacy import LegacyPurgatory
 from request_purgatory.testing import ManualPurgatory, run
+from tests.support.whole_numbers import Index
 
 
 class Unprintable:

@@ -28,9 +28,9 @@ class _Request:
 def _decode(message: Any, context: RequestContext) -> _Request:
     alterations = tuple(
         QuotaAlteration(
-            quota_entity({
-                component.entity_type: component.entity_name for component in entry.entity
-            }),
+            quota_entity(
+                {component.entity_type: component.entity_name for component in entry.entity}
+            ),
             tuple((op.key, None if op.remove else op.value) for op in entry.ops),
         )
         for entry in message.entries

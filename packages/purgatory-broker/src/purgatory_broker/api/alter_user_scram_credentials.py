@@ -105,10 +105,12 @@ def _alter_user_scram_credentials(
         else:
             refusals[change.user] = refusal
     try:
-        credentials.alter({
-            (change.user, ScramMechanism(change.mechanism)): _credential(change)
-            for change in changes.values()
-        })
+        credentials.alter(
+            {
+                (change.user, ScramMechanism(change.mechanism)): _credential(change)
+                for change in changes.values()
+            }
+        )
     except ControllerError as error:
         refusals |= dict.fromkeys(changes, _Refusal(error.code, str(error)))
         changes.clear()

@@ -159,10 +159,12 @@ class NodePartitions:
 
     def checkpoint(self) -> None:
         replicas = self._replicas.replicas.values()
-        self._log_manager.checkpoint_high_watermarks({
-            (replica.topic_id, replica.key.partition): replica.high_watermark
-            for replica in replicas
-        })
+        self._log_manager.checkpoint_high_watermarks(
+            {
+                (replica.topic_id, replica.key.partition): replica.high_watermark
+                for replica in replicas
+            }
+        )
 
     def delete_old_segments(self, now_ms: int) -> None:
         for replica in self._replicas.replicas.values():

@@ -159,14 +159,16 @@ def _decode_member(reader: _Reader, version: int) -> MemberValue:
 def _encode_offset(value: OffsetValue) -> bytes:
     # Only version 1 has an expiration time. OffsetCommit requests up to version 4 may set one.
     expires = value.expire_timestamp_ms != -1
-    return b"".join((
-        _INT16.pack(1 if expires else 3),
-        _INT64.pack(value.offset),
-        b"" if expires else _INT32.pack(value.leader_epoch),
-        _string(value.metadata),
-        _INT64.pack(value.commit_timestamp_ms),
-        _INT64.pack(value.expire_timestamp_ms) if expires else b"",
-    ))
+    return b"".join(
+        (
+            _INT16.pack(1 if expires else 3),
+            _INT64.pack(value.offset),
+            b"" if expires else _INT32.pack(value.leader_epoch),
+            _string(value.metadata),
+            _INT64.pack(value.commit_timestamp_ms),
+            _INT64.pack(value.expire_timestamp_ms) if expires else b"",
+        )
+    )
 
 
 def _encode_group(value: GroupValue) -> bytes:

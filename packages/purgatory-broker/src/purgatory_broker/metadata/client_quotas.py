@@ -24,12 +24,14 @@ _WHOLE_MAXIMUMS = {
     "consumer_byte_rate": _LONG,
     "connection_creation_rate": _INT,
 }
-_USER_KEYS = frozenset({
-    "producer_byte_rate",
-    "consumer_byte_rate",
-    "request_percentage",
-    "controller_mutation_rate",
-})
+_USER_KEYS = frozenset(
+    {
+        "producer_byte_rate",
+        "consumer_byte_rate",
+        "request_percentage",
+        "controller_mutation_rate",
+    }
+)
 _IP_KEYS = frozenset({"connection_creation_rate"})
 
 

@@ -214,19 +214,21 @@ class BrokerConfig:
 
 
 #: Fields of ClusterSettings that are not broker settings of Kafka.
-_NOT_IN_KAFKA = frozenset({
-    "nodes",
-    "host",
-    "port",
-    "sasl_users",
-    "data_dir",
-    "flush_messages",
-    "topic_defaults",
-    "producer_byte_rate",
-    "consumer_byte_rate",
-    "quota_window_size_ms",
-    "auto_create_topics_at_once",
-})
+_NOT_IN_KAFKA = frozenset(
+    {
+        "nodes",
+        "host",
+        "port",
+        "sasl_users",
+        "data_dir",
+        "flush_messages",
+        "topic_defaults",
+        "producer_byte_rate",
+        "consumer_byte_rate",
+        "quota_window_size_ms",
+        "auto_create_topics_at_once",
+    }
+)
 _TEXT_SETTINGS = {
     "listeners": ConfigType.STRING,
     "advertised_listeners": ConfigType.STRING,

@@ -68,23 +68,27 @@ class Recorder:
         self._file_numbers = itertools.count()
         moment = pa.timestamp("us", tz="UTC")
         self._schemas = {
-            "requests": pa.schema([
-                ("host", pa.string()),
-                ("request_id", pa.string()),
-                ("request_type", pa.string()),
-                ("arrived_at", moment),
-                ("timeout_ms", pa.int32()),
-                ("watch_keys", pa.list_(pa.string())),
-                ("aggregate", pa.string()),
-                ("threshold", pa.float64()),
-                ("quantifier", pa.string()),
-            ]),
-            "events": pa.schema([
-                ("host", pa.string()),
-                ("key", pa.string()),
-                ("occurred_at", moment),
-                ("amount", pa.float64()),
-            ]),
+            "requests": pa.schema(
+                [
+                    ("host", pa.string()),
+                    ("request_id", pa.string()),
+                    ("request_type", pa.string()),
+                    ("arrived_at", moment),
+                    ("timeout_ms", pa.int32()),
+                    ("watch_keys", pa.list_(pa.string())),
+                    ("aggregate", pa.string()),
+                    ("threshold", pa.float64()),
+                    ("quantifier", pa.string()),
+                ]
+            ),
+            "events": pa.schema(
+                [
+                    ("host", pa.string()),
+                    ("key", pa.string()),
+                    ("occurred_at", moment),
+                    ("amount", pa.float64()),
+                ]
+            ),
         }
         self._rows: dict[str, list[tuple[Any, ...]]] = {"requests": [], "events": []}
         for name in self._rows:

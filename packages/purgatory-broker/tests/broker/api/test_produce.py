@@ -6,11 +6,11 @@ import uuid
 from collections.abc import Callable
 
 import pytest
-from tests.broker.parity.raw import RawClient
-from tests.broker.raw_requests import fetch, records
 
 from purgatory_broker import Cluster
 from purgatory_broker.wire.error_code import ErrorCode
+from tests.broker.parity.raw import RawClient
+from tests.broker.raw_requests import fetch, records
 
 Connect = Callable[[str], RawClient]
 

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker.parity.raw import RawClient
-from tests.broker.raw_requests import produce
-from tests.support.live_page import LivePage, port_of, press
 
 from purgatory_broker.cluster import collector
 from purgatory_broker_command import main
 from request_purgatory.command_line.exit_codes import ExitCode
+from tests.broker.parity.raw import RawClient
+from tests.broker.raw_requests import produce
+from tests.support.live_page import LivePage, port_of, press
 
 TIME_LIMIT = 60.0
 SERVE = (

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.broker.kafka_server import (
     SHARED_SETTINGS,
     broker_libraries,

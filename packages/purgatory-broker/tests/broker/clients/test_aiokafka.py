@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+
 from tests.broker.clients.waiting import TIME_LIMIT
 
 pytest.importorskip("aiokafka")
@@ -71,9 +72,9 @@ async def _create(
 ) -> None:
     configs = {name.replace("_", "."): value for name, value in config.items()}
     async with _admin(bootstrap_servers) as admin:
-        answer = await admin.create_topics([
-            NewTopic(topic, partitions, replicas, topic_configs=configs)
-        ])
+        answer = await admin.create_topics(
+            [NewTopic(topic, partitions, replicas, topic_configs=configs)]
+        )
         _raise(answer.topic_errors)
 
         async def is_known() -> bool:
@@ -290,16 +291,16 @@ async def test_topic_settings_are_described_and_changed(bootstrap_servers: str, 
     async with _admin(bootstrap_servers) as admin:
 
         async def retention_is(expected: str) -> bool:
-            answers = await admin.describe_configs([
-                ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": None})
-            ])
+            answers = await admin.describe_configs(
+                [ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": None})]
+            )
             error_code, _, _, _, entries = answers[0].resources[0][:5]
             return not error_code and entries[0][1] == expected
 
         await _until(lambda: retention_is("5000"))
-        await admin.alter_configs([
-            ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": "6000"})
-        ])
+        await admin.alter_configs(
+            [ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": "6000"})]
+        )
         await _until(lambda: retention_is("6000"))
 
 

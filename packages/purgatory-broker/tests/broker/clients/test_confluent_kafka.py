@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+
 from tests.broker.clients.waiting import TIME_LIMIT, until
 
 pytest.importorskip("confluent_kafka")
@@ -288,11 +289,13 @@ def test_unknown_partition_is_refused(
     bootstrap_servers: str, admin: AdminClient, topic: str
 ) -> None:
     _create(admin, topic)
-    producer = Producer({
-        "bootstrap.servers": bootstrap_servers,
-        "message.timeout.ms": 5_000,
-        "topic.metadata.propagation.max.ms": 100,
-    })
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "message.timeout.ms": 5_000,
+            "topic.metadata.propagation.max.ms": 100,
+        }
+    )
     errors: list[Any] = []
     producer.produce(topic, "x", partition=9, on_delivery=lambda error, _: errors.append(error))
     assert producer.flush(TIME_LIMIT) == 0

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from tests.broker.clients.waiting import until
 from tests.broker.kafka_server import broker_libraries, run_tool
 

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from tests.broker.clients.waiting import TIME_LIMIT, until
 from tests.broker.kafka_server import run_tool, start_command
 

@@ -17,6 +17,7 @@ from kafka.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka.structs import OffsetAndMetadata
+
 from tests.broker.clients.waiting import TIME_LIMIT, until
 
 _TIME = 1_700_000_000_000

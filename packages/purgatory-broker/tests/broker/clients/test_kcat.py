@@ -6,6 +6,7 @@ import json
 import subprocess
 
 import pytest
+
 from tests.broker.clients.waiting import TIME_LIMIT
 from tests.broker.kcat import Kcat
 from tests.broker.parity.raw import RawClient

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
+
+from purgatory_broker import Cluster
 from tests.broker.certificates import Certificates
 from tests.broker.clients.waiting import TIME_LIMIT
 from tests.broker.kafka_server import broker_libraries, run_tool
-
-from purgatory_broker import Cluster
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

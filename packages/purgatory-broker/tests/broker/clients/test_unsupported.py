@@ -13,10 +13,10 @@ from aiokafka.errors import KafkaError as AiokafkaError
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from kafka import KafkaProducer
 from kafka.errors import KafkaError as KafkaPythonError
-from tests.broker.clients.waiting import TIME_LIMIT
-from tests.broker.kafka_server import run_tool
 
 from purgatory_broker import Cluster
+from tests.broker.clients.waiting import TIME_LIMIT
+from tests.broker.kafka_server import run_tool
 
 TRANSACTION = "transaction"
 
@@ -31,11 +31,13 @@ def cluster() -> Iterator[Cluster]:
 
 def test_librdkafka_gives_up_the_consumer_protocol(cluster: Cluster) -> None:
     """It would wait for an API that the broker does not name."""
-    consumer = Consumer({
-        "bootstrap.servers": cluster.bootstrap_servers,
-        "group.id": "g",
-        "group.protocol": "consumer",
-    })
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": "g",
+            "group.protocol": "consumer",
+        }
+    )
     consumer.subscribe(["t"])
     limit = time.monotonic() + TIME_LIMIT
     found = None
@@ -50,10 +52,12 @@ def test_librdkafka_gives_up_the_consumer_protocol(cluster: Cluster) -> None:
 
 
 def test_librdkafka_gives_up_transactions(cluster: Cluster) -> None:
-    producer = Producer({
-        "bootstrap.servers": cluster.bootstrap_servers,
-        "transactional.id": TRANSACTION,
-    })
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "transactional.id": TRANSACTION,
+        }
+    )
     with pytest.raises(KafkaException, match="This broker does not support transactions") as caught:
         producer.init_transactions(TIME_LIMIT)
     assert caught.value.args[0].fatal()

@@ -22,7 +22,6 @@ from kafka.protocol.consumer import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
-from tests.unit.aio.virtual import run
 
 from purgatory_broker.api.registry import APIS
 from purgatory_broker.deferred_actions import ActionQueue
@@ -34,6 +33,7 @@ from purgatory_broker.settings import ClusterSettings
 from purgatory_broker.wire.error_code import ErrorCode
 from purgatory_broker.wire.messages import Header
 from request_purgatory.aio import Purgatory
+from tests.unit.aio.virtual import run
 
 GROUP = "orders"
 CLIENT = Client("app", "/127.0.0.1")

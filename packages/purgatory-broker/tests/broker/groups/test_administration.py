@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
+
+from purgatory_broker.groups.group import GroupState
+from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.groups.harness import (
     GROUP,
     CoordinatorHarness,
     run_scenario,
 )
-
-from purgatory_broker.groups.group import GroupState
-from purgatory_broker.wire.error_code import ErrorCode
 
 
 @pytest.mark.parametrize("version", range(6))

@@ -21,6 +21,9 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+
+from purgatory_broker.groups.group import GroupState
+from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.groups.harness import (
     GROUP,
     CapturedResponse,
@@ -30,17 +33,16 @@ from tests.broker.groups.harness import (
 from tests.support.profiles import examples
 from tests.unit.aio.virtual import VirtualLoop
 
-from purgatory_broker.groups.group import GroupState
-from purgatory_broker.wire.error_code import ErrorCode
-
 TIME_LIMIT = 600.0
 
-PROTOCOLS = st.sampled_from([
-    (("range", b"r"), ("sticky", b"s")),
-    (("sticky", b"s"), ("range", b"r")),
-    (("range", b"new"), ("sticky", b"s")),
-    (("range", b"r"),),
-])
+PROTOCOLS = st.sampled_from(
+    [
+        (("range", b"r"), ("sticky", b"s")),
+        (("sticky", b"s"), ("range", b"r")),
+        (("range", b"new"), ("sticky", b"s")),
+        (("range", b"r"),),
+    ]
+)
 COMMON_PROTOCOLS = (("range", b"r"), ("sticky", b"s"))
 VERSIONS = st.sampled_from([0, 3, 4, 5, 6, 9, 9, 9])
 CLIENTS = st.integers(0, 5)

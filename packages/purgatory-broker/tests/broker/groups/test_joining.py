@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
+
+from purgatory_broker.groups.group import GroupState
+from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.groups.harness import (
     GROUP,
     CoordinatorHarness,
     run_scenario,
     sleep_ms,
 )
-
-from purgatory_broker.groups.group import GroupState
-from purgatory_broker.wire.error_code import ErrorCode
 
 BOTH = (("range", b"r"), ("roundrobin", b"rr"))
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 
 import pytest
+
+from purgatory_broker.groups.group import GroupState
+from purgatory_broker.groups.shards import partition_of
+from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.groups.harness import (
     GROUP,
     CoordinatorHarness,
     run_scenario,
     sleep_ms,
 )
-
-from purgatory_broker.groups.group import GroupState
-from purgatory_broker.groups.shards import partition_of
-from purgatory_broker.wire.error_code import ErrorCode
 
 
 @pytest.mark.parametrize(

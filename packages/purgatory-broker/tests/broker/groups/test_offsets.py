@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+
+from purgatory_broker.groups.group import GroupState
+from purgatory_broker.groups.group_records import OffsetKey, decode_key, decode_offset
+from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.groups.harness import (
     GROUP,
     CapturedResponse,
@@ -12,10 +16,6 @@ from tests.broker.groups.harness import (
     run_scenario,
     sleep_ms,
 )
-
-from purgatory_broker.groups.group import GroupState
-from purgatory_broker.groups.group_records import OffsetKey, decode_key, decode_offset
-from purgatory_broker.wire.error_code import ErrorCode
 
 OFFSETS = {("t", 0): 7, ("t", 3): 9, ("u", 1): 0}
 

@@ -98,15 +98,17 @@ def test_group_is_encoded_as_in_kafka() -> None:
     assert encode_key(GroupKey("g")) == b"\0\2\0\1g"
     member = MemberValue("m", None, "c", "/h", 6, 5, b"sub", b"as")
     value = GroupValue("consumer", 4, "range", "m", 9, (member,))
-    assert encode_value(value) == b"".join((
-        b"\0\3\0\10consumer",
-        struct.pack(">i", 4),
-        b"\0\5range\0\1m",
-        struct.pack(">q", 9),
-        b"\0\0\0\1\0\1m\xff\xff\0\1c\0\2/h",
-        struct.pack(">ii", 6, 5),
-        b"\0\0\0\3sub\0\0\0\2as",
-    ))
+    assert encode_value(value) == b"".join(
+        (
+            b"\0\3\0\10consumer",
+            struct.pack(">i", 4),
+            b"\0\5range\0\1m",
+            struct.pack(">q", 9),
+            b"\0\0\0\1\0\1m\xff\xff\0\1c\0\2/h",
+            struct.pack(">ii", 6, 5),
+            b"\0\0\0\3sub\0\0\0\2as",
+        )
+    )
     assert (
         encode_value(GroupValue("", 0, None, None, -1, ()))
         == b"\0\3\0\0\0\0\0\0\xff\xff\xff\xff" + b"\xff" * 8 + b"\0" * 4

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.broker.replication.cluster_harness import ClusterHarness, run_scenario
-
 from purgatory_broker.cluster.replicated_offsets import ReplicatedOffsets
 from purgatory_broker.metadata.topics import OFFSETS_TOPIC, TopicPartition
 from purgatory_broker.wire.error_code import ErrorCode
+from tests.broker.replication.cluster_harness import ClusterHarness, run_scenario
 
 
 def test_append_outside_of_a_request_is_replicated_immediately() -> None:

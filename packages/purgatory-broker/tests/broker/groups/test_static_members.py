@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
+
+from purgatory_broker.groups.group import GroupState
+from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.groups.harness import (
     CapturedResponse,
     CoordinatorHarness,
     run_scenario,
     sleep_ms,
 )
-
-from purgatory_broker.groups.group import GroupState
-from purgatory_broker.wire.error_code import ErrorCode
 
 OTHER = (("sticky", b"s"),)
 
@@ -62,8 +62,7 @@ def test_restarted_follower_keeps_its_assignment_without_a_rebalance() -> None:
         assert harness.sync(former, 2, instance_id="b").error is fenced
         assert harness.join(former, instance_id="b").error is fenced
         assert (
-            harness
-            .commit({("t", 0): 1}, member_id=former, generation=2, instance_id="b")
+            harness.commit({("t", 0): 1}, member_id=former, generation=2, instance_id="b")
             .response.topics[0]
             .partitions[0]
             .error_code

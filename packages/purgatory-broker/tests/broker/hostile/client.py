@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any, ClassVar
 
+from purgatory_broker.cluster.async_cluster import AsyncCluster
+from purgatory_broker.wire.apis import Api
 from tests.broker import apis
 from tests.broker.hostile.corpus import request
 from tests.broker.hostile.sample_requests import with_size
 from tests.broker.raw_requests import fetch_fields, records
-
-from purgatory_broker.cluster.async_cluster import AsyncCluster
-from purgatory_broker.wire.apis import Api
 
 _CHECK = "good"
 

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from tests.broker.hostile.client import Client
-from tests.broker.hostile.sample_requests import TOPIC
-from tests.unit.aio.virtual import run
 
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.settings import ClusterSettings
+from tests.broker.hostile.client import Client
+from tests.broker.hostile.sample_requests import TOPIC
+from tests.unit.aio.virtual import run
 
 Scenario = Callable[[AsyncCluster], Coroutine[Any, Any, None]]
 RunScenario = Callable[..., None]

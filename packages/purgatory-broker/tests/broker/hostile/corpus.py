@@ -13,13 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from purgatory_broker.api.registry import APIS
+from purgatory_broker.wire.apis import Api
 from tests.broker import apis
 from tests.broker.hostile.mutations import mutate_bytes, mutate_fields
 from tests.broker.hostile.sample_requests import TOPIC, body, frame, header, with_size
 from tests.broker.parity.raw import message
-
-from purgatory_broker.api.registry import APIS
-from purgatory_broker.wire.apis import Api
 
 FOLDER = Path(__file__).parent / "corpus"
 #: The number of mutated frames of each kind for each API and version, and the largest that is kept.

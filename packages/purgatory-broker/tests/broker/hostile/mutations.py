@@ -8,9 +8,8 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from tests.broker.hostile.sample_requests import body, frame, sample_request, untagged_fields
-
 from purgatory_broker.wire.apis import Api
+from tests.broker.hostile.sample_requests import body, frame, sample_request, untagged_fields
 
 #: Numbers at the limits of each type, and next to special values.
 EXTREMES = {
@@ -140,13 +139,15 @@ def _mutate_field(chance: random.Random, part: Any, field: Any) -> None:
         setattr(
             part,
             field.name,
-            chance.choice((
-                None,
-                b"",
-                chance.randbytes(61),
-                flip_bits(chance, value or b"\0"),
-                truncate(chance, value or b"\0"),
-            )),
+            chance.choice(
+                (
+                    None,
+                    b"",
+                    chance.randbytes(61),
+                    flip_bits(chance, value or b"\0"),
+                    truncate(chance, value or b"\0"),
+                )
+            ),
         )
     elif kind != "uuid":
         setattr(

@@ -7,10 +7,9 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from tests.broker.raw_requests import records
-
 from purgatory_broker.api.registry import APIS
 from purgatory_broker.wire.apis import Api
+from tests.broker.raw_requests import records
 
 TOPIC = "hostile"
 GROUP = "hostile-group"

@@ -13,10 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker import apis
-from tests.broker.hostile.client import check_clients_are_served
-from tests.broker.hostile.conftest import RunScenario
-from tests.broker.hostile.sample_requests import frame, with_size
 
 from purgatory_broker.cluster.admin_server import (
     MAX_CONNECTIONS,
@@ -27,6 +23,10 @@ from purgatory_broker.cluster.admin_server import (
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.cluster.cluster_errors import ClusterError
 from purgatory_broker.cluster.commands.cluster_commands import COMMANDS
+from tests.broker import apis
+from tests.broker.hostile.client import check_clients_are_served
+from tests.broker.hostile.conftest import RunScenario
+from tests.broker.hostile.sample_requests import frame, with_size
 
 
 async def _send_line(control: ControlServer, line: bytes) -> dict[str, Any] | None:

@@ -8,13 +8,6 @@ import struct
 from typing import Any
 
 import pytest
-from tests.broker import apis
-from tests.broker.hostile.client import Client, check_clients_are_served
-from tests.broker.hostile.conftest import RunScenario, count_delayed_requests
-from tests.broker.hostile.corpus import request
-from tests.broker.hostile.raw_connection import RawConnection
-from tests.broker.hostile.sample_requests import TOPIC, frame, with_size
-from tests.broker.raw_requests import fetch_fields, records
 
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.server.connection import READ_AHEAD_BYTES, REQUESTS_PER_TURN
@@ -24,6 +17,13 @@ from purgatory_broker.server.server import (
     UNREAD_RESPONSE_TIMEOUT_MS,
 )
 from purgatory_broker.wire.apis import Api
+from tests.broker import apis
+from tests.broker.hostile.client import Client, check_clients_are_served
+from tests.broker.hostile.conftest import RunScenario, count_delayed_requests
+from tests.broker.hostile.corpus import request
+from tests.broker.hostile.raw_connection import RawConnection
+from tests.broker.hostile.sample_requests import TOPIC, frame, with_size
+from tests.broker.raw_requests import fetch_fields, records
 
 MAX_WAIT_MS = 2**31 - 1
 #: The seconds after which the sweep has closed a connection with an incomplete request, and one

@@ -6,6 +6,9 @@ import asyncio
 import socket
 
 import pytest
+
+from purgatory_broker import ClusterProcess
+from purgatory_broker.cluster.async_cluster import AsyncCluster
 from tests.broker.hostile.client import check_clients_are_served
 from tests.broker.hostile.conftest import RunScenario, check_invariants, count_delayed_requests
 from tests.broker.hostile.corpus import FOLDER, frames, streams
@@ -20,9 +23,6 @@ from tests.broker.hostile.sample_requests import (
 )
 from tests.broker.parity.raw import RawClient
 from tests.broker.raw_requests import fetch, produce
-
-from purgatory_broker import ClusterProcess
-from purgatory_broker.cluster.async_cluster import AsyncCluster
 
 #: The limit on a process's memory after the whole corpus; it starts with 40 MB.
 MAX_RESIDENT_KB = 200_000

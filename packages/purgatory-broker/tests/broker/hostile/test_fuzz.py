@@ -7,6 +7,13 @@ import random
 
 from hypothesis import given
 from hypothesis import strategies as st
+
+from purgatory_broker.api.registry import APIS
+from purgatory_broker.cluster.async_cluster import AsyncCluster
+from purgatory_broker.settings import ClusterSettings
+from purgatory_broker.wire.apis import Api
+from purgatory_broker.wire.messages import read_header, read_request
+from purgatory_broker.wire.wire_error import WireError
 from tests.broker.hostile.conftest import check_invariants, no_errors_logged
 from tests.broker.hostile.mutations import mutate_bytes, mutate_fields
 from tests.broker.hostile.raw_connection import RawConnection
@@ -20,13 +27,6 @@ from tests.broker.hostile.sample_requests import (
 )
 from tests.support.profiles import examples
 from tests.unit.aio.virtual import run
-
-from purgatory_broker.api.registry import APIS
-from purgatory_broker.cluster.async_cluster import AsyncCluster
-from purgatory_broker.settings import ClusterSettings
-from purgatory_broker.wire.apis import Api
-from purgatory_broker.wire.messages import read_header, read_request
-from purgatory_broker.wire.wire_error import WireError
 
 _SERVED = list(every_api_and_version())
 

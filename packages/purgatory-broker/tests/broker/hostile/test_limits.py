@@ -8,9 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
-from tests.broker import apis
-from tests.broker.hostile.corpus import request
-from tests.broker.hostile.sample_requests import every_api_and_version, frame, header
 
 from purgatory_broker.api.registry import APIS
 from purgatory_broker.wire import limits
@@ -28,6 +25,9 @@ from purgatory_broker.wire.produce_response import (
     TopicProduceResponse,
 )
 from purgatory_broker.wire.wire_error import WireError
+from tests.broker import apis
+from tests.broker.hostile.corpus import request
+from tests.broker.hostile.sample_requests import every_api_and_version, frame, header
 
 #: The limit on the memory of decoding, including two copies of the frame.
 MAX_DECODE_BYTES = 64 * 2**20

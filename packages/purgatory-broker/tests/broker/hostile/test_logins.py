@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 
+from purgatory_broker.cluster.async_cluster import AsyncCluster
 from tests.broker import apis
 from tests.broker.hostile.client import check_clients_are_served
 from tests.broker.hostile.conftest import RunScenario
@@ -13,8 +14,6 @@ from tests.broker.hostile.mutations import BYTE_MUTATIONS
 from tests.broker.hostile.raw_connection import RawConnection
 from tests.broker.hostile.sample_requests import TOPIC, frame, with_size
 from tests.broker.scram_client import ScramClient
-
-from purgatory_broker.cluster.async_cluster import AsyncCluster
 
 #: Clients that log in, and those that the others of the tests use.
 LISTENERS = "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0"

@@ -12,6 +12,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+from purgatory_broker import ClusterProcess
+from purgatory_broker.api import partition_limits
+from purgatory_broker.cluster.async_cluster import AsyncCluster
+from purgatory_broker.wire.apis import Api
+from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.wire.limits import MAX_ELEMENTS
 from tests.broker import apis
 from tests.broker.hostile.client import check_clients_are_served
 from tests.broker.hostile.conftest import RunScenario
@@ -20,13 +27,6 @@ from tests.broker.hostile.process_memory import peak_resident_kb
 from tests.broker.hostile.raw_connection import RawConnection
 from tests.broker.hostile.sample_requests import GROUP, TOPIC, with_size
 from tests.broker.raw_requests import records
-
-from purgatory_broker import ClusterProcess
-from purgatory_broker.api import partition_limits
-from purgatory_broker.cluster.async_cluster import AsyncCluster
-from purgatory_broker.wire.apis import Api
-from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.limits import MAX_ELEMENTS
 
 #: The limit on a process's memory after all large requests, one after the other: 40 MB at the
 #: start, 100 MiB for one request and its response (see `wire.limits`), and what the allocator
@@ -186,20 +186,24 @@ LARGE_REQUESTS: dict[str, tuple[Api, int, Fields]] = {
     "Fetch of many missing partitions": (
         apis.FETCH,
         11,
-        lambda: _fetch([
-            {
-                "topic": TOPIC,
-                "partitions": [{"partition": each, "fetch_offset": 0} for each in range(_MANY)],
-            }
-        ]),
+        lambda: _fetch(
+            [
+                {
+                    "topic": TOPIC,
+                    "partitions": [{"partition": each, "fetch_offset": 0} for each in range(_MANY)],
+                }
+            ]
+        ),
     ),
     "Fetch of many missing topics": (
         apis.FETCH,
         11,
-        lambda: _fetch([
-            {"topic": f"{each}", "partitions": [{"partition": 0, "fetch_offset": 0}]}
-            for each in range(_MANY // 2)
-        ]),
+        lambda: _fetch(
+            [
+                {"topic": f"{each}", "partitions": [{"partition": 0, "fetch_offset": 0}]}
+                for each in range(_MANY // 2)
+            ]
+        ),
     ),
     "Produce to one partition many times": (
         apis.PRODUCE,
@@ -472,18 +476,20 @@ def test_last_entry_of_a_repeated_partition_is_appended(run_scenario: RunScenari
             cluster,
             apis.FETCH,
             11,
-            **_fetch([
-                {
-                    "topic": TOPIC,
-                    "partitions": [
-                        {
-                            "partition": partition,
-                            "fetch_offset": 0,
-                            "partition_max_bytes": 9_999,
-                        }
-                    ],
-                }
-            ]),
+            **_fetch(
+                [
+                    {
+                        "topic": TOPIC,
+                        "partitions": [
+                            {
+                                "partition": partition,
+                                "fetch_offset": 0,
+                                "partition_max_bytes": 9_999,
+                            }
+                        ],
+                    }
+                ]
+            ),
         )
         found = fetched.responses[0].partitions[0].records
         assert b"second" in found

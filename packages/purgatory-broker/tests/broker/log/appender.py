@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.broker.log.batches import NOW, batch
-
 from purgatory_broker.log.log import PartitionLog
 from purgatory_broker.log.log_settings import LogSettings
+from tests.broker.log.batches import NOW, batch
 
 
 def main(folder: Path) -> None:

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
-from tests.broker.log.batches import NOW, batch, values, with_fields
 
 from purgatory_broker.log.batch import (
     read_header,
@@ -19,6 +18,7 @@ from purgatory_broker.log.batch import (
 )
 from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.wire.error_code import ErrorCode
+from tests.broker.log.batches import NOW, batch, values, with_fields
 
 
 def test_header_has_the_fields_that_kafka_python_reads() -> None:

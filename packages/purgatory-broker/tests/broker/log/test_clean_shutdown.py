@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 from kafka.record import MemoryRecords
-from tests.broker.log.batches import append, batch, contents
-from tests.broker.parity.raw import RawClient
-from tests.broker.raw_requests import fetch, produce
 
 from purgatory_broker import Cluster
 from purgatory_broker.log import closed_segment
 from purgatory_broker.log.log import PartitionLog
 from purgatory_broker.log.log_errors import RecordError, StorageError
 from purgatory_broker.log.log_settings import LogSettings
+from tests.broker.log.batches import append, batch, contents
+from tests.broker.parity.raw import RawClient
+from tests.broker.raw_requests import fetch, produce
 
 #: Batches of two records each, three in a segment.
 BATCHES = 6

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.broker.log.batches import NOW, append, batch
 
 from purgatory_broker.log.log import PartitionLog
 from purgatory_broker.log.log_settings import LogSettings
+from tests.broker.log.batches import NOW, append, batch
 
 ROOT = Path(__file__).parents[3]
 

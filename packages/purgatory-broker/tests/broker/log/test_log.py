@@ -7,6 +7,14 @@ import os
 from pathlib import Path
 
 import pytest
+
+from purgatory_broker.log.batch import read_header, split_batches
+from purgatory_broker.log.log import PartitionLog
+from purgatory_broker.log.log_errors import RecordError
+from purgatory_broker.log.log_settings import LogSettings
+from purgatory_broker.log.record import build_batch
+from purgatory_broker.log.segment import Segment
+from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import (
     NOW,
     SETTINGS,
@@ -18,14 +26,6 @@ from tests.broker.log.batches import (
     with_fields,
 )
 from tests.broker.log.conftest import MakeLog
-
-from purgatory_broker.log.batch import read_header, split_batches
-from purgatory_broker.log.log import PartitionLog
-from purgatory_broker.log.log_errors import RecordError
-from purgatory_broker.log.log_settings import LogSettings
-from purgatory_broker.log.record import build_batch
-from purgatory_broker.log.segment import Segment
-from purgatory_broker.wire.error_code import ErrorCode
 
 #: A segment of two or three batches of the tests.
 SMALL = 250

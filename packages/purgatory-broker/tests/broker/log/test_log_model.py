@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.broker.log.batches import NOW, batch, contents
-from tests.broker.log.naive_log import NaiveBatch, NaiveLog
-from tests.support.profiles import examples
 
 from purgatory_broker.log.batch import split_batches
 from purgatory_broker.log.log import PartitionLog
 from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.log.log_settings import LogSettings
 from purgatory_broker.wire.error_code import ErrorCode
+from tests.broker.log.batches import NOW, batch, contents
+from tests.broker.log.naive_log import NaiveBatch, NaiveLog
+from tests.support.profiles import examples
 
 SETTINGS = LogSettings(segment_bytes=400, retention_ms=None)
 PRODUCERS = st.sampled_from([5, 5, 6])

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
-from tests.broker.log.batches import NOW, batch, with_fields
 
 from purgatory_broker.log.batch import read_header, verify_checksum
 from purgatory_broker.log.compression import (
@@ -29,6 +28,7 @@ from purgatory_broker.log.record import (
     read_records,
 )
 from purgatory_broker.wire.error_code import ErrorCode
+from tests.broker.log.batches import NOW, batch, with_fields
 
 COMPRESSED = {GZIP: None, SNAPPY: "snappy", LZ4: "lz4.frame", ZSTD: "zstandard"}
 

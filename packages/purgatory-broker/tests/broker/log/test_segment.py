@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.broker.log.batches import NOW, batch
 
 from purgatory_broker.log.batch import read_header, split_batches, with_offset_and_epoch
 from purgatory_broker.log.segment import BatchEntry, Segment
 from purgatory_broker.log.store import MemoryStore
+from tests.broker.log.batches import NOW, batch
 
 #: The record counts of the fixture's batches: offsets 100-102, 103, 104-108 and 109.
 COUNTS = (3, 1, 5, 1)

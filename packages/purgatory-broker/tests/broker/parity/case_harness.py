@@ -239,8 +239,7 @@ class CaseHarness:
     def fetch(self, client: RawClient, topic: str, *, version: int = 12, **fields: Any) -> Any:
         """Return the response for partition 0."""
         return (
-            client
-            .call("Fetch", version, **fetch_fields(topic, **fields))
+            client.call("Fetch", version, **fetch_fields(topic, **fields))
             .responses[0]
             .partitions[0]
         )

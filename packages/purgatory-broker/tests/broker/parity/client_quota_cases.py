@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
+
 from tests.broker.parity.case import case
 from tests.broker.parity.case_harness import CaseHarness
 from tests.broker.parity.raw import message

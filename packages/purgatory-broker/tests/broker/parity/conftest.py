@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+from purgatory_broker import Cluster as LightCluster
 from tests.broker.kafka_server import (
     PLAIN_PASSWORD,
     PLAIN_USER,
@@ -14,8 +16,6 @@ from tests.broker.kafka_server import (
 )
 from tests.broker.parity.case_harness import Cluster
 from tests.broker.parity.real import kafka_of_three_nodes
-
-from purgatory_broker import Cluster as LightCluster
 
 
 @pytest.fixture(scope="module")

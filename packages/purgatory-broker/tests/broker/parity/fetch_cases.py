@@ -121,8 +121,7 @@ def fetch_from_a_follower(harness: CaseHarness) -> Any:
         "follower": harness.fetch(other, copied),
         "follower, version 10": harness.fetch(other, copied, version=10),
         "follower, as of the epoch": harness.fetch(other, copied, leader_epoch=0),
-        "no replica, version 16": harness
-        .non_leader(topic)
+        "no replica, version 16": harness.non_leader(topic)
         .call("Fetch", 16, **fetch_fields(topic, topic_id=harness.topic_id(topic)))
         .responses[0]
         .partitions,
@@ -174,8 +173,7 @@ def fetch_from_several_partitions_with_a_small_max_bytes(harness: CaseHarness) -
     seen = {}
     for name, limit in {"one byte": 1, "a batch": size, "two": 2 * size, "all": 3 * size}.items():
         partitions = (
-            client
-            .call("Fetch", 12, **fetch_fields(topic, {0: 0, 1: 0, 2: 0}, max_bytes=limit))
+            client.call("Fetch", 12, **fetch_fields(topic, {0: 0, 1: 0, 2: 0}, max_bytes=limit))
             .responses[0]
             .partitions
         )

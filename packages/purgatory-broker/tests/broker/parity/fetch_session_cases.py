@@ -5,11 +5,10 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.parity.batches import batch
 from tests.broker.parity.case import case
 from tests.broker.parity.case_harness import CaseHarness, fetch_fields
-
-from purgatory_broker.wire.error_code import ErrorCode
 
 #: Longer than any response that does not wait, even on a busy machine.
 _WAIT_MS = 1_000

@@ -24,8 +24,9 @@ def _listed(
     wanted = {"partition_index": partition, "current_leader_epoch": epoch, "timestamp": timestamp}
     fields = {"replica_id": -1, "isolation_level": 0, "timeout_ms": 5_000}
     return (
-        client
-        .call("ListOffsets", version, **fields, topics=[{"name": topic, "partitions": [wanted]}])
+        client.call(
+            "ListOffsets", version, **fields, topics=[{"name": topic, "partitions": [wanted]}]
+        )
         .topics[0]
         .partitions[0]
     )
@@ -177,8 +178,7 @@ def offset_for_leader_epoch(harness: CaseHarness) -> Any:
     ) -> Any:
         wanted = {"partition": partition, "current_leader_epoch": current, "leader_epoch": epoch}
         return (
-            where
-            .call(
+            where.call(
                 "OffsetForLeaderEpoch",
                 4,
                 replica_id=-1,

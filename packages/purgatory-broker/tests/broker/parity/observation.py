@@ -8,9 +8,8 @@ import time
 import uuid
 from typing import Any
 
-from tests.broker.parity.batches import shown
-
 from purgatory_broker.wire.error_code import ErrorCode
+from tests.broker.parity.batches import shown
 
 _NODES = {"node_id", "leader_id", "broker_id", "controller_id", "preferred_read_replica"}
 _SETS_OF_NODES = {"replica_nodes", "isr_nodes", "offline_replicas"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafka.protocol.admin import DescribeQuorumRequest
+
 from tests.broker.parity.case import case
 from tests.broker.parity.case_harness import CaseHarness
 from tests.broker.parity.raw import message

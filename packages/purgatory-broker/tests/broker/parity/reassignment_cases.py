@@ -8,6 +8,7 @@ from kafka.protocol.admin import (
     AlterPartitionReassignmentsRequest,
     ListPartitionReassignmentsRequest,
 )
+
 from tests.broker.parity.case import case, case_that_stops_nodes
 from tests.broker.parity.case_harness import CaseHarness
 from tests.broker.parity.raw import message
@@ -117,11 +118,13 @@ def reassign_to_a_node_that_is_gone(harness: CaseHarness) -> Any:
 
     def listed() -> Any:
         return {
-            str(each.partition_index): str([
-                each.replicas,
-                each.adding_replicas,
-                each.removing_replicas,
-            ])
+            str(each.partition_index): str(
+                [
+                    each.replicas,
+                    each.adding_replicas,
+                    each.removing_replicas,
+                ]
+            )
             for found in _list(harness, {topic: [0]}).topics
             for each in found.partitions
         }

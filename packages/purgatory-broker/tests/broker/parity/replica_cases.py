@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafka.errors import NotEnoughReplicasError
+
 from tests.broker.parity.batches import batch, changed
 from tests.broker.parity.case import case, case_that_stops_nodes
 from tests.broker.parity.case_harness import CaseHarness

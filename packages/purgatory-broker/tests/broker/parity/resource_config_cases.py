@@ -10,6 +10,7 @@ from kafka.protocol.admin import (
     IncrementalAlterConfigsRequest,
     ListConfigResourcesRequest,
 )
+
 from tests.broker.parity.case import case
 from tests.broker.parity.case_harness import CaseHarness
 from tests.broker.parity.raw import message

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import pytest
+
 from tests.broker.parity.cases import all_cases
 from tests.broker.parity.fingerprint import Fingerprints, read_source
 from tests.broker.parity.observed import Observed

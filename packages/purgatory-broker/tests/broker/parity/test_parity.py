@@ -8,6 +8,7 @@ hashes; the slower tier compares the record with Kafka.
 from __future__ import annotations
 
 import pytest
+
 from tests.broker.kafka_server import VERSION, KafkaCluster
 from tests.broker.parity import observed
 from tests.broker.parity.case import Case

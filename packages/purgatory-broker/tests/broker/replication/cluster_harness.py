@@ -8,10 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from tests.broker.log.batches import NOW, batch, contents
-from tests.broker.parity.raw import message
-from tests.unit.aio.virtual import run
-
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.cluster.node import Node
 from purgatory_broker.log.batch import split_batches
@@ -31,6 +27,9 @@ from purgatory_broker.settings import ClusterSettings
 from purgatory_broker.wire.apis import Api
 from purgatory_broker.wire.error_code import ErrorCode
 from purgatory_broker.wire.messages import Header
+from tests.broker.log.batches import NOW, batch, contents
+from tests.broker.parity.raw import message
+from tests.unit.aio.virtual import run
 
 T = TypeVar("T")
 

@@ -6,9 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker import apis
-from tests.broker.log.batches import batch
-from tests.broker.replication.cluster_harness import ClusterHarness, handle_request, run_scenario
 
 from purgatory_broker.metadata.client_quotas import (
     ClientLimit,
@@ -17,6 +14,9 @@ from purgatory_broker.metadata.client_quotas import (
 )
 from purgatory_broker.request_context import ANONYMOUS
 from purgatory_broker.wire.error_code import ErrorCode
+from tests.broker import apis
+from tests.broker.log.batches import batch
+from tests.broker.replication.cluster_harness import ClusterHarness, handle_request, run_scenario
 
 DATA = batch(b"x" * 20_000)
 KEY = "producer_byte_rate"

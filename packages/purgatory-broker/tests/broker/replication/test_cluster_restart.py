@@ -8,6 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from purgatory_broker.cluster.async_cluster import AsyncCluster
+from purgatory_broker.metadata.topics import NO_LEADER, TopicPartition
+from purgatory_broker.settings import ClusterSettings
+from purgatory_broker.wire.error_code import ErrorCode
+from request_purgatory.errors import InvalidArgumentError
 from tests.broker import apis
 from tests.broker.replication.cluster_harness import (
     KEY,
@@ -16,12 +22,6 @@ from tests.broker.replication.cluster_harness import (
     handle_request,
     run_scenario,
 )
-
-from purgatory_broker.cluster.async_cluster import AsyncCluster
-from purgatory_broker.metadata.topics import NO_LEADER, TopicPartition
-from purgatory_broker.settings import ClusterSettings
-from purgatory_broker.wire.error_code import ErrorCode
-from request_purgatory.errors import InvalidArgumentError
 
 
 def test_topics_records_and_settings_survive_a_restart(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.broker.replication.cluster_harness import ClusterHarness, error, run_scenario
 
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.wire.error_code import ErrorCode
+from tests.broker.replication.cluster_harness import ClusterHarness, error, run_scenario
 
 
 async def produce_four(harness: ClusterHarness) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker import apis
 from tests.broker.replication.cluster_harness import (
     ClusterHarness,
     handle_request,
     run_scenario,
 )
-
-from purgatory_broker.wire.error_code import ErrorCode
 
 
 async def describe(

@@ -7,13 +7,6 @@ import uuid
 from typing import Any
 
 import pytest
-from tests.broker.replication.cluster_harness import (
-    KEY,
-    ClusterHarness,
-    error,
-    fetched_values,
-    run_scenario,
-)
 
 from purgatory_broker.log.log import PartitionLog
 from purgatory_broker.metadata.topics import TopicPartition
@@ -34,6 +27,13 @@ from purgatory_broker.replication.record_deletions import (
 from purgatory_broker.replication.replica import Replica
 from purgatory_broker.replication.replica_metrics import FetchExpirations
 from purgatory_broker.wire.error_code import ErrorCode
+from tests.broker.replication.cluster_harness import (
+    KEY,
+    ClusterHarness,
+    error,
+    fetched_values,
+    run_scenario,
+)
 
 
 def test_followers_read_to_the_logs_end_and_consumers_to_the_high_watermark() -> None:

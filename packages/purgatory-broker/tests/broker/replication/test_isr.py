@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from purgatory_broker.metadata.partition_leaders import AlterPartitionRequest
+from purgatory_broker.replication.replica import FollowerState
+from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.replication.cluster_harness import (
     KEY,
     LAG_MS,
@@ -11,10 +14,6 @@ from tests.broker.replication.cluster_harness import (
     error,
     run_scenario,
 )
-
-from purgatory_broker.metadata.partition_leaders import AlterPartitionRequest
-from purgatory_broker.replication.replica import FollowerState
-from purgatory_broker.wire.error_code import ErrorCode
 
 
 def test_lagging_follower_is_removed_and_unblocks_producers() -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker import apis
 from tests.broker.replication.cluster_harness import (
     ClusterHarness,
     handle_request,
     run_scenario,
 )
-
-from purgatory_broker.wire.error_code import ErrorCode
 
 _LATENCY_MS = 300
 _FIELDS = {"election_type": 0, "topic_partitions": [{"topic": "orders", "partitions": [0]}]}

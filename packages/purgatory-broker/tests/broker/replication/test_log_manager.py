@@ -8,12 +8,12 @@ import uuid
 from pathlib import Path
 
 import pytest
-from tests.broker.log.batches import append, contents
 
 from purgatory_broker.log.free_memory import _malloc_trim
 from purgatory_broker.log.log_settings import LogSettings
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.log_manager import LogManager
+from tests.broker.log.batches import append, contents
 
 KEY = TopicPartition("orders", 0)
 OLD, NEW = uuid.UUID(int=1), uuid.UUID(int=2)

@@ -10,14 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker import apis
-from tests.broker.conftest import FullMetadataDisk
-from tests.broker.replication.cluster_harness import (
-    ClusterHarness,
-    error,
-    handle_request,
-    run_scenario,
-)
 
 from purgatory_broker import Cluster, ClusterError, ClusterProcess, ClusterSettings
 from purgatory_broker.cluster.async_cluster import AsyncCluster
@@ -27,6 +19,14 @@ from purgatory_broker.wire.error_code import ErrorCode
 from purgatory_broker_command import main
 from request_purgatory.command_line.exit_codes import ExitCode
 from request_purgatory.errors import InvalidArgumentError
+from tests.broker import apis
+from tests.broker.conftest import FullMetadataDisk
+from tests.broker.replication.cluster_harness import (
+    ClusterHarness,
+    error,
+    handle_request,
+    run_scenario,
+)
 
 
 def test_change_that_can_not_be_stored_is_refused(

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.broker.replication.cluster_harness import ClusterHarness, run_scenario
-from tests.unit.aio.virtual import run
 
 from purgatory_broker.cluster.network import CONTROLLER, Network
 from request_purgatory.errors import InvalidArgumentError
+from tests.broker.replication.cluster_harness import ClusterHarness, run_scenario
+from tests.unit.aio.virtual import run
 
 
 def test_latency_is_that_of_the_slower_end() -> None:

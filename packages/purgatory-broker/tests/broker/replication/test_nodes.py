@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker.log.batches import contents
-from tests.broker.replication.cluster_harness import KEY, ClusterHarness, error, run_scenario
 
 from purgatory_broker.log import store
 from purgatory_broker.log.log_errors import StorageError
 from purgatory_broker.metadata.topics import NO_LEADER
 from purgatory_broker.wire.error_code import ErrorCode
+from tests.broker.log.batches import contents
+from tests.broker.replication.cluster_harness import KEY, ClusterHarness, error, run_scenario
 
 
 @pytest.fixture(params=["memory", "files"])

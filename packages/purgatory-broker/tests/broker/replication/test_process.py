@@ -7,14 +7,14 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.broker.parity.raw import ConnectionClosedError, RawClient
-from tests.broker.raw_requests import fetch, produce
-from tests.broker.replication.cluster_harness import fetched_values
 
 from purgatory_broker import ClusterProcess
 from purgatory_broker.log.log import PartitionLog
 from purgatory_broker.log.log_settings import LogSettings
 from purgatory_broker.wire.error_code import ErrorCode
+from tests.broker.parity.raw import ConnectionClosedError, RawClient
+from tests.broker.raw_requests import fetch, produce
+from tests.broker.replication.cluster_harness import fetched_values
 
 TIME_LIMIT_S = 30.0
 

@@ -5,6 +5,14 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+
+from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.replication import appends
+from purgatory_broker.replication.delayed_produce import (
+    DelayedProduce,
+    ProducedPartition,
+)
+from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import NOW, batch
 from tests.broker.replication.cluster_harness import (
     ALL,
@@ -14,14 +22,6 @@ from tests.broker.replication.cluster_harness import (
     error,
     run_scenario,
 )
-
-from purgatory_broker.metadata.topics import TopicPartition
-from purgatory_broker.replication import appends
-from purgatory_broker.replication.delayed_produce import (
-    DelayedProduce,
-    ProducedPartition,
-)
-from purgatory_broker.wire.error_code import ErrorCode
 
 OTHER = TopicPartition("orders", 1)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.broker import apis
-from tests.broker.log.batches import batch
-from tests.broker.replication.cluster_harness import ClusterHarness, handle_request, run_scenario
 
 from purgatory_broker.server.quotas import ByteRateQuota, SampledRate
 from purgatory_broker.server.server import ThrottledChannel
+from tests.broker import apis
+from tests.broker.log.batches import batch
+from tests.broker.replication.cluster_harness import ClusterHarness, handle_request, run_scenario
 
 
 def test_rate_counts_missing_windows_as_empty() -> None:

@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from purgatory_broker.metadata.topics import OFFSETS_TOPIC, Partition, TopicPartition
+from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker import apis
 from tests.broker.replication.cluster_harness import (
     ClusterHarness,
@@ -16,9 +19,6 @@ from tests.broker.replication.cluster_harness import (
     handle_request,
     run_scenario,
 )
-
-from purgatory_broker.metadata.topics import OFFSETS_TOPIC, Partition, TopicPartition
-from purgatory_broker.wire.error_code import ErrorCode
 
 MOVED = TopicPartition("moved", 0)
 

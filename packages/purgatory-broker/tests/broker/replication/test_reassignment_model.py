@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
+
+from purgatory_broker.metadata.reassignment import Reassignment
 from tests.broker.replication.cluster_harness import KEY
 from tests.broker.replication.test_replication_model import Replication
 from tests.support.profiles import examples
-
-from purgatory_broker.metadata.reassignment import Reassignment
 
 REPLICAS = st.permutations([0, 1, 2]).flatmap(
     lambda nodes: st.integers(1, 3).map(lambda count: nodes[:count])

@@ -14,10 +14,6 @@ from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.broker.log.batches import NOW
-from tests.broker.replication.cluster_harness import ALL, KEY, ClusterHarness, Reply, error
-from tests.support.profiles import examples
-from tests.unit.aio.virtual import VirtualLoop
 
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.cluster.node import Node
@@ -26,6 +22,10 @@ from purgatory_broker.replication.delayed_produce import ProducedPartition
 from purgatory_broker.replication.record_deletions import DeletedPartition
 from purgatory_broker.settings import ClusterSettings
 from purgatory_broker.wire.error_code import ErrorCode
+from tests.broker.log.batches import NOW
+from tests.broker.replication.cluster_harness import ALL, KEY, ClusterHarness, Reply, error
+from tests.support.profiles import examples
+from tests.unit.aio.virtual import VirtualLoop
 
 T = TypeVar("T")
 

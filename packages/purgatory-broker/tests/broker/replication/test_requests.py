@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker import apis
 from tests.broker.log.batches import batch
 from tests.broker.replication.cluster_harness import (
@@ -12,8 +13,6 @@ from tests.broker.replication.cluster_harness import (
     handle_request,
     run_scenario,
 )
-
-from purgatory_broker.wire.error_code import ErrorCode
 
 
 def topic_data(*values: bytes) -> list[dict[str, object]]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker import apis
 from tests.broker.replication.cluster_harness import ClusterHarness, handle_request, run_scenario
-
-from purgatory_broker.wire.error_code import ErrorCode
 
 BROKER, GROUP = 4, 32
 SET, DELETE = 0, 1

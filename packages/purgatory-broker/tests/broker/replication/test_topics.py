@@ -6,11 +6,11 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.broker.replication.cluster_harness import KEY, ClusterHarness, error, run_scenario
 
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.delayed_fetch import FetchParams
 from purgatory_broker.wire.error_code import ErrorCode
+from tests.broker.replication.cluster_harness import KEY, ClusterHarness, error, run_scenario
 
 
 @pytest.fixture(params=["memory", "files"])

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.broker.certificates import Certificates
-from tests.broker.parity.raw import RawClient
-from tests.support.ports import free_ports
 
 from purgatory_broker import Cluster, ClusterProcess, ClusterSettings
 from purgatory_broker.listeners import Listener, SecurityProtocol
 from purgatory_broker.server.security import warn_if_reachable
 from request_purgatory.errors import InvalidArgumentError
+from tests.broker.certificates import Certificates
+from tests.broker.parity.raw import RawClient
+from tests.support.ports import free_ports
 
 Connect = Callable[[str], RawClient]
 TWO = "PLAINTEXT://127.0.0.1:0,OUTSIDE://127.0.0.1:0"
@@ -189,10 +189,12 @@ def test_warning_says_what_each_listener_protects(
     listeners = [f"{name}://10.0.0.1:{port}" for port, name in enumerate(protocols, 1)]
     settings: dict[str, Any] = {
         "listeners": ",".join([*listeners, "LOCAL://127.0.0.1:9"]),
-        "listener_security_protocol_map": ",".join([
-            *(f"{each}:{each}" for each in protocols),
-            "LOCAL:PLAINTEXT",
-        ]),
+        "listener_security_protocol_map": ",".join(
+            [
+                *(f"{each}:{each}" for each in protocols),
+                "LOCAL:PLAINTEXT",
+            ]
+        ),
         "ssl_keystore_location": certificates.broker,
         "ssl_truststore_location": certificates.authority,
         "sasl_users": {"alice": "secret"},

@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker import apis
-from tests.broker.conftest import FullMetadataDisk
-from tests.broker.parity.raw import RawClient
-from tests.broker.replication.cluster_harness import ClusterHarness, handle_request, run_scenario
-from tests.broker.scram_client import NUMBERS, ScramClient, salted_password
 
 from purgatory_broker import ClusterProcess, ClusterSettings
 from purgatory_broker.api import alter_user_scram_credentials
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
+from tests.broker import apis
+from tests.broker.conftest import FullMetadataDisk
+from tests.broker.parity.raw import RawClient
+from tests.broker.replication.cluster_harness import ClusterHarness, handle_request, run_scenario
+from tests.broker.scram_client import NUMBERS, ScramClient, salted_password
 
 SHA_256, SHA_512 = NUMBERS["SCRAM-SHA-256"], NUMBERS["SCRAM-SHA-512"]
 USERS = {"alice": "secret"}

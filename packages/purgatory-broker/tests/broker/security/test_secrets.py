@@ -7,8 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.broker.parity.raw import RawClient
-from tests.broker.scram_client import NUMBERS, ScramClient, salted_password
 
 from purgatory_broker import Cluster, ClusterProcess, ClusterSettings
 from purgatory_broker.cluster.async_cluster import AsyncCluster
@@ -16,6 +14,8 @@ from purgatory_broker.cluster.cluster_client import ClusterClient
 from purgatory_broker.server.login import SaslLogin
 from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
+from tests.broker.parity.raw import RawClient
+from tests.broker.scram_client import NUMBERS, ScramClient, salted_password
 
 Connect = Callable[[str], RawClient]
 LISTENERS = "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0"

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from purgatory_broker import Cluster
+from purgatory_broker.server import tls_listener
+from request_purgatory.errors import InvalidArgumentError
 from tests.broker.certificates import Certificates
 from tests.broker.clients.waiting import until
 from tests.broker.hostile.conftest import no_errors_logged
 from tests.broker.parity.raw import ConnectionClosedError, RawClient
 from tests.broker.raw_requests import fetch, produce
-
-from purgatory_broker import Cluster
-from purgatory_broker.server import tls_listener
-from request_purgatory.errors import InvalidArgumentError
 
 TIME_LIMIT = 30.0
 

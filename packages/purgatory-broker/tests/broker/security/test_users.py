@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from kafka.protocol.admin import AlterClientQuotasRequest
+
+from purgatory_broker import Cluster
+from purgatory_broker.server.distinguished_name import distinguished_name
 from tests.broker.certificates import Certificates
 from tests.broker.log.batches import batch
 from tests.broker.parity.raw import RawClient, message
 from tests.broker.scram_client import ScramClient
 from tests.broker.security.test_tls import settings, tls_client, trusting
-
-from purgatory_broker import Cluster
-from purgatory_broker.server.distinguished_name import distinguished_name
 
 Connect = Callable[[str], RawClient]
 DATA = batch(b"x" * 20_000)

@@ -6,13 +6,13 @@ import inspect
 from collections.abc import Callable
 
 import pytest
-from tests.broker.parity.raw import RawClient
-from tests.broker.raw_requests import produce
 
 from purgatory_broker import Cluster
 from purgatory_broker.server.faults import error_code
 from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
+from tests.broker.parity.raw import RawClient
+from tests.broker.raw_requests import produce
 
 Connect = Callable[[str], RawClient]
 

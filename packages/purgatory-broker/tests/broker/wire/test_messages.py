@@ -9,9 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.api_message import ApiMessage
-from tests.broker.hostile.sample_requests import header
-from tests.broker.wire.generated import INTEGERS, messages, plain
-from tests.support.profiles import examples
 
 from purgatory_broker.api.registry import APIS, decode
 from purgatory_broker.api.served_api import ServedApi
@@ -26,6 +23,9 @@ from purgatory_broker.wire.messages import (
     read_request,
 )
 from purgatory_broker.wire.wire_error import WireError
+from tests.broker.hostile.sample_requests import header
+from tests.broker.wire.generated import INTEGERS, messages, plain
+from tests.support.profiles import examples
 
 every_api = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
 #: Values of SMALL_FRAME_BYTES: every frame is scanned, or only large ones are.

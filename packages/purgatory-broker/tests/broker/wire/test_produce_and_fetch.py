@@ -9,11 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.schemas.fields.codecs import EncodeBuffer, TaggedFields, UnsignedVarInt32
-from tests.broker.apis import FETCH, PRODUCE
-from tests.broker.hostile.mutations import BYTE_MUTATIONS, mutate_fields
-from tests.broker.hostile.sample_requests import header
-from tests.broker.wire.generated import message_of, plain
-from tests.support.profiles import examples
 
 from purgatory_broker.api.registry import APIS
 from purgatory_broker.wire import (
@@ -31,6 +26,11 @@ from purgatory_broker.wire.messages import (
 )
 from purgatory_broker.wire.nullability import check_nullability
 from purgatory_broker.wire.wire_error import WireError
+from tests.broker.apis import FETCH, PRODUCE
+from tests.broker.hostile.mutations import BYTE_MUTATIONS, mutate_fields
+from tests.broker.hostile.sample_requests import header
+from tests.broker.wire.generated import message_of, plain
+from tests.support.profiles import examples
 
 every_version = pytest.mark.parametrize(
     ("api", "version"),

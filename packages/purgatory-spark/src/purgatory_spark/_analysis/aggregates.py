@@ -42,23 +42,25 @@ def _summarize(counts: DataFrame, columns: Sequence[str]) -> DataFrame:
     group = (*columns, "dimension", "value")
     dimensions = {"all": F.lit(""), "request_type": F.col("request_type"), "host": F.col("host")}
     none = F.lit(0).cast("bigint")
-    rows = F.array(*[
-        F.struct(
-            F.lit(name).alias("dimension"),
-            value.alias("value"),
-            F.lit(is_uncut).alias("is_uncut"),
-            F.col(bucket).alias("bucket"),
-            F.col("requests").alias("number"),
-            (F.col(longest) / 1000).alias("largest"),
-            (none if is_uncut else F.col("expired")).alias("expired"),
-            (F.lit(0.0) if is_uncut else F.col("waited_us")).alias("waited_us"),
-        )
-        for name, value in dimensions.items()
-        for is_uncut, bucket, longest in (
-            (False, "wait", "longest_us"),
-            (True, "uncut", "longest_uncut_us"),
-        )
-    ])
+    rows = F.array(
+        *[
+            F.struct(
+                F.lit(name).alias("dimension"),
+                value.alias("value"),
+                F.lit(is_uncut).alias("is_uncut"),
+                F.col(bucket).alias("bucket"),
+                F.col("requests").alias("number"),
+                (F.col(longest) / 1000).alias("largest"),
+                (none if is_uncut else F.col("expired")).alias("expired"),
+                (F.lit(0.0) if is_uncut else F.col("waited_us")).alias("waited_us"),
+            )
+            for name, value in dimensions.items()
+            for is_uncut, bucket, longest in (
+                (False, "wait", "longest_us"),
+                (True, "uncut", "longest_uncut_us"),
+            )
+        ]
+    )
     waits = counts.select(*columns, F.inline(rows))
     # All waits are ranked before all uncut ones, of which there are as many.
     in_order = ranked(waits, group, ("is_uncut", "bucket"), ("expired", "waited_us"))
@@ -67,8 +69,7 @@ def _summarize(counts: DataFrame, columns: Sequence[str]) -> DataFrame:
     cut_rank = F.when(~is_uncut, F.col("rank"))
     uncut_rank = F.when(is_uncut, F.col("rank") - total)
     return (
-        in_order
-        .withColumn("total", half)
+        in_order.withColumn("total", half)
         .groupBy(*group)
         .agg(
             F.max("total").alias("requests"),
@@ -188,8 +189,7 @@ def timeline(counts: DataFrame, bins: TimeBins) -> DataFrame:
     so_far = Window.orderBy("bin").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     pending = (F.sum("arrived").over(so_far) - F.sum("ended").over(so_far)).alias("pending")
     return (
-        joined
-        .coalesce(1)
+        joined.coalesce(1)
         .select("*", pending)
         .where(F.col("bin").between(bins.first, bins.last))
         .select(
@@ -211,14 +211,16 @@ def compare_marks(counts: DataFrame, marks: list[Mark]) -> DataFrame:
     after; a request that arrives at the mark is after it), and the columns of `summarize_outcomes`.
     """
     eras = {at: number for number, at in enumerate(sorted({mark.at for mark in marks}), start=1)}
-    sides = F.array(*[
-        F.struct(
-            F.lit(mark.label).alias("label"),
-            F.lit(mark.at).alias("at"),
-            F.when(F.col("era") < eras[mark.at], "before").otherwise("after").alias("side"),
-        )
-        for mark in marks
-    ])
+    sides = F.array(
+        *[
+            F.struct(
+                F.lit(mark.label).alias("label"),
+                F.lit(mark.at).alias("at"),
+                F.when(F.col("era") < eras[mark.at], "before").otherwise("after").alias("side"),
+            )
+            for mark in marks
+        ]
+    )
     by_side = _without_time(counts).select("*", F.inline(sides))
     return (
         _summarize(by_side, ("label", "at", "side"))

@@ -61,8 +61,7 @@ def find_contributors(summary: DataFrame, marks: DataFrame | None) -> DataFrame:
     size = F.when(F.col("at").isNotNull() & (extra_of_all < 0), -extra).otherwise(extra)
     comparison = Window.partitionBy(*_GROUP)
     return (
-        compared
-        .withColumn("extra", F.col("expired") - F.col("requests") * other_share)
+        compared.withColumn("extra", F.col("expired") - F.col("requests") * other_share)
         .withColumn("extra_of_all", F.sum("extra").over(comparison))
         .withColumn("rank", F.row_number().over(comparison.orderBy(F.desc(size), "value")))
         .where(F.col("rank") <= _MOST)

@@ -21,17 +21,19 @@ from request_purgatory.errors import InvalidArgumentError
 #: One slice of a host under one timeout. `requests`, `expired` and the waits are of the requests
 #: that arrive in the slice. `change` is by how much the number of pending requests is larger at the
 #: slice's end than at its start, and `rise` by how much it is at most in between.
-_SLICE_WHAT_IF = T.StructType([
-    T.StructField("group", T.LongType()),
-    T.StructField("slice", T.LongType()),
-    T.StructField("timeout_ms", T.LongType()),
-    T.StructField("requests", T.LongType()),
-    T.StructField("expired", T.LongType()),
-    T.StructField("expired_waited_ms", T.DoubleType()),
-    T.StructField("waited_ms", T.DoubleType()),
-    T.StructField("change", T.LongType()),
-    T.StructField("rise", T.LongType()),
-])
+_SLICE_WHAT_IF = T.StructType(
+    [
+        T.StructField("group", T.LongType()),
+        T.StructField("slice", T.LongType()),
+        T.StructField("timeout_ms", T.LongType()),
+        T.StructField("requests", T.LongType()),
+        T.StructField("expired", T.LongType()),
+        T.StructField("expired_waited_ms", T.DoubleType()),
+        T.StructField("waited_ms", T.DoubleType()),
+        T.StructField("change", T.LongType()),
+        T.StructField("rise", T.LongType()),
+    ]
+)
 
 #: The times at which a host is cut, in microseconds since the epoch, ascending, by host.
 _Bounds = dict[str, list[int]]
@@ -124,15 +126,13 @@ def what_if(
     if bounds:
         # There are as many rows as slices and timeouts.
         before = (
-            Window
-            .partitionBy("group", "timeout_ms")
+            Window.partitionBy("group", "timeout_ms")
             .orderBy("slice")
             .rowsBetween(Window.unboundedPreceding, -1)
         )
         pending = F.coalesce(F.sum("change").over(before), F.lit(0))
     return (
-        slices
-        .withColumn("peak", pending + F.col("rise"))
+        slices.withColumn("peak", pending + F.col("rise"))
         .groupBy("timeout_ms")
         .agg(
             F.sum("requests").alias("requests"),
@@ -155,8 +155,7 @@ def _cut_hosts(rows: DataFrame, parts: Mapping[str, int]) -> _Bounds:
         hosts = [host for host, number in parts.items() if number == count]
         shares = [number / count for number in range(1, count)]
         cuts = (
-            rows
-            .where(F.col("host").isin(hosts))
+            rows.where(F.col("host").isin(hosts))
             .groupBy("host")
             .agg(F.percentile_approx("arrived_us", shares).alias("cuts"))
             .collect()
@@ -184,8 +183,7 @@ def _slices(rows: DataFrame, bounds: _Bounds, timeouts: list[int]) -> DataFrame:
     ]
     number = F.explode(F.array_distinct(F.array(slice_of(arrived), *ends)))
     return (
-        rows
-        .withColumn("cuts", cuts)
+        rows.withColumn("cuts", cuts)
         .withColumn("slice", number)
         .select(
             *columns,
@@ -216,17 +214,19 @@ def _slice_what_if(timeouts: list[int]) -> Callable[[pa.Table], pa.Table]:
             ends = ended[(start <= ended) & (ended < end) & waited]
             expired = int(np.count_nonzero(arrives_here & ~completed))
             waits = (ended - arrived)[arrives_here]
-            rows.append({
-                "group": group,
-                "slice": number,
-                "timeout_ms": timeout_ms,
-                "requests": int(np.count_nonzero(arrives_here)),
-                "expired": expired,
-                "expired_waited_ms": float(expired * timeout_ms),
-                "waited_ms": float(np.sum(waits, dtype=np.float64)) / 1000,
-                "change": len(arrivals) - len(ends),
-                "rise": _rise(arrivals, ends),
-            })
+            rows.append(
+                {
+                    "group": group,
+                    "slice": number,
+                    "timeout_ms": timeout_ms,
+                    "requests": int(np.count_nonzero(arrives_here)),
+                    "expired": expired,
+                    "expired_waited_ms": float(expired * timeout_ms),
+                    "waited_ms": float(np.sum(waits, dtype=np.float64)) / 1000,
+                    "change": len(arrivals) - len(ends),
+                    "rise": _rise(arrivals, ends),
+                }
+            )
         return pa.Table.from_pylist(rows)
 
     return slice_what_if

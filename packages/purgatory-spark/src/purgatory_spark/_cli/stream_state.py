@@ -50,11 +50,13 @@ def stream_state(checkpoint: LocalPath, /, *, output: OutputOptions) -> ExitCode
     shards = sorted(found, key=lambda shard: shard["shard"])
     totals: dict[str, Any] = {name: sum(shard[name] for shard in shards) for name in _SUMS}
     totals["bytes"] = {part: sum(shard["bytes"][part] for shard in shards) for part in _PART_NAMES}
-    output.print_result({
-        "checkpoint": str(checkpoint),
-        "shards": [{name: _as_json(value) for name, value in row.items()} for row in shards],
-        "totals": totals,
-    })
+    output.print_result(
+        {
+            "checkpoint": str(checkpoint),
+            "shards": [{name: _as_json(value) for name, value in row.items()} for row in shards],
+            "totals": totals,
+        }
+    )
     _print_state(output.console, shards, totals)
     return ExitCode.OK
 

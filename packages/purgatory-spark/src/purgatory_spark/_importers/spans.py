@@ -111,8 +111,7 @@ def spans_trace(
     accepted = accepted_rows(flagged).drop(REASON)
     pairs = _children_with_parents(accepted, keys)
     with_keys = (
-        pairs
-        .groupBy("request_id", "host", "request_type", "arrived_us", SOURCE)
+        pairs.groupBy("request_id", "host", "request_type", "arrived_us", SOURCE)
         .agg(F.array_sort(F.collect_set("key")).alias("watch_keys"))
         .select(
             SOURCE,

@@ -188,8 +188,7 @@ def load_json(spark: SparkSession, source: TableSource, *, schema: str | None = 
 
 def _load_csv(spark: SparkSession, location: str) -> DataFrame:
     reader = (
-        spark.read
-        .option("header", True)
+        spark.read.option("header", True)
         .option("mode", "PERMISSIVE")
         .option("columnNameOfCorruptRecord", CORRUPT)
         .option("escape", '"')

@@ -43,11 +43,13 @@ from purgatory_spark._spark.worker_gc import freeze_imported_objects
 
 #: The columns of `RESULTS`, and the time at which the request's condition is first satisfied, also
 #: after its deadline; null if it never is.
-SATISFACTIONS = T.StructType([
-    *OUTCOMES.fields,
-    T.StructField("satisfied_at", T.TimestampType()),
-    *REJECT_FIELDS,
-])
+SATISFACTIONS = T.StructType(
+    [
+        *OUTCOMES.fields,
+        T.StructField("satisfied_at", T.TimestampType()),
+        *REJECT_FIELDS,
+    ]
+)
 
 _REQUESTS = "requests"
 _EVENTS = "events"
@@ -59,13 +61,15 @@ _SHARDS = 256
 _PACKED = from_arrow_schema(PACKED_SCHEMA)
 
 # In rejects all columns but the last two are null.
-_SATISFIED = T.StructType([
-    *[OUTCOMES[name] for name in IDENTITY],
-    T.StructField("arrived_us", T.LongType()),
-    T.StructField("deadline_us", T.LongType()),
-    T.StructField("satisfied_us", T.LongType()),
-    *REJECT_FIELDS[:2],
-])
+_SATISFIED = T.StructType(
+    [
+        *[OUTCOMES[name] for name in IDENTITY],
+        T.StructField("arrived_us", T.LongType()),
+        T.StructField("deadline_us", T.LongType()),
+        T.StructField("satisfied_us", T.LongType()),
+        *REJECT_FIELDS[:2],
+    ]
+)
 
 
 def satisfactions(
@@ -202,8 +206,7 @@ def _satisfactions(packed: DataFrame, sharding: Sharding) -> DataFrame:
         # The requests of one id may be in several parts, which know nothing of each other.
         groups = F.pmod(F.xxhash64("host", "request_id", "row"), F.lit(sharding.total))
         satisfied = (
-            packed
-            .groupBy("shard")
+            packed.groupBy("shard")
             .applyInArrow(satisfy_shard, _SATISFIED)
             .groupBy(groups.alias("group"))
             .applyInArrow(reject_repeated, _SATISFIED)
@@ -262,10 +265,12 @@ def reject_repeated(satisfied: pa.Table) -> pa.Table:
     )
     if not texts:
         return satisfied
-    others = pa.concat_tables([
-        requests.filter(pa.array(~repeated)),
-        satisfied.filter(satisfied.column("reason").is_valid()),
-    ])
+    others = pa.concat_tables(
+        [
+            requests.filter(pa.array(~repeated)),
+            satisfied.filter(satisfied.column("reason").is_valid()),
+        ]
+    )
     rejects = {"reason": pa.repeat(REPEATED, len(texts)), "row": pa.array(texts, pa.string())}
     return _with_rejects(others, pa.table(rejects))
 

@@ -52,46 +52,52 @@ DESIGNS = (WHEEL, LEGACY)
 
 #: A level of a host's timing wheels. `mean_used` and `peak_used` count its buckets with tasks,
 #: sampled once in `replay_driver.SAMPLE_EVERY` arrivals.
-WHEEL_LEVEL = T.StructType([
-    T.StructField("tick_ms", T.LongType()),
-    T.StructField("buckets", T.IntegerType()),
-    T.StructField("mean_used", T.DoubleType()),
-    T.StructField("peak_used", T.IntegerType()),
-])
+WHEEL_LEVEL = T.StructType(
+    [
+        T.StructField("tick_ms", T.LongType()),
+        T.StructField("buckets", T.IntegerType()),
+        T.StructField("mean_used", T.DoubleType()),
+        T.StructField("peak_used", T.IntegerType()),
+    ]
+)
 
 #: Statistics of a host's purgatory. `peak_queued` counts the timer's entries, which in the 0.8
 #: design include ended requests. The estimate errors are differences at purges: the purgatory's
 #: estimate of the operations in its watcher lists, less their true number. They are null in the 0.8
 #: design, which has no estimate. Not every purge is measured (`_MeasuredPurgatory`).
-HOSTS = T.StructType([
-    T.StructField("design", T.StringType()),
-    T.StructField("requests", T.LongType()),
-    T.StructField("events", T.LongType()),
-    T.StructField("completed", T.LongType()),
-    T.StructField("expired", T.LongType()),
-    T.StructField("peak_pending", T.LongType()),
-    T.StructField("peak_queued", T.LongType()),
-    T.StructField("purges", T.LongType()),
-    T.StructField("purged_entries", T.LongType()),
-    T.StructField("estimate_error_mean", T.DoubleType()),
-    T.StructField("estimate_error_max", T.LongType()),
-    T.StructField("tries", T.LongType()),
-    T.StructField("callbacks", T.LongType()),
-    T.StructField("callback_errors", T.LongType()),
-    T.StructField("wheel", T.ArrayType(WHEEL_LEVEL)),
-    T.StructField("task_seconds", T.DoubleType()),
-])
+HOSTS = T.StructType(
+    [
+        T.StructField("design", T.StringType()),
+        T.StructField("requests", T.LongType()),
+        T.StructField("events", T.LongType()),
+        T.StructField("completed", T.LongType()),
+        T.StructField("expired", T.LongType()),
+        T.StructField("peak_pending", T.LongType()),
+        T.StructField("peak_queued", T.LongType()),
+        T.StructField("purges", T.LongType()),
+        T.StructField("purged_entries", T.LongType()),
+        T.StructField("estimate_error_mean", T.DoubleType()),
+        T.StructField("estimate_error_max", T.LongType()),
+        T.StructField("tries", T.LongType()),
+        T.StructField("callbacks", T.LongType()),
+        T.StructField("callback_errors", T.LongType()),
+        T.StructField("wheel", T.ArrayType(WHEEL_LEVEL)),
+        T.StructField("task_seconds", T.DoubleType()),
+    ]
+)
 
 #: The result of `replay`, with three kinds of rows. `kind` is "outcomes" in one row per request,
 #: with `late_ms`, the time from an expired request's deadline to its timeout's callback. `kind` is
 #: "hosts" in one row per host, with `stats`; there the outcome's columns except `host` are null.
 #: `kind` is "rejects" in one row per row that broke a rule, with `reason` and `row`.
-REPLAYED = T.StructType([
-    *OUTCOMES.fields,
-    T.StructField("late_ms", T.DoubleType()),
-    T.StructField("stats", HOSTS),
-    *REJECT_FIELDS,
-])
+REPLAYED = T.StructType(
+    [
+        *OUTCOMES.fields,
+        T.StructField("late_ms", T.DoubleType()),
+        T.StructField("stats", HOSTS),
+        *REJECT_FIELDS,
+    ]
+)
 
 #: In the result of `replay_designs`, the position of the design that a row is of.
 DESIGN_NUMBER = "design_number"

@@ -36,10 +36,12 @@ from purgatory_spark._spark.arrays import Ints, Words
 #: The columns of a blob, by kind. A key is a hash of host and key, so the same key on two hosts is
 #: two.
 BLOB_SCHEMAS: Mapping[str, pa.Schema] = {
-    "requests": pa.schema([
-        pa.field("watch_keys", pa.list_(pa.uint64())) if column.name == "watch_keys" else column
-        for column in ARROW_SCHEMAS["requests"]
-    ]),
+    "requests": pa.schema(
+        [
+            pa.field("watch_keys", pa.list_(pa.uint64())) if column.name == "watch_keys" else column
+            for column in ARROW_SCHEMAS["requests"]
+        ]
+    ),
     "events": pa.schema({"key": pa.uint64(), "occurred_at": pa.int64(), "amount": pa.float64()}),
     "rejects": pa.schema({"reason": pa.string(), "row": pa.string()}),
 }

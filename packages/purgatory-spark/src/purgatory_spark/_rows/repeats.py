@@ -115,8 +115,7 @@ def mark_chains(
     overlaps = is_good & F.coalesce(F.col(_ARRIVED) <= F.max(_DEADLINE).over(earlier), F.lit(False))
     is_next = F.coalesce(F.lead(_OVERLAPS).over(in_order), F.lit(False))
     return (
-        table
-        .withColumn(_ARRIVED, arrived_us)
+        table.withColumn(_ARRIVED, arrived_us)
         .withColumn(_DEADLINE, deadline_us)
         .withColumn(_OVERLAPS, overlaps)
         .withColumn(IS_FIRST, is_good & (F.row_number().over(in_order) == 1))
@@ -158,8 +157,7 @@ def flag_repeated(chains: DataFrame, reason: str = REPEATED) -> DataFrame:
 
     in_chain = F.col(_IN_CHAIN)
     decided = (
-        chains
-        .where(in_chain)
+        chains.where(in_chain)
         .select(*to_micros(chains.schema))
         .mapInArrow(decide, micros_schema(schema))
     )

@@ -155,11 +155,13 @@ class PassedFields(TypedDict, total=False):
 
 
 #: Rows that an import rejected: the reason, the file, and the row as JSON (malformed ones as text).
-REJECTS = T.StructType([
-    T.StructField("reason", T.StringType()),
-    T.StructField("source", T.StringType()),
-    T.StructField("row", T.StringType()),
-])
+REJECTS = T.StructType(
+    [
+        T.StructField("reason", T.StringType()),
+        T.StructField("source", T.StringType()),
+        T.StructField("row", T.StringType()),
+    ]
+)
 
 
 def require(

@@ -121,10 +121,12 @@ def time_values(
     """
     kind = _atomic_type(table, column)
     is_null = f"no_{name}"
-    values = Values({
-        name: parse_us(table, column, unit, zone),
-        is_null: _plain_text(F.col(quote_column(column)), kind).isNull(),
-    })
+    values = Values(
+        {
+            name: parse_us(table, column, unit, zone),
+            is_null: _plain_text(F.col(quote_column(column)), kind).isNull(),
+        }
+    )
     if required:
         values.checks.append((f"null {column}", F.col(is_null)))
     checks = time_checks(column, F.col(name))

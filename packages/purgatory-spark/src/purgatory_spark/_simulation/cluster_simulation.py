@@ -246,11 +246,13 @@ def _with_times(timeline: pa.Table, bin_us: int) -> pa.Table:
     counts = {name: _column(timeline, name) for name in ("arrived", "completed", "expired")}
     from_us = start_us + _column(timeline, "bin") * bin_us
     pending = np.cumsum(counts["arrived"] - counts["completed"] - counts["expired"])
-    return pa.table({
-        "from_at": pa.array(from_us, pa.timestamp("us", tz="UTC")),
-        **counts,
-        "pending": pending,
-    })
+    return pa.table(
+        {
+            "from_at": pa.array(from_us, pa.timestamp("us", tz="UTC")),
+            **counts,
+            "pending": pending,
+        }
+    )
 
 
 def _column(table: pa.Table, name: str) -> Ints:

@@ -181,27 +181,29 @@ def _memory(
     request_bytes = measured.sizes.pending_request
     hosts = rate / (workload.rate / workload.hosts)
     executors = _cores(rate, measured, target)[-1].value
-    return _largest_first([
-        Estimate(
-            "memory of all workers",
-            executors * target.executor_cores * measured.worker_bytes,
-            "bytes",
-            f"executors x {target.executor_cores} workers x peak memory of the largest one",
-        ),
-        Estimate(
-            "memory of pending requests",
-            rate * measured.mean_wait_ms / 1000 * request_bytes,
-            "bytes",
-            f"pending requests x {request_bytes:.0f} bytes",
-        ),
-        Estimate(
-            "memory of ended requests before a purge",
-            hosts * settings.purge_interval * request_bytes,
-            "bytes",
-            f"at most hosts x {settings.purge_interval:,} (purge_interval) "
-            f"x {request_bytes:.0f} bytes",
-        ),
-    ])
+    return _largest_first(
+        [
+            Estimate(
+                "memory of all workers",
+                executors * target.executor_cores * measured.worker_bytes,
+                "bytes",
+                f"executors x {target.executor_cores} workers x peak memory of the largest one",
+            ),
+            Estimate(
+                "memory of pending requests",
+                rate * measured.mean_wait_ms / 1000 * request_bytes,
+                "bytes",
+                f"pending requests x {request_bytes:.0f} bytes",
+            ),
+            Estimate(
+                "memory of ended requests before a purge",
+                hosts * settings.purge_interval * request_bytes,
+                "bytes",
+                f"at most hosts x {settings.purge_interval:,} (purge_interval) "
+                f"x {request_bytes:.0f} bytes",
+            ),
+        ]
+    )
 
 
 def _stored(
@@ -243,37 +245,39 @@ def _stored(
     }
     state_store = sum(stored.state_store for stored, _ in parts.values())
     local_disk = sum(stored.local_disk for stored, _ in parts.values())
-    return _largest_first([
-        Estimate(
-            "stream: checkpoint",
-            state_store * CHECKPOINT_FACTOR,
-            "bytes",
-            f"state stores x {CHECKPOINT_FACTOR:g}, of which Spark keeps 100 versions",
-        ),
-        Estimate(
-            "stream: state stores",
-            state_store,
-            "bytes",
-            "sum of the four parts, in base64",
-        ),
-        Estimate(
-            "stream: executors' disks",
-            local_disk,
-            "bytes",
-            "copies of the same four parts, without compression: "
-            + ", ".join(f"{name} {one.local_disk:.1f}" for name, one in one_of_each.items())
-            + " bytes each",
-        ),
-        *[
+    return _largest_first(
+        [
             Estimate(
-                f"stream: state stores: {name}",
-                stored.state_store,
+                "stream: checkpoint",
+                state_store * CHECKPOINT_FACTOR,
                 "bytes",
-                f"{how} ({one_of_each[name].state_store:.1f})",
-            )
-            for name, (stored, how) in parts.items()
-        ],
-    ])
+                f"state stores x {CHECKPOINT_FACTOR:g}, of which Spark keeps 100 versions",
+            ),
+            Estimate(
+                "stream: state stores",
+                state_store,
+                "bytes",
+                "sum of the four parts, in base64",
+            ),
+            Estimate(
+                "stream: executors' disks",
+                local_disk,
+                "bytes",
+                "copies of the same four parts, without compression: "
+                + ", ".join(f"{name} {one.local_disk:.1f}" for name, one in one_of_each.items())
+                + " bytes each",
+            ),
+            *[
+                Estimate(
+                    f"stream: state stores: {name}",
+                    stored.state_store,
+                    "bytes",
+                    f"{how} ({one_of_each[name].state_store:.1f})",
+                )
+                for name, (stored, how) in parts.items()
+            ],
+        ]
+    )
 
 
 def assumptions(workload: Workload, target: TargetLoad) -> list[str]:

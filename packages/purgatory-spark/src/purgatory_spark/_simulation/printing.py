@@ -51,10 +51,12 @@ def _outcome_lines(summary: dict[str, Any]) -> list[tuple[str, str]]:
     ]
     for level in purgatory["wheel"]:
         mean_used, peak = f"{level['mean_used']:.1f}", level["peak_used"]
-        lines.append((
-            f"wheel of {format_ms(level['tick_ms'])} ticks",
-            f"{mean_used} of {level['buckets']} buckets in use on average, {peak} at most",
-        ))
+        lines.append(
+            (
+                f"wheel of {format_ms(level['tick_ms'])} ticks",
+                f"{mean_used} of {level['buckets']} buckets in use on average, {peak} at most",
+            )
+        )
     return lines
 
 

@@ -123,8 +123,7 @@ def _task_totals(tasks: DataFrame) -> dict[str, Any]:
 def _wheel_levels(hosts: DataFrame) -> list[dict[str, Any]]:
     """Return the occupied buckets of each wheel level over all hosts, finest first."""
     levels = (
-        hosts
-        .select(F.explode("wheel").alias("level"))
+        hosts.select(F.explode("wheel").alias("level"))
         .select("level.*")
         .groupBy("tick_ms", "buckets")
         .agg(F.avg("mean_used").alias("mean_used"), F.max("peak_used").alias("peak_used"))

@@ -14,10 +14,12 @@ from pyspark.sql import types as T  # noqa: N812
 
 def micros_schema(schema: T.StructType) -> T.StructType:
     """Return a schema with bigints in place of timestamps, for what Python returns."""
-    return T.StructType([
-        T.StructField(field.name, T.LongType() if _is_time(field) else field.dataType)
-        for field in schema
-    ])
+    return T.StructType(
+        [
+            T.StructField(field.name, T.LongType() if _is_time(field) else field.dataType)
+            for field in schema
+        ]
+    )
 
 
 def to_micros(schema: T.StructType) -> list[Column]:
@@ -30,10 +32,14 @@ def to_micros(schema: T.StructType) -> list[Column]:
 
 def from_micros(table: DataFrame, schema: T.StructType) -> DataFrame:
     """Return rows of `micros_schema(schema)` as rows of `schema`."""
-    return table.select(*[
-        F.timestamp_micros(field.name).alias(field.name) if _is_time(field) else F.col(field.name)
-        for field in schema
-    ])
+    return table.select(
+        *[
+            F.timestamp_micros(field.name).alias(field.name)
+            if _is_time(field)
+            else F.col(field.name)
+            for field in schema
+        ]
+    )
 
 
 def batch_to_micros(batch: pa.RecordBatch | pa.Table) -> pa.RecordBatch | pa.Table:

@@ -274,8 +274,9 @@ def _read_csv(
     # Spark can't distinguish, or have characters that it can't parse.
     plain = [f"c{number}" for number in range(len(names))]
     rows = (
-        spark.read
-        .schema(T.StructType([T.StructField(name, T.StringType()) for name in (*plain, CORRUPT)]))
+        spark.read.schema(
+            T.StructType([T.StructField(name, T.StringType()) for name in (*plain, CORRUPT)])
+        )
         .option("header", True)
         .option("mode", "PERMISSIVE")
         .option("columnNameOfCorruptRecord", CORRUPT)

@@ -42,10 +42,12 @@ _RESULT_NAMES = (
 #: `COUNTS`, with commas. Spark copies each value of each row several times, so what follows from
 #: other columns is left out. Times are in microseconds since the epoch, since Spark refuses Arrow's
 #: timestamps of another zone than the session's.
-STEPPED = T.StructType([
-    *[field for field in micros_schema(RESULTS) if field.name in _RESULT_NAMES],
-    T.StructField("counts", T.StringType()),
-])
+STEPPED = T.StructType(
+    [
+        *[field for field in micros_schema(RESULTS) if field.name in _RESULT_NAMES],
+        T.StructField("counts", T.StringType()),
+    ]
+)
 #: The most rows of a frame, which becomes one Arrow batch.
 _FRAME_ROWS = 65_536
 

@@ -200,8 +200,7 @@ def _run_query(
         trigger = {"availableNow": True}
     writer = plan.endpoints.out.write(results).queryName("purgatory")
     query = (
-        writer
-        .option("checkpointLocation", spark_write_path(plan.checkpoint.resolve()))
+        writer.option("checkpointLocation", spark_write_path(plan.checkpoint.resolve()))
         .trigger(**trigger)
         .start()
     )

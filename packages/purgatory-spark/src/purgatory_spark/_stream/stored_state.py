@@ -34,31 +34,35 @@ _ENCODED = re.compile(r"""[\x00-\x20\x7f"#%<>?\[\\\]^`{|}]""")
 
 _TIMES = ("oldest_arrived_at", "first_deadline_at", "last_deadline_at", "due_at")
 #: A row for each shard that has state; see `read_stream_state`.
-SHARD_STATE = T.StructType([
-    T.StructField("shard", T.IntegerType()),
-    T.StructField("batch", T.LongType()),
-    T.StructField("layout", T.IntegerType()),
-    T.StructField("segments", T.IntegerType()),
-    T.StructField("pending", T.LongType()),
-    T.StructField("oldest_arrived_at", T.TimestampType()),
-    T.StructField("first_deadline_at", T.TimestampType()),
-    T.StructField("last_deadline_at", T.TimestampType()),
-    T.StructField("requests_ahead", T.LongType()),
-    T.StructField("events_ahead", T.LongType()),
-    T.StructField("remembered_keys", T.LongType()),
-    T.StructField("reserved_ids", T.LongType()),
-    T.StructField("due_at", T.TimestampType()),
-    T.StructField(
-        "bytes", T.StructType([T.StructField(part, T.LongType()) for part in (*PARTS, HEAD)])
-    ),
-])
+SHARD_STATE = T.StructType(
+    [
+        T.StructField("shard", T.IntegerType()),
+        T.StructField("batch", T.LongType()),
+        T.StructField("layout", T.IntegerType()),
+        T.StructField("segments", T.IntegerType()),
+        T.StructField("pending", T.LongType()),
+        T.StructField("oldest_arrived_at", T.TimestampType()),
+        T.StructField("first_deadline_at", T.TimestampType()),
+        T.StructField("last_deadline_at", T.TimestampType()),
+        T.StructField("requests_ahead", T.LongType()),
+        T.StructField("events_ahead", T.LongType()),
+        T.StructField("remembered_keys", T.LongType()),
+        T.StructField("reserved_ids", T.LongType()),
+        T.StructField("due_at", T.TimestampType()),
+        T.StructField(
+            "bytes", T.StructType([T.StructField(part, T.LongType()) for part in (*PARTS, HEAD)])
+        ),
+    ]
+)
 #: What Python returns: times in microseconds since the epoch, since Spark refuses Arrow's
 #: timestamps of another zone than the session's.
-_DESCRIBED = T.StructType([
-    T.StructField(field.name, T.LongType() if field.name in _TIMES else field.dataType)
-    for field in SHARD_STATE
-    if field.name != "batch"
-])
+_DESCRIBED = T.StructType(
+    [
+        T.StructField(field.name, T.LongType() if field.name in _TIMES else field.dataType)
+        for field in SHARD_STATE
+        if field.name != "batch"
+    ]
+)
 
 
 def read_stream_state(spark: SparkSession, checkpoint: str | Path) -> DataFrame:
@@ -94,8 +98,7 @@ def read_stream_state(spark: SparkSession, checkpoint: str | Path) -> DataFrame:
         )
     operator = _find_operator(spark, location, str(checkpoint))
     stored = (
-        spark.read
-        .format("statestore")
+        spark.read.format("statestore")
         .option("stateVarName", STATE_NAME)
         .option("operatorId", operator["operatorId"])
         .option("batchId", operator["maxBatchId"])
@@ -114,9 +117,9 @@ def read_stream_state(spark: SparkSession, checkpoint: str | Path) -> DataFrame:
         **{time: F.timestamp_micros(time) for time in _TIMES},
         "batch": F.lit(operator["maxBatchId"]).cast("bigint"),
     }
-    return described.select([
-        columns.get(name, F.col(name)).alias(name) for name in SHARD_STATE.names
-    ])
+    return described.select(
+        [columns.get(name, F.col(name)).alias(name) for name in SHARD_STATE.names]
+    )
 
 
 def _shard_number(label: Column) -> Column:
@@ -182,10 +185,12 @@ def describe_state(store: ShardStore) -> dict[str, Any]:
         pending.StoredGeneration(store, segment) for segment in store.segments(pending.KIND)
     ]
     arrived, deadline = (
-        np.concatenate([
-            np.array([], dtype=np.int64),
-            *(numpy_column(each.requests, time)[each.alive] for each in generations),
-        ])
+        np.concatenate(
+            [
+                np.array([], dtype=np.int64),
+                *(numpy_column(each.requests, time)[each.alive] for each in generations),
+            ]
+        )
         for time in ("arrived_us", "deadline_us")
     )
     keys = [
@@ -216,12 +221,14 @@ def _rows(store: ShardStore, kind: str) -> int:
     return sum(segment["rows"] for segment in store.segments(kind))
 
 
-_ARROW_DESCRIBED = pa.schema([
-    pa.field(
-        field.name,
-        pa.struct([(part, pa.int64()) for part in (*PARTS, HEAD)])
-        if field.name == "bytes"
-        else (pa.int32() if field.dataType == T.IntegerType() else pa.int64()),
-    )
-    for field in _DESCRIBED
-])
+_ARROW_DESCRIBED = pa.schema(
+    [
+        pa.field(
+            field.name,
+            pa.struct([(part, pa.int64()) for part in (*PARTS, HEAD)])
+            if field.name == "bytes"
+            else (pa.int32() if field.dataType == T.IntegerType() else pa.int64()),
+        )
+        for field in _DESCRIBED
+    ]
+)

@@ -12,12 +12,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.spark.command import Purgatory
 
 from purgatory_command import COMMANDS, make_app
 from request_purgatory import __compiled__, __version__
 from request_purgatory.command_line import version
 from request_purgatory.command_line.exit_codes import ExitCode
+from tests.spark.command import Purgatory
 
 WORDS = [entry.name for entry in COMMANDS]
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.spark.command import Purgatory
 
 from purgatory_command import main
 from request_purgatory.command_line.exit_codes import ExitCode
+from tests.spark.command import Purgatory
 
 CLI_PAGE = Path(__file__).parents[5] / "docs" / "reference" / "command.md"
 

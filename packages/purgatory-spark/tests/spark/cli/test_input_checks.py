@@ -6,10 +6,10 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.spark.command import Purgatory
 
 from purgatory_spark._output_folder import write_json
 from request_purgatory.command_line.exit_codes import ExitCode
+from tests.spark.command import Purgatory
 
 pytestmark = pytest.mark.usefixtures("no_session")
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+
+from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._importers.azure_llm import import_azure_llm
 from tests.spark.trace_folders import (
     ImportedRows,
     assert_written_as_read,
     imported_rows,
     write_lines,
 )
-
-from purgatory_spark._errors import TraceFormatError
-from purgatory_spark._importers.azure_llm import import_azure_llm
 
 HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens"
 START = datetime(2023, 11, 16, 18, 17, 3, tzinfo=UTC)

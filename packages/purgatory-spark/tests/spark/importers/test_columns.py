@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.trace_folders import NOON, assert_written_as_read, imported_rows, write_lines
 
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._outcomes.batch import batch_outcomes
 from purgatory_spark._outcomes.results import outcomes_of
 from purgatory_spark._traces.trace_reader import ImportSettings, read_trace
+from tests.spark.trace_folders import NOON, assert_written_as_read, imported_rows, write_lines
 
 MAPPING = {
     "host": "pod",

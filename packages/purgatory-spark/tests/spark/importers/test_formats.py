@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.naive_trace import TraceRequest
-from tests.spark.trace_folders import cached_tables, collect_tables, import_to_folder, write_lines
-from tests.spark.trace_strategies import events_table, requests_table
 
 from purgatory_spark._cli.failures import describe_failure
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._importers.imported_trace import ImportedTrace
 from purgatory_spark._traces.marks import Mark, known_incidents
 from purgatory_spark._traces.trace_reader import ImportSettings, read_trace
+from tests.spark.naive_trace import TraceRequest
+from tests.spark.trace_folders import cached_tables, collect_tables, import_to_folder, write_lines
+from tests.spark.trace_strategies import events_table, requests_table
 
 SPANS = "TraceID,SpanID,ParentID,PodName,OperationName,StartTimeUnixNano,EndTimeUnixNano,Duration"
 TOKENS = "TIMESTAMP,ContextTokens,GeneratedTokens"

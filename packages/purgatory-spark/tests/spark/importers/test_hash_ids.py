@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-from tests.spark.trace_folders import imported_rows, write_lines
 
 from purgatory_spark._outcomes.batch import batch_outcomes
 from purgatory_spark._outcomes.results import outcomes_of
 from purgatory_spark._traces.trace_reader import ImportSettings, read_trace
+from tests.spark.trace_folders import imported_rows, write_lines
 
 
 def test_request_waits_for_the_blocks_of_its_prompt(spark: SparkSession, tmp_path: Path) -> None:

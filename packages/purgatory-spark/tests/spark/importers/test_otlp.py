@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.trace_folders import NOON_US, Row, imported_rows, write_lines
 
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._traces.trace_reader import ImportSettings, check_source
+from tests.spark.trace_folders import NOON_US, Row, imported_rows, write_lines
 
 
 def span(span_id: str, parent: str, start_us: int, end_us: int, **others: Any) -> Row:

@@ -10,6 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+
+from purgatory_spark._errors import SchemaError, TraceFormatError
+from purgatory_spark._traces.trace_reader import ImportSettings, read_trace
 from tests.spark.naive_trace import TraceEvent, TraceRequest
 from tests.spark.trace_folders import (
     NOON_US,
@@ -21,9 +24,6 @@ from tests.spark.trace_folders import (
     write_recorded,
 )
 from tests.spark.trace_strategies import events_table, requests_table
-
-from purgatory_spark._errors import SchemaError, TraceFormatError
-from purgatory_spark._traces.trace_reader import ImportSettings, read_trace
 
 FAR = 10**17
 REQUIRED = (
@@ -87,10 +87,12 @@ BAD_EVENTS: dict[str, Sequence[pa.Table]] = {
     "null key": [with_null(events_table([TraceEvent("k", NOON_US, 1.0)]), "key")],
     "occurred_at not of the years 1900 to 2199": [events_table([TraceEvent("k", -FAR, 1.0)])],
     "amount is not a finite number": [
-        events_table([
-            TraceEvent("k", NOON_US, float("-inf")),
-            TraceEvent("k", NOON_US, float("inf")),
-        ])
+        events_table(
+            [
+                TraceEvent("k", NOON_US, float("-inf")),
+                TraceEvent("k", NOON_US, float("inf")),
+            ]
+        )
     ],
     "negative amount": [events_table([TraceEvent("k", NOON_US, -1.0)])],
 }

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 from pyspark.sql import SparkSession
-from tests.spark.trace_folders import NOON, Row, imported_rows, write_lines
 
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._importers.table_source import TableSource
 from purgatory_spark._traces.trace_reader import ImportSettings, check_source
+from tests.spark.trace_folders import NOON, Row, imported_rows, write_lines
 
 COLUMNS = {"request_id": "id", "arrived_at": "at", "watch_keys": "keys"}
 EVENT_COLUMNS = {"key": "key", "occurred_at": "at"}

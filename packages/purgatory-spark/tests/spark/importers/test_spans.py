@@ -10,12 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.trace_folders import (
-    ImportedRows,
-    assert_written_as_read,
-    imported_rows,
-    write_lines,
-)
 
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._importers.spans import COLUMNS, import_spans
@@ -24,6 +18,12 @@ from purgatory_spark._outcomes.results import outcomes_of
 from purgatory_spark._traces.marks import Mark
 from purgatory_spark._traces.trace_reader import ImportSettings, check_source, read_trace
 from request_purgatory.errors import InvalidArgumentError
+from tests.spark.trace_folders import (
+    ImportedRows,
+    assert_written_as_read,
+    imported_rows,
+    write_lines,
+)
 
 HEADER = "TraceID,SpanID,ParentID,PodName,OperationName,StartTimeUnixNano,EndTimeUnixNano,Duration"
 #: Start of the spans: the time of a known incident in the Nezha trace.

@@ -9,8 +9,6 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from tests.spark.foreign_sessions import ZONES, foreign_session
-from tests.spark.trace_folders import cached_tables, collect_tables
 
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._importers.columns import map_tables
@@ -20,6 +18,8 @@ from purgatory_spark._outcomes.results import outcomes_of
 from purgatory_spark._rows.mapping import TableMapping
 from purgatory_spark._rows.schema import EVENTS, REJECTS, REQUESTS
 from request_purgatory.errors import InvalidArgumentError
+from tests.spark.foreign_sessions import ZONES, foreign_session
+from tests.spark.trace_folders import cached_tables, collect_tables
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MS = timedelta(milliseconds=1)
@@ -41,11 +41,13 @@ EVENT_FIELDS = {"host": "node", "key": "replica", "occurred_at": "acked", "amoun
 
 def collected(trace: ImportedTrace) -> dict[str, list[dict[str, Any]]]:
     """Return the rows of all tables."""
-    return collect_tables({
-        "requests": trace.requests,
-        "events": trace.events,
-        "rejects": trace.rejects,
-    })
+    return collect_tables(
+        {
+            "requests": trace.requests,
+            "events": trace.events,
+            "rejects": trace.rejects,
+        }
+    )
 
 
 def table(spark: SparkSession, **columns: Any) -> DataFrame:
@@ -159,15 +161,17 @@ def test_values_that_would_change_are_rejects(spark: SparkSession) -> None:
         "what": "sum",
         "acks": "1",
     }
-    schema = pa.schema([
-        ("n", pa.float64()),
-        ("limit", pa.string()),
-        ("needed", pa.int64()),
-        ("k", pa.list_(pa.float64())),
-        ("what", pa.string()),
-        ("acks", pa.string()),
-        ("at", pa.int64()),
-    ])
+    schema = pa.schema(
+        [
+            ("n", pa.float64()),
+            ("limit", pa.string()),
+            ("needed", pa.int64()),
+            ("k", pa.list_(pa.float64())),
+            ("what", pa.string()),
+            ("acks", pa.string()),
+            ("at", pa.int64()),
+        ]
+    )
     given = [{**good, **row, "at": n} for n, row in enumerate([{}, *rows.values()])]
     columns: dict[str, str | tuple[str, ...]] = {
         "arrived_at": "at",
@@ -191,12 +195,14 @@ def test_values_that_would_change_are_rejects(spark: SparkSession) -> None:
     found = collected(trace)
     assert [(row["threshold"], row["timeout_ms"]) for row in found["requests"]] == [(2.0**53, 5)]
     assert [row["amount"] for row in found["events"]] == [0.5]
-    assert sorted(row["reason"] for row in found["rejects"]) == sorted([
-        *rows,
-        "amount is not a finite number",
-        "negative amount",
-        "null b",
-    ])
+    assert sorted(row["reason"] for row in found["rejects"]) == sorted(
+        [
+            *rows,
+            "amount is not a finite number",
+            "negative amount",
+            "null b",
+        ]
+    )
     whole = {row["reason"]: row["row"] for row in found["rejects"]}
     assert '"needed":9007199254740993' in whole["needed has more digits than a double"]
     assert '"limit":"1.5"' in whole["limit is not a whole number"]

@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from tests.spark.trace_folders import NOON_US, rows_of
 
 from purgatory_spark._rows.checks import TIME_UNITS, parse_us
 from purgatory_spark._spark.files import read_rows
+from tests.spark.trace_folders import NOON_US, rows_of
 
 #: Texts and their values in microseconds since the epoch, by unit; other units give null.
 NUMBERS: dict[str, dict[str, int]] = {

@@ -150,17 +150,19 @@ def content_security_policy() -> str:
     Texts on the page come from a program's keys and names. Even if one of them got into the page as
     HTML, its script would not run, and nothing could be loaded or sent elsewhere.
     """
-    return "; ".join((
-        "default-src 'none'",
-        f"script-src '{_hash('script')}'",
-        f"style-src '{_hash('style')}'",
-        "connect-src 'self'",
-        "img-src data:",
-        "base-uri 'none'",
-        "form-action 'none'",
-        # No other page may show this one in a frame, and so have its buttons pressed.
-        "frame-ancestors 'none'",
-    ))
+    return "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src '{_hash('script')}'",
+            f"style-src '{_hash('style')}'",
+            "connect-src 'self'",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+            # No other page may show this one in a frame, and so have its buttons pressed.
+            "frame-ancestors 'none'",
+        )
+    )
 
 
 def _hash(element: str) -> str:

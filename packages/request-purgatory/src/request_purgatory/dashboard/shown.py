@@ -12,7 +12,6 @@ from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.purgatory.core import PurgatoryCore
 from request_purgatory.timer.timer import SystemTimer
 
-
 #: What may be shown beside timers; any thread may call its readings.
 Readable: TypeAlias = PurgatoryCore | Purgatory
 #: What a page can show.

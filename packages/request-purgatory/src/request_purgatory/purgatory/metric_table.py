@@ -137,10 +137,12 @@ OF_TIMERS = (
 def add_up(table: Iterable[Metric], one: Reading, other: Reading) -> Reading:
     """Return the sum of two readings, which has the larger one of two maxima."""
     # A field without a row is missing in this call, which raises.
-    return type(one)(**{
-        metric.field: metric.added_up(getattr(one, metric.field), getattr(other, metric.field))
-        for metric in table
-    })
+    return type(one)(
+        **{
+            metric.field: metric.added_up(getattr(one, metric.field), getattr(other, metric.field))
+            for metric in table
+        }
+    )
 
 
 @dataclass(frozen=True, slots=True)

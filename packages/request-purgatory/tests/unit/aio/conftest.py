@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.unit.aio.scenes import Scenario
 from tests.unit.aio.virtual import VirtualLoop, VirtualWheelLoop, run
 

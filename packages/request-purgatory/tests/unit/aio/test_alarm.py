@@ -9,9 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.support.requests import Request
-from tests.unit.aio.scenes import Condition, Scenario, now, opened, turns
-from tests.unit.aio.virtual import VirtualLoop, run
 
 from request_purgatory import (
     InvalidArgumentError,
@@ -19,6 +16,9 @@ from request_purgatory import (
     TimerClosedError,
 )
 from request_purgatory.aio import Purgatory
+from tests.support.requests import Request
+from tests.unit.aio.scenes import Condition, Scenario, now, opened, turns
+from tests.unit.aio.virtual import VirtualLoop, run
 
 
 def test_renewal_that_shortens_a_timeout_is_in_time(play: Scenario) -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.support.requests import Request
-from tests.unit.aio.scenes import Scenario, opened
-from tests.unit.aio.virtual import VirtualLoop, VirtualWheelLoop
 
 from request_purgatory import DelayedOperation, PurgatoryClosedError
 from request_purgatory._native.parker import Parker
 from request_purgatory.aio import TimingWheelEventLoop
 from request_purgatory.aio.loop_clock import LoopClock, clock_of
 from request_purgatory.clock import MonotonicClock
+from tests.support.requests import Request
+from tests.unit.aio.scenes import Scenario, opened
+from tests.unit.aio.virtual import VirtualLoop, VirtualWheelLoop
 
 
 def test_every_end_is_reported_once_after_the_callbacks(play: Scenario) -> None:

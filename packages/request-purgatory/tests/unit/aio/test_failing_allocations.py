@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.support.failing_allocations import fails_at_the_limit, fails_each
-from tests.unit.aio.virtual import VirtualLoop, VirtualWheelLoop
 
 from request_purgatory import DelayedOperation
 from request_purgatory._native import primitives
 from request_purgatory.aio import Purgatory
+from tests.support.failing_allocations import fails_at_the_limit, fails_each
+from tests.unit.aio.virtual import VirtualLoop, VirtualWheelLoop
 
 pytest.importorskip("_testcapi", reason="this Python has no tests of its own")
 

@@ -12,11 +12,11 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from tests.support.requests import Request
-from tests.unit.aio.scenes import Condition, opened
 
 from request_purgatory import OperationCancelledError, PurgatoryClosedError
 from request_purgatory.aio import Purgatory
+from tests.support.requests import Request
+from tests.unit.aio.scenes import Condition, opened
 
 TIME_LIMIT = 20.0
 

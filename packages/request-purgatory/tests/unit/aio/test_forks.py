@@ -8,10 +8,10 @@ import sys
 from collections.abc import Callable
 
 import pytest
-from tests.support.children import in_child
-from tests.support.requests import Request
 
 from request_purgatory.aio import Purgatory
+from tests.support.children import in_child
+from tests.support.requests import Request
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork"),

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.profiles import examples
-from tests.unit.aio.virtual import VirtualLoop, VirtualWheelLoop
 
 from request_purgatory.aio import Purgatory, TimingWheelEventLoop, TimingWheelTimers
+from tests.support.profiles import examples
+from tests.unit.aio.virtual import VirtualLoop, VirtualWheelLoop
 
 TIME_LIMIT = 20.0
 
@@ -31,32 +31,36 @@ def run(
 
 # -- compared with the standard loop, in virtual time
 
-seconds = st.sampled_from([
-    -1.0,
-    0.0,
-    1e-9,
-    0.0004,
-    0.0005,
-    0.001,
-    0.0015,
-    0.0199,
-    0.02,
-    0.0201,
-    0.4,
-    7.3,
-    161.7,
-    90_000.0,
-    1e6,
-])
+seconds = st.sampled_from(
+    [
+        -1.0,
+        0.0,
+        1e-9,
+        0.0004,
+        0.0005,
+        0.001,
+        0.0015,
+        0.0199,
+        0.02,
+        0.0201,
+        0.4,
+        7.3,
+        161.7,
+        90_000.0,
+        1e6,
+    ]
+)
 plans = st.lists(
-    st.fixed_dictionaries({
-        "delay": seconds | st.floats(0, 200) | st.just(math.inf),
-        "absolute": st.booleans(),
-        "takes": st.sampled_from([0.0, 0.0, 0.0003, 0.001, 0.05, 30.0]),
-        "cancels": st.none() | st.integers(0, 11),
-        "then": st.none() | seconds,
-        "soon": st.booleans(),
-    }),
+    st.fixed_dictionaries(
+        {
+            "delay": seconds | st.floats(0, 200) | st.just(math.inf),
+            "absolute": st.booleans(),
+            "takes": st.sampled_from([0.0, 0.0, 0.0003, 0.001, 0.05, 30.0]),
+            "cancels": st.none() | st.integers(0, 11),
+            "then": st.none() | seconds,
+            "soon": st.booleans(),
+        }
+    ),
     max_size=12,
 )
 

@@ -10,9 +10,6 @@ import weakref
 from typing import Any
 
 import pytest
-from tests.support.requests import Fault, Request, fail
-from tests.unit.aio.scenes import Condition, Scenario, now, opened, turns
-from tests.unit.aio.virtual import VirtualLoop
 
 from request_purgatory import (
     DelayedOperation,
@@ -24,6 +21,9 @@ from request_purgatory import (
     TaskInUseError,
 )
 from request_purgatory.aio import Purgatory
+from tests.support.requests import Fault, Request, fail
+from tests.unit.aio.scenes import Condition, Scenario, now, opened, turns
+from tests.unit.aio.virtual import VirtualLoop
 
 TIME_LIMIT = 20.0
 

@@ -7,11 +7,11 @@ import weakref
 from typing import Any
 
 import pytest
-from tests.support.requests import Request
-from tests.unit.aio.scenes import Condition, Scenario, opened, turns
 
 from request_purgatory import PurgatoryClosedError
 from request_purgatory.aio import Purgatory
+from tests.support.requests import Request
+from tests.unit.aio.scenes import Condition, Scenario, opened, turns
 
 
 def hold(purgatory: Purgatory, key: str, count: int) -> tuple[Condition, list[asyncio.Future[Any]]]:

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.unit.aio.scenes import Condition, Scenario, now, opened, turns
-from tests.unit.aio.virtual import VirtualLoop, VirtualWheelLoop, run
 
 from request_purgatory import DelayedOperation, InvalidArgumentError, PurgatoryClosedError
 from request_purgatory.aio import Purgatory, TimingWheelEventLoop, TimingWheelTimers
+from tests.unit.aio.scenes import Condition, Scenario, now, opened, turns
+from tests.unit.aio.virtual import VirtualLoop, VirtualWheelLoop, run
 
 TIME_LIMIT = 20.0
 

@@ -7,9 +7,9 @@ import math
 import socket
 
 import pytest
-from tests.unit.aio.virtual import VirtualWheelLoop
 
 from request_purgatory.aio import TimingWheelEventLoop
+from tests.unit.aio.virtual import VirtualWheelLoop
 
 TIME_LIMIT = 20.0
 

@@ -14,8 +14,6 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from tests.support.children import in_child
-from tests.support.live_page import LivePage, port_of, press, refreshed, request
 
 from request_purgatory import (
     InvalidArgumentError,
@@ -28,6 +26,8 @@ from request_purgatory.dashboard import Dashboard, Panel, feed, serve_dashboard
 from request_purgatory.dashboard import dashboard as server
 from request_purgatory.legacy import LegacyPurgatory
 from request_purgatory.testing import ManualPurgatory
+from tests.support.children import in_child
+from tests.support.live_page import LivePage, port_of, press, refreshed, request
 
 #: Readings are taken when a test asks for one, never by themselves.
 NEVER = 3_600.0

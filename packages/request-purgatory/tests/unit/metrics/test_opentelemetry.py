@@ -14,12 +14,12 @@ from opentelemetry.sdk.metrics.export import (
     NumberDataPoint,
     Sum,
 )
-from tests.conftest import MakePurgatory
-from tests.support.requests import Request
 
 from request_purgatory import ManualClock
 from request_purgatory.metrics.opentelemetry import observe_purgatories
 from request_purgatory.metrics.process_metrics import build_labels
+from tests.conftest import MakePurgatory
+from tests.support.requests import Request
 
 
 def read(reader: InMemoryMetricReader) -> dict[str, Metric]:

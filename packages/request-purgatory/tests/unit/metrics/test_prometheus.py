@@ -19,9 +19,6 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics import exposition
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
-from tests.conftest import MakePurgatory
-from tests.support.children import in_child
-from tests.support.requests import Request, fail
 
 from request_purgatory import (
     DelayedOperationPurgatory,
@@ -33,6 +30,9 @@ from request_purgatory import (
 )
 from request_purgatory.metrics.process_metrics import ProcessMetrics
 from request_purgatory.metrics.prometheus import PurgatoryCollector
+from tests.conftest import MakePurgatory
+from tests.support.children import in_child
+from tests.support.requests import Request, fail
 
 NAMES = {
     "purgatory_pending": "gauge",
@@ -227,12 +227,14 @@ def test_readers_do_not_disturb_one_another(make_wheel_purgatory: MakePurgatory)
         registry.register(PurgatoryCollector())
     for registry in registries * 2:
         families = list(registry.collect())
-        readings.append([
-            sample
-            for family in families
-            for sample in family.samples
-            if sample.labels.get("purgatory") == "read"
-        ])
+        readings.append(
+            [
+                sample
+                for family in families
+                for sample in family.samples
+                if sample.labels.get("purgatory") == "read"
+            ]
+        )
     assert readings[0]
     assert all(reading == readings[0] for reading in readings)
     assert purgatory.metrics().completions == 1

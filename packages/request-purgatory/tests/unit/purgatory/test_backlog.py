@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.conftest import MakePurgatory
-from tests.support.requests import Request
 
 from request_purgatory import DelayedOperationPurgatory
+from tests.conftest import MakePurgatory
+from tests.support.requests import Request
 
 #: From this length on the backlog looks for what checks have removed.
 FIRST_LOOK = 1000

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.conftest import MakePurgatory
-from tests.support.requests import Request
 
 from request_purgatory import DelayedOperationPurgatory, ManualClock
+from tests.conftest import MakePurgatory
+from tests.support.requests import Request
 
 
 @pytest.fixture

@@ -7,14 +7,6 @@ import logging
 import weakref
 
 import pytest
-from tests.conftest import MakePurgatory
-from tests.support.interleaving import (
-    InterleavedClock,
-    interleave_lists,
-    interleave_tasks,
-    interpreted_only,
-)
-from tests.support.requests import Request
 
 from request_purgatory import (
     DelayedOperationPurgatory,
@@ -23,6 +15,14 @@ from request_purgatory import (
     SystemTimer,
 )
 from request_purgatory.purgatory.core import checked_keys
+from tests.conftest import MakePurgatory
+from tests.support.interleaving import (
+    InterleavedClock,
+    interleave_lists,
+    interleave_tasks,
+    interpreted_only,
+)
+from tests.support.requests import Request
 
 
 def test_number_of_cancelled_operations_is_logged(

@@ -8,9 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.conftest import MakePurgatory
-from tests.support.requests import Fault, Request, fail
-from tests.support.thread_group import ThreadGroup
 
 from request_purgatory import (
     DelayedOperation,
@@ -18,6 +15,9 @@ from request_purgatory import (
     ManualClock,
     PurgatoryClosedError,
 )
+from tests.conftest import MakePurgatory
+from tests.support.requests import Fault, Request, fail
+from tests.support.thread_group import ThreadGroup
 
 HOUR_MS = 3_600_000
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import FrozenInstanceError
 
 import pytest
-from tests.conftest import MakePurgatory
-from tests.support.requests import Request, fail
-from tests.support.thread_group import ThreadGroup
 
 from request_purgatory import DelayedOperationPurgatory, ManualClock, PurgatoryMetrics
 from request_purgatory._native import states
 from request_purgatory.purgatory.counters import WAIT_BUCKETS, PurgatoryCounters
+from tests.conftest import MakePurgatory
+from tests.support.requests import Request, fail
+from tests.support.thread_group import ThreadGroup
 
 
 def test_counters_have_kafkas_names(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from request_purgatory import DelayedOperationPurgatory, ManualClock
 from tests.conftest import MakePurgatory
 from tests.support.interleaving import InterleavedClock, interleave_tasks, interpreted_only
 from tests.support.requests import Request
 from tests.unit.purgatory.test_renewal_races import InterleavedTimer
-
-from request_purgatory import DelayedOperationPurgatory, ManualClock
 
 
 def test_operation_that_is_run_early_goes_back_until_its_deadline() -> None:

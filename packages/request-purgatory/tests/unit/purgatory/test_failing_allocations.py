@@ -11,7 +11,6 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from tests.support.failing_allocations import fails_at_the_limit, fails_each
 
 from request_purgatory import (
     DelayedOperation,
@@ -22,6 +21,7 @@ from request_purgatory import (
 )
 from request_purgatory._native import forks, primitives
 from request_purgatory.legacy import LegacyPurgatory
+from tests.support.failing_allocations import fails_at_the_limit, fails_each
 
 pytest.importorskip("_testcapi", reason="this Python has no tests of its own")
 

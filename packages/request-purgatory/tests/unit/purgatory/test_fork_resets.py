@@ -6,12 +6,12 @@ import os
 import threading
 
 import pytest
+
+from request_purgatory import DelayedOperationPurgatory, ManualClock, SystemTimer
 from tests.support.children import in_child
 from tests.support.interleaving import interpreted_only
 from tests.support.requests import Request, fail
 from tests.unit.timer.steps import Note
-
-from request_purgatory import DelayedOperationPurgatory, ManualClock, SystemTimer
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork"),

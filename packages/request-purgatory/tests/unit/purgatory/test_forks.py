@@ -11,9 +11,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from tests.support.children import in_child
-from tests.support.requests import Request, fail
-from tests.support.thread_group import ThreadGroup
 
 from request_purgatory import (
     DelayedOperationPurgatory,
@@ -24,6 +21,9 @@ from request_purgatory import (
 from request_purgatory._native import primitives
 from request_purgatory._native.forks import register_for_forks
 from request_purgatory.legacy import LegacyPurgatory
+from tests.support.children import in_child
+from tests.support.requests import Request, fail
+from tests.support.thread_group import ThreadGroup
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork"),

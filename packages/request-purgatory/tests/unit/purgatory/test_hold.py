@@ -6,8 +6,6 @@ import concurrent.futures
 from typing import Any
 
 import pytest
-from tests.support.requests import Fault, fail
-from tests.support.thread_group import ThreadGroup
 
 from request_purgatory import (
     DelayedOperationPurgatory,
@@ -17,6 +15,8 @@ from request_purgatory import (
     PurgatoryClosedError,
 )
 from request_purgatory.purgatory.hold import HoldFuture, HoldOperation, timeout_to_ms
+from tests.support.requests import Fault, fail
+from tests.support.thread_group import ThreadGroup
 
 TIME_LIMIT = 20.0
 

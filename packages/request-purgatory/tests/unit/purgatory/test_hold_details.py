@@ -7,11 +7,11 @@ import os
 import warnings
 
 import pytest
-from tests.support.children import in_child
 
 from request_purgatory import DelayedOperationPurgatory, InvalidArgumentError
 from request_purgatory.purgatory.hold import timeout_to_ms, wrap_error
 from request_purgatory.timer.task import MAX_DELAY_MS
+from tests.support.children import in_child
 
 
 def test_longest_timeout_is_as_promised() -> None:

@@ -8,10 +8,10 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 import pytest
-from tests.conftest import MakePurgatory
-from tests.support.requests import Fault, Request, fail
 
 from request_purgatory import DelayedOperation, DelayedOperationPurgatory, aio
+from tests.conftest import MakePurgatory
+from tests.support.requests import Fault, Request, fail
 
 Calls = list[tuple[str, object]]
 

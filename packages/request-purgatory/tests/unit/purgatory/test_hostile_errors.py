@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.support.hostile_errors import HOSTILE_ERRORS
-from tests.support.requests import Request
-from tests.unit.aio.virtual import run
 
 from request_purgatory import DelayedOperationPurgatory, ManualClock, SystemTimer
 from request_purgatory.aio import Purgatory
 from request_purgatory.legacy import LegacyPurgatory
+from tests.support.hostile_errors import HOSTILE_ERRORS
+from tests.support.requests import Request
+from tests.unit.aio.virtual import run
 
 #: Twice as often as a kind is logged in one way: as a traceback, and as a line with the number.
 TIMES = 10

@@ -9,9 +9,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.support.pending import watch
-from tests.support.requests import Request
-from tests.unit.aio.virtual import run
 
 import request_purgatory
 from request_purgatory import (
@@ -23,6 +20,9 @@ from request_purgatory import (
     aio,
 )
 from request_purgatory.legacy import LegacyPurgatory
+from tests.support.pending import watch
+from tests.support.requests import Request
+from tests.unit.aio.virtual import run
 
 SHARED = (
     *("hold", "gather", "notify", "notify_many", "cancel_for_key", "renew", "close"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.support.requests import Request
-from tests.unit.purgatory.test_lateness import SteppedClock
 
 from request_purgatory import DelayedOperationPurgatory, SystemTimer
+from tests.support.requests import Request
+from tests.unit.purgatory.test_lateness import SteppedClock
 
 WARN_AFTER_MS = 100
 BEGIN_MS = 50_000

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.support.requests import Fault, Request, fail
 
 from request_purgatory import (
     Clock,
@@ -19,6 +18,7 @@ from request_purgatory import (
     SystemTimer,
 )
 from request_purgatory._native.parker import Parker
+from tests.support.requests import Fault, Request, fail
 
 TIME_LIMIT = 20.0
 

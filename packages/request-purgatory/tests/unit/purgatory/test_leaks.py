@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 
 import pytest
-from tests.support.requests import Fault, Request, fail
 
 from request_purgatory import (
     DelayedOperation,
@@ -25,6 +24,7 @@ from request_purgatory import (
 )
 from request_purgatory._native import hiding
 from request_purgatory.legacy import LegacyPurgatory
+from tests.support.requests import Fault, Request, fail
 
 
 class Payload:

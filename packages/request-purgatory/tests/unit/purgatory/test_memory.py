@@ -6,8 +6,6 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from tests.support.requests import Request, fail
-from tests.support.thread_group import ThreadGroup
 
 from request_purgatory import (
     DelayedOperation,
@@ -18,6 +16,8 @@ from request_purgatory import (
 )
 from request_purgatory._native import primitives
 from request_purgatory.timer.wheel import max_buckets
+from tests.support.requests import Request, fail
+from tests.support.thread_group import ThreadGroup
 
 _testcapi = pytest.importorskip("_testcapi", reason="this Python has no tests of its own")
 

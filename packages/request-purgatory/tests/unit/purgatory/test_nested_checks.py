@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 
 import pytest
-from tests.support.requests import Request
 
 from request_purgatory import DelayedOperation, DelayedOperationPurgatory, NotificationLoopError
 from request_purgatory.purgatory import nested_checks
+from tests.support.requests import Request
 
 LENGTH = 60_000
 

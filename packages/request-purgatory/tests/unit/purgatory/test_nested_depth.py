@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tests.support.requests import Request
-
 from request_purgatory import DelayedOperationPurgatory
+from tests.support.requests import Request
 
 #: As `DelayedOperationPurgatory.check_and_complete` promises.
 DEEPEST = 20

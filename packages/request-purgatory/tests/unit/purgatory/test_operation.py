@@ -10,8 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.support.requests import Fault, Request, fail
-from tests.support.thread_group import ThreadGroup
 
 from request_purgatory import (
     DelayedOperation,
@@ -27,6 +25,8 @@ from request_purgatory import (
 )
 from request_purgatory._native import primitives, states
 from request_purgatory.purgatory.operation import OperationHost
+from tests.support.requests import Fault, Request, fail
+from tests.support.thread_group import ThreadGroup
 
 TIME_LIMIT = 20.0
 

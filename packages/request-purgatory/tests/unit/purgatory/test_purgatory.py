@@ -8,9 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.support.interleaving import InterleavedClock
-from tests.support.pending import watch
-from tests.support.requests import Request, fail
 
 from request_purgatory import (
     DelayedOperation,
@@ -22,6 +19,9 @@ from request_purgatory import (
 )
 from request_purgatory.clock import MonotonicClock
 from request_purgatory.legacy import LegacyPurgatory
+from tests.support.interleaving import InterleavedClock
+from tests.support.pending import watch
+from tests.support.requests import Request, fail
 
 HOUR_MS = 3_600_000
 

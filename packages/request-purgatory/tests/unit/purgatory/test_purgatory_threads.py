@@ -12,9 +12,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from tests.conftest import MakePurgatory
-from tests.support.requests import Request
-from tests.support.thread_group import ThreadGroup
 
 from request_purgatory import (
     DelayedOperation,
@@ -25,6 +22,9 @@ from request_purgatory import (
     TaskInUseError,
 )
 from request_purgatory.legacy import LegacyPurgatory
+from tests.conftest import MakePurgatory
+from tests.support.requests import Request
+from tests.support.thread_group import ThreadGroup
 
 TIME_LIMIT = 20.0
 

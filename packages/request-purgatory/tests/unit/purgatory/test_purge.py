@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.conftest import MakePurgatory
-from tests.support.pending import watch
-from tests.support.requests import Request
-
 from request_purgatory import (
     DelayedOperationPurgatory,
 )
+from tests.conftest import MakePurgatory
+from tests.support.pending import watch
+from tests.support.requests import Request
 
 
 def test_purge_is_due_once_more_have_ended_than_the_interval(

@@ -12,9 +12,6 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from tests.conftest import MakePurgatory
-from tests.support.requests import Fault, Request
-from tests.support.thread_group import ThreadGroup
 
 from request_purgatory import (
     DelayedOperationPurgatory,
@@ -29,6 +26,9 @@ from request_purgatory import (
 )
 from request_purgatory.purgatory.hold import HoldFuture
 from request_purgatory.purgatory.quorum import QuorumOperation
+from tests.conftest import MakePurgatory
+from tests.support.requests import Fault, Request
+from tests.support.thread_group import ThreadGroup
 
 
 def futures(count: int) -> list[Future[Any]]:

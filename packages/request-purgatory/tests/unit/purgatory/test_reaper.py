@@ -6,12 +6,12 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from tests.support.requests import Request
-from tests.support.sleeping_threads import SleepRecordingClock
-from tests.support.thread_group import ThreadGroup
 
 from request_purgatory import DelayedOperationPurgatory, SystemTimer
 from request_purgatory.legacy import LegacyPurgatory
+from tests.support.requests import Request
+from tests.support.sleeping_threads import SleepRecordingClock
+from tests.support.thread_group import ThreadGroup
 
 TIME_LIMIT = 20.0
 

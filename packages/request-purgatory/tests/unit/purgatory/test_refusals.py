@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.conftest import MakePurgatory
-from tests.support.requests import Fault, Request, fail
 
 from request_purgatory import (
     DelayedOperationPurgatory,
@@ -15,6 +13,8 @@ from request_purgatory import (
     TaskInUseError,
     aio,
 )
+from tests.conftest import MakePurgatory
+from tests.support.requests import Fault, Request, fail
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+
+from request_purgatory import DelayedOperationPurgatory, ManualClock, SystemTimer, TimerTask
 from tests.conftest import MakePurgatory
 from tests.support.interleaving import InterleavedClock, InterleavedLock, interpreted_only
 from tests.support.requests import Request
-
-from request_purgatory import DelayedOperationPurgatory, ManualClock, SystemTimer, TimerTask
 
 #: Two renewals in seconds: the second one, which comes 50 ms later, decides.
 RENEWALS = pytest.mark.parametrize(("first", "second"), [(0.1, 1.0), (1.0, 0.1), (0.1, 0.1)])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.support.requests import Request
 
 from request_purgatory import (
     DelayedOperationPurgatory,
@@ -18,6 +17,7 @@ from request_purgatory import (
 from request_purgatory.purgatory.hold import HoldFuture, HoldOperation
 from request_purgatory.purgatory.quorum import QuorumOperation
 from request_purgatory.timer.task import TimerHandle
+from tests.support.requests import Request
 
 
 @pytest.fixture

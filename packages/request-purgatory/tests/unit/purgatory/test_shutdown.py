@@ -9,8 +9,6 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from tests.support.pending import watch
-from tests.support.requests import Request
 
 from request_purgatory import (
     DelayedOperationPurgatory,
@@ -20,6 +18,8 @@ from request_purgatory import (
     TimerClosedError,
     TimerTask,
 )
+from tests.support.pending import watch
+from tests.support.requests import Request
 
 TIME_LIMIT = 20.0
 

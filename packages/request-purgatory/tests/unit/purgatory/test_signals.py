@@ -12,8 +12,6 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 import pytest
-from tests.support.requests import Request
-from tests.support.thread_group import ThreadGroup
 
 import request_purgatory
 from request_purgatory import (
@@ -25,6 +23,8 @@ from request_purgatory import (
 )
 from request_purgatory._native import primitives
 from request_purgatory.legacy import LegacyPurgatory
+from tests.support.requests import Request
+from tests.support.thread_group import ThreadGroup
 
 TIME_LIMIT = 20.0
 

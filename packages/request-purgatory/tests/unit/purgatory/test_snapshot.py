@@ -9,9 +9,6 @@ from dataclasses import FrozenInstanceError
 from functools import partial
 
 import pytest
-from tests.conftest import MakePurgatory
-from tests.support.requests import Request
-from tests.support.thread_group import ThreadGroup
 
 from request_purgatory import (
     DelayedOperationPurgatory,
@@ -22,6 +19,9 @@ from request_purgatory import (
 )
 from request_purgatory.purgatory.hold import HoldOperation
 from request_purgatory.purgatory.purgatory_snapshot import WaitingGroup, WaitingOperation
+from tests.conftest import MakePurgatory
+from tests.support.requests import Request
+from tests.support.thread_group import ThreadGroup
 
 
 class Fetch(Request):
@@ -147,20 +147,22 @@ def test_snapshot_is_shown_in_lines(
     clock.advance(60)
     purgatory.hold(["b"], until=never)
     clock.advance(7_200_000)
-    assert str(purgatory.snapshot()) == "\n".join([
-        "purgatory 'test': 3 pending, 3 watched under 2 keys",
-        "  by type:",
-        "          1  Fetch: oldest 2.0 h, overdue by 2.0 h, tried once",
-        "          1  Request: oldest 2.0 h, expires in 45.2 min, tried once",
-        "          1  hold(never): oldest 2.0 h, without a timeout, tried once",
-        "  by key:",
-        "          2  'a': oldest 2.0 h, overdue by 2.0 h, tried 2 times",
-        "          1  'b': oldest 2.0 h, without a timeout, tried once",
-        "  longest waits:",
-        "      2.0 h  Request under 'a': expires in 45.2 min, tried once",
-        "      2.0 h  Fetch under 'a': overdue by 2.0 h, tried once",
-        "      2.0 h  hold(never) under 'b': without a timeout, tried once",
-    ])
+    assert str(purgatory.snapshot()) == "\n".join(
+        [
+            "purgatory 'test': 3 pending, 3 watched under 2 keys",
+            "  by type:",
+            "          1  Fetch: oldest 2.0 h, overdue by 2.0 h, tried once",
+            "          1  Request: oldest 2.0 h, expires in 45.2 min, tried once",
+            "          1  hold(never): oldest 2.0 h, without a timeout, tried once",
+            "  by key:",
+            "          2  'a': oldest 2.0 h, overdue by 2.0 h, tried 2 times",
+            "          1  'b': oldest 2.0 h, without a timeout, tried once",
+            "  longest waits:",
+            "      2.0 h  Request under 'a': expires in 45.2 min, tried once",
+            "      2.0 h  Fetch under 'a': overdue by 2.0 h, tried once",
+            "      2.0 h  hold(never) under 'b': without a timeout, tried once",
+        ]
+    )
     empty = make_wheel_purgatory()
     assert str(empty.snapshot()) == "purgatory 'test': 0 pending, 0 watched under 0 keys"
 

@@ -6,9 +6,6 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from tests.support.interleaving import interpreted_only
-from tests.support.requests import Request
-from tests.unit.purgatory.test_lateness import SteppedClock
 
 from request_purgatory import (
     DelayedOperation,
@@ -17,6 +14,9 @@ from request_purgatory import (
     TimerTask,
 )
 from request_purgatory.purgatory.operation import MAX_TRIES
+from tests.support.interleaving import interpreted_only
+from tests.support.requests import Request
+from tests.unit.purgatory.test_lateness import SteppedClock
 
 #: As `DelayedOperation.try_complete` promises.
 MOST_IN_A_ROW = 1000

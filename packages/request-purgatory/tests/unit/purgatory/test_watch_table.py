@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 
 import pytest
+
+from request_purgatory.purgatory.watch_table import WatcherList, WatchShard, WatchTable
 from tests.support.chains import drop_key, removed_by
 from tests.support.interleaving import interleave_lists, interpreted_only
 from tests.support.requests import Request
-
-from request_purgatory.purgatory.watch_table import WatcherList, WatchShard, WatchTable
 
 
 @pytest.fixture

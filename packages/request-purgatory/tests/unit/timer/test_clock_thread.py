@@ -6,12 +6,12 @@ import threading
 import time
 
 import pytest
-from tests.support.sleeping_threads import SleepRecordingClock
-from tests.support.thread_group import ThreadGroup
 
 from request_purgatory import PurgatoryClosedError, SystemTimer, TimerClosedError
 from request_purgatory._native.parker import Parker
 from request_purgatory.timer.clock_thread import ClockThread
+from tests.support.sleeping_threads import SleepRecordingClock
+from tests.support.thread_group import ThreadGroup
 
 TIME_LIMIT = 20.0
 

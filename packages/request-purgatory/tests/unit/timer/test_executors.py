@@ -10,8 +10,6 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from typing import Any
 
 import pytest
-from tests.support.children import in_child
-from tests.support.requests import Request
 
 from request_purgatory import (
     DelayedOperationPurgatory,
@@ -20,6 +18,8 @@ from request_purgatory import (
     SystemTimer,
     TimerTask,
 )
+from tests.support.children import in_child
+from tests.support.requests import Request
 
 TIME_LIMIT = 20.0
 

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.support.failing_allocations import fails_at_the_limit, fails_each
 
 from request_purgatory import ManualClock, SystemTimer, TimerHandle, TimerTask
 from request_purgatory._native import primitives
+from tests.support.failing_allocations import fails_at_the_limit, fails_each
 
 pytest.importorskip("_testcapi", reason="this Python has no tests of its own")
 

@@ -10,9 +10,6 @@ from concurrent.futures import Executor, Future
 from typing import Any
 
 import pytest
-from tests.support.interleaving import interleave_tasks, interpreted_only
-from tests.unit.timer.scripted_clock import ScriptedClock
-from tests.unit.timer.steps import Note, step
 
 from request_purgatory import (
     InvalidArgumentError,
@@ -24,6 +21,9 @@ from request_purgatory import (
 from request_purgatory._native.parker import Parker
 from request_purgatory.timer.clock_thread import ClockThread
 from request_purgatory.timer.wheel import TimingWheel
+from tests.support.interleaving import interleave_tasks, interpreted_only
+from tests.unit.timer.scripted_clock import ScriptedClock
+from tests.unit.timer.steps import Note, step
 
 # -- after an idle time
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.timer.scripted_clock import ScriptedClock
 
 import request_purgatory
 from request_purgatory import SystemTimer
 from request_purgatory._native import primitives
 from request_purgatory._native.parker import Parker
 from request_purgatory.timer.sleeping_threads import SleepingThread, SleepingThreads
+from tests.unit.timer.scripted_clock import ScriptedClock
 
 interpreted_only = pytest.mark.skipif(
     request_purgatory.__compiled__, reason="compiled, the methods are C functions"

@@ -5,9 +5,6 @@ from __future__ import annotations
 import weakref
 
 import pytest
-from tests.support.interleaving import interleave_tasks, interpreted_only
-from tests.support.whole_numbers import Index
-from tests.unit.timer.steps import Note, step
 
 from request_purgatory import (
     InvalidArgumentError,
@@ -18,6 +15,9 @@ from request_purgatory import (
 )
 from request_purgatory._native import primitives
 from request_purgatory.timer.task import MAX_DELAY_MS
+from tests.support.interleaving import interleave_tasks, interpreted_only
+from tests.support.whole_numbers import Index
+from tests.unit.timer.steps import Note, step
 
 
 class Payload:

@@ -7,10 +7,6 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from tests.support.interleaving import InterleavedClock, interleave_tasks, interpreted_only
-from tests.support.requests import fail
-from tests.support.whole_numbers import Index
-from tests.unit.timer.steps import Note, step
 
 from request_purgatory import (
     InvalidArgumentError,
@@ -23,6 +19,10 @@ from request_purgatory import (
 from request_purgatory.aio.loop_handle import schedule_handle, shutdown_and_release
 from request_purgatory.timer.task import MAX_DELAY_MS
 from request_purgatory.timer.wheel import WheelOccupancy
+from tests.support.interleaving import InterleavedClock, interleave_tasks, interpreted_only
+from tests.support.requests import fail
+from tests.support.whole_numbers import Index
+from tests.unit.timer.steps import Note, step
 
 HOUR_MS = 3_600_000
 

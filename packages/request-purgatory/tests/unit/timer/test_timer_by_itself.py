@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 
 import pytest
-from tests.support.requests import fail
-from tests.support.sleeping_threads import SleepRecordingClock
 
 from request_purgatory import SystemTimer, TimerClosedError
+from tests.support.requests import fail
+from tests.support.sleeping_threads import SleepRecordingClock
 
 TIME_LIMIT = 20.0
 

@@ -8,9 +8,6 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from tests.support.requests import Fault, Request, fail
-from tests.support.thread_group import ThreadGroup
-from tests.unit.timer.steps import Note, step
 
 from request_purgatory import (
     DelayedOperationPurgatory,
@@ -19,6 +16,9 @@ from request_purgatory import (
     TimerClosedError,
     TimerTask,
 )
+from tests.support.requests import Fault, Request, fail
+from tests.support.thread_group import ThreadGroup
+from tests.unit.timer.steps import Note, step
 
 HOUR_MS = 3_600_000
 

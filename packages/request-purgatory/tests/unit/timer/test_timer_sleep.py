@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.support.requests import fail
-from tests.support.sleeping_threads import SleepRecordingClock
-from tests.support.thread_group import ThreadGroup
-from tests.unit.timer.steps import Note
 
 from request_purgatory import (
     Clock,
@@ -17,6 +13,10 @@ from request_purgatory import (
 )
 from request_purgatory._native.parker import Parker
 from request_purgatory.legacy import DelayQueueTimer
+from tests.support.requests import fail
+from tests.support.sleeping_threads import SleepRecordingClock
+from tests.support.thread_group import ThreadGroup
+from tests.unit.timer.steps import Note
 
 HOUR_MS = 3_600_000
 

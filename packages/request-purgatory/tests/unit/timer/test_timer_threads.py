@@ -6,9 +6,8 @@ import random
 import threading
 import time
 
-from tests.support.thread_group import ThreadGroup
-
 from request_purgatory import ManualClock, SystemTimer, TimerHandle, TimerTask
+from tests.support.thread_group import ThreadGroup
 
 TIME_LIMIT = 20.0
 

@@ -90,8 +90,7 @@ def read_avro_fields(values: DataFrame, fields: Iterable[str], avro: AvroMessage
     has_no_header = (F.octet_length(value) < _HEADER_BYTES) | (F.substring(value, 1, 1) != header)
     reason = F.concat(
         F.lit(_REASON_PREFIX),
-        F
-        .when(value.isNull(), F.lit("the value is null"))
+        F.when(value.isNull(), F.lit("the value is null"))
         .when(F.lit(avro.has_header) & has_no_header, F.lit("no header of a schema registry"))
         .when(is_no_record, F.lit("not a record of the schema")),
     )
@@ -99,8 +98,7 @@ def read_avro_fields(values: DataFrame, fields: Iterable[str], avro: AvroMessage
         *[quote_column(name) for name in values.columns],
         *[parsed[name].alias(name) for name in fields],
         reason.alias(CORRUPT),
-        F
-        .when(reason.isNotNull(), text_or_base64("value"))
+        F.when(reason.isNotNull(), text_or_base64("value"))
         .otherwise(F.to_json(_PARSED, JSON_OPTIONS))
         .alias(RAW),
     )

@@ -48,8 +48,9 @@ def read_csv_columns(reader: DataStreamReader, folder: Path, columns: Iterable[s
         if folded.count(name.lower()) > 1:
             raise TraceFormatError(f"{file}: several columns are named {name!r}, but for the case")
     rows = (
-        reader
-        .schema(T.StructType([T.StructField(name, T.StringType()) for name in (*names, CORRUPT)]))
+        reader.schema(
+            T.StructType([T.StructField(name, T.StringType()) for name in (*names, CORRUPT)])
+        )
         .option("header", True)
         # Otherwise Spark gives the first file's names to columns of any other order.
         .option("enforceSchema", False)

@@ -141,8 +141,7 @@ class FolderSink:
     def write(self, results: DataFrame) -> Any:
         """Return a `DataStreamWriter`, which still needs a checkpoint and a trigger."""
         writer = (
-            results.writeStream
-            .format(self.format)
+            results.writeStream.format(self.format)
             .option("path", spark_write_path(self.folder.resolve()))
             .partitionBy("kind")
         )

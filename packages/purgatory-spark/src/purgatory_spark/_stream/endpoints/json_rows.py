@@ -133,8 +133,7 @@ def _reason(is_no_row: Column, parse_error: Column) -> Column:
     )
     is_not_one = ~value.rlike(_ONE_FLAT_OBJECT) & (F.coalesce(objects, F.lit(0)) != 1)
     reason = (
-        F
-        .when(value.isNull(), F.lit("the value is null"))
+        F.when(value.isNull(), F.lit("the value is null"))
         .when(~F.is_valid_utf8(value), F.lit("not UTF-8 (row is in base64)"))
         .when(is_no_row, parse_error)
         .when(is_not_one, F.lit("more than one object"))

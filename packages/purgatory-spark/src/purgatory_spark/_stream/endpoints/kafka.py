@@ -156,18 +156,20 @@ class KafkaSource:
         return read_records(self._records(spark, **headers), columns, lists, self.avro)
 
     def _records(self, spark: SparkSession, **more: str) -> DataFrame:
-        options = self.cluster.spark_options(**{
-            **more,
-            "startingOffsets": "earliest",
-            "failOnDataLoss": "true",
-            # Messages of aborted transactions are not rows.
-            "kafka.isolation.level": "read_committed",
+        options = self.cluster.spark_options(
             **{
-                name: self.cluster.options[name]
-                for name in _SPARK_OPTIONS
-                if name in self.cluster.options
-            },
-        })
+                **more,
+                "startingOffsets": "earliest",
+                "failOnDataLoss": "true",
+                # Messages of aborted transactions are not rows.
+                "kafka.isolation.level": "read_committed",
+                **{
+                    name: self.cluster.options[name]
+                    for name in _SPARK_OPTIONS
+                    if name in self.cluster.options
+                },
+            }
+        )
         if self.rows_per_batch is not None:
             options["maxOffsetsPerTrigger"] = str(self.rows_per_batch)
         reader = spark.readStream.format("kafka").options(**options).option("subscribe", self.topic)
@@ -225,8 +227,7 @@ class KafkaSink:
             F.when(is_late, F.lit(self.late_topic)).otherwise(F.lit(self.topic)).alias("topic"),
         )
         return (
-            messages.writeStream
-            .format("kafka")
+            messages.writeStream.format("kafka")
             .options(**self.cluster.spark_options())
             .outputMode("append")
         )

@@ -53,9 +53,9 @@ class ColumnTable:
         """Return the rows of all parts, in their order."""
         if not parts:
             return cls.from_table(cls.SCHEMA.empty_table())
-        return cls(*[
-            np.concatenate([getattr(part, name) for part in parts]) for name in cls.SCHEMA.names
-        ])
+        return cls(
+            *[np.concatenate([getattr(part, name) for part in parts]) for name in cls.SCHEMA.names]
+        )
 
     def __len__(self) -> int:
         return len(getattr(self, self.SCHEMA.names[0]))

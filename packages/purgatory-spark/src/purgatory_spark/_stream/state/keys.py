@@ -12,13 +12,15 @@ from purgatory_spark._stream.state.columns import ColumnTable, find_sorted
 
 #: A key's aggregates as of its last event, at `last_us`: the number of its events, and the total
 #: and the maximum of their amounts.
-KEY_SCHEMA = pa.schema({
-    "key": pa.int64(),
-    "count": pa.int64(),
-    "total": pa.float64(),
-    "high": pa.float64(),
-    "last_us": pa.int64(),
-})
+KEY_SCHEMA = pa.schema(
+    {
+        "key": pa.int64(),
+        "count": pa.int64(),
+        "total": pa.float64(),
+        "high": pa.float64(),
+        "last_us": pa.int64(),
+    }
+)
 
 
 @dataclass

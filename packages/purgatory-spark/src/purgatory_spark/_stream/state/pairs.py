@@ -18,13 +18,15 @@ from purgatory_spark._stream.state.keys import KeyedEvents
 #: index into `schema.AGGREGATES`. The pair is satisfied once the key's aggregate, less `before`,
 #: reaches `need`. `before` is the aggregate as of the request's arrival; 0 for `max`, which also
 #: counts earlier events.
-PAIR_SCHEMA = pa.schema({
-    "request": pa.int32(),
-    "key": pa.int64(),
-    "aggregate": pa.int8(),
-    "before": pa.float64(),
-    "need": pa.float64(),
-})
+PAIR_SCHEMA = pa.schema(
+    {
+        "request": pa.int32(),
+        "key": pa.int64(),
+        "aggregate": pa.int8(),
+        "before": pa.float64(),
+        "need": pa.float64(),
+    }
+)
 
 _MAX = AGGREGATES.index("max")
 #: Relative error that more than covers the two roundings (of 2^-53 each) in which `before + need`

@@ -25,16 +25,18 @@ _IDENTITY = {name: ARROW_SCHEMAS["requests"].field(name).type for name in IDENTI
 #: since the epoch; `id` is a hash of host and request_id, `keys` are hashes of host and watch key;
 #: `aggregate` is an index into `schema.AGGREGATES`; `needed` is the number of keys that must be
 #: satisfied: all of them for `all`, 1 for `any`. Only for these two may a key occur twice.
-REQUEST_SCHEMA = pa.schema({
-    "id": pa.int64(),
-    **_IDENTITY,
-    "arrived_us": pa.int64(),
-    "deadline_us": pa.int64(),
-    "keys": pa.list_(pa.int64()),
-    "aggregate": pa.int8(),
-    "threshold": pa.float64(),
-    "needed": pa.int32(),
-})
+REQUEST_SCHEMA = pa.schema(
+    {
+        "id": pa.int64(),
+        **_IDENTITY,
+        "arrived_us": pa.int64(),
+        "deadline_us": pa.int64(),
+        "keys": pa.list_(pa.int64()),
+        "aggregate": pa.int8(),
+        "threshold": pa.float64(),
+        "needed": pa.int32(),
+    }
+)
 #: An event that a shard stores until the watermark reaches its time; `key` is a hash of host and
 #: key.
 EVENT_SCHEMA = pa.schema({"key": pa.int64(), "us": pa.int64(), "amount": pa.float64()})
@@ -54,16 +56,18 @@ INPUT_SCHEMAS = {
 
 #: What a shard returns: outcomes, with null `reason` and `row`; and late or rejected rows, with
 #: null in all columns but `reason`, `row` and `kind`.
-RESULT_SCHEMA = pa.schema({
-    **_IDENTITY,
-    "arrived_at": pa.timestamp("us", tz="UTC"),
-    "ended_at": pa.timestamp("us", tz="UTC"),
-    "outcome": pa.string(),
-    "waited_ms": pa.float64(),
-    "reason": pa.string(),
-    "row": pa.string(),
-    "kind": pa.string(),
-})
+RESULT_SCHEMA = pa.schema(
+    {
+        **_IDENTITY,
+        "arrived_at": pa.timestamp("us", tz="UTC"),
+        "ended_at": pa.timestamp("us", tz="UTC"),
+        "outcome": pa.string(),
+        "waited_ms": pa.float64(),
+        "reason": pa.string(),
+        "row": pa.string(),
+        "kind": pa.string(),
+    }
+)
 
 
 def late_rows(kind: str, rows: pa.Table, reason: str) -> pa.Table:

@@ -188,11 +188,13 @@ class Shard:
         if not requests.num_rows:
             return requests
         # Ties are broken by columns of the rows, so that the order does not depend on batches.
-        requests = requests.sort_by([
-            ("arrived_us", "ascending"),
-            ("request_id", "ascending"),
-            ("deadline_us", "ascending"),
-        ])
+        requests = requests.sort_by(
+            [
+                ("arrived_us", "ascending"),
+                ("request_id", "ascending"),
+                ("deadline_us", "ascending"),
+            ]
+        )
         reserved = RequestIds(self._store)
         ids, arrived_us, deadline_us = (
             numpy_column(requests, name) for name in ("id", "arrived_us", "deadline_us")
