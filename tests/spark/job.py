@@ -47,12 +47,16 @@ def quick_spark(folder: Path, settings: Mapping[str, str] | None = None) -> dict
     """Return environment variables for a Spark that starts quickly and has one shuffle partition.
 
     Tests of the default settings do not use it. The configuration is written to `folder/conf`;
-    `settings` overrides it.
+    `settings` overrides it. Temporary files are in `folder/tmp`.
     """
+    # JVMs that are killed leave their temporary files: libraries, and an executor the archive.
+    temporary = folder / "tmp"
+    temporary.mkdir(exist_ok=True)
+    java_options = f"{QUICK_JAVA} -Djava.io.tmpdir={temporary}"
     quick = {
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.adaptive.enabled": "false",
-        "spark.executor.extraJavaOptions": QUICK_JAVA,
+        "spark.executor.extraJavaOptions": java_options,
         "spark.ui.enabled": "false",
     }
     configuration = folder / "conf"
@@ -62,7 +66,7 @@ def quick_spark(folder: Path, settings: Mapping[str, str] | None = None) -> dict
     # The package's own log configuration; with its default, spark-submit logs every step.
     shutil.copy(Path(session.__file__).with_name("log4j2.properties"), configuration)
     # Unlike JAVA_TOOL_OPTIONS, these two print nothing on the console.
-    options = {"SPARK_SUBMIT_OPTS": QUICK_JAVA, "SPARK_LAUNCHER_OPTS": QUICK_JAVA}
+    options = {"SPARK_SUBMIT_OPTS": java_options, "SPARK_LAUNCHER_OPTS": QUICK_JAVA}
     return {"SPARK_CONF_DIR": str(configuration), **options}
 
 

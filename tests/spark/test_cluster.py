@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -173,6 +174,9 @@ def test_submit_to_two_workers_and_kill_one(archive: Path, tmp_path: Path) -> No
     assert written_outcomes(tmp_path) == expected_outcomes(trace)
     lines = [json.loads(line) for line in metrics.read_text().splitlines()]
     assert sum(line["completed"] + line["expired"] for line in lines) == 4_000
+    # Three unpacked archives of 370 MB, and two copies of the archive.
+    shutil.rmtree(home / "work")
+    shutil.rmtree(tmp_path / "tmp")
 
 
 #: A mapping of the schema to itself.
