@@ -50,6 +50,7 @@ MODULES = (
     "purgatory/operation_chain.py",
     "purgatory/watch_table.pyx",
     "purgatory/purge_backlog.py",
+    "purgatory/nested_checks.py",
     "purgatory/core.py",
     "purgatory/purgatory.py",
     "purgatory/hold.py",

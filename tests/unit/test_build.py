@@ -21,6 +21,7 @@ CORE = (
         "purgatory.counters",
         "purgatory.hold",
         "purgatory.legacy",
+        "purgatory.nested_checks",
         "purgatory.operation",
         "purgatory.operation_chain",
         "purgatory.purgatory",

@@ -88,6 +88,12 @@ cdef class PurgatoryCore(OperationHost):
     cpdef Py_ssize_t check_and_complete(self, key) except -1
 
     @cython.final
+    cdef _postpone(self, key)
+
+    @cython.final
+    cdef _check_postponed(self)
+
+    @cython.final
     @cython.locals(only=DelayedOperation, operation=DelayedOperation, completed=Py_ssize_t)
     cdef Py_ssize_t _try_all(self, WatchShard shard, WatcherList watchers) except -1
 

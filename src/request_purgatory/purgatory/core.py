@@ -434,18 +434,37 @@ class PurgatoryCore(OperationHost):
         depth = primitives.enter_check()
         try:
             if depth > primitives.MAX_CHECK_DEPTH:
-                nested_checks.postpone(primitives.thread_tag(), self, key)
-                primitives.set_postponed(True)
+                self._postpone(key)
                 return 0
             return self._try_all(shard, watchers)
         finally:
             try:
                 # Not `depth`: of greenlets that share a thread, the first may not leave last.
                 if primitives.has_postponed() and primitives.check_depth() == 1:
-                    primitives.set_postponed(False)
-                    nested_checks.check_postponed(primitives.thread_tag())
+                    self._check_postponed()
             finally:
                 primitives.leave_check()
+
+    def _postpone(self, key: Hashable) -> None:
+        """Leave a check to the outermost one of this thread, whatever a signal handler raises."""
+        primitives.set_postponed(True)
+        try:
+            nested_checks.postpone(primitives.thread_tag(), self, key)
+        except BaseException:
+            nested_checks.postpone(primitives.thread_tag(), self, key)
+            raise
+
+    def _check_postponed(self) -> None:
+        """Make the checks that were postponed on this thread, whatever a signal handler raises.
+
+        As long as some are left, the thread's next check looks for them.
+        """
+        try:
+            nested_checks.check_postponed(primitives.thread_tag())
+        except BaseException:
+            nested_checks.check_postponed(primitives.thread_tag())
+            raise
+        primitives.set_postponed(False)
 
     def _try_all(self, shard: WatchShard, watchers: WatcherList) -> int:
         """Try the operations of a list.
