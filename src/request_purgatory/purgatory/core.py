@@ -127,6 +127,7 @@ class PurgatoryCore(OperationHost):
         self._purge_requested = False
         self._errors = ErrorLog(logger)
         self.on_end = on_end
+        self._interrupts = None
         self._initialized = True
         if self._hides:
             hiding.register(self)  # From here on a collection may ask for all of the above.
@@ -282,7 +283,7 @@ class PurgatoryCore(OperationHost):
         except MemoryError:
             # The deadline is beyond the wheels that there are. The next tick, which is early as
             # well, needs no further wheel.
-            next_ms = primitives.floor_ms(self._clock.read_ns()) + 1
+            next_ms = self._now_or(operation.timer_expiration_ms) + 1
             self._move_in_timer(operation, next_ms - operation.timer_delay_ms)
 
     def _withdraw(self, operation: DelayedOperation) -> bool:
@@ -308,7 +309,8 @@ class PurgatoryCore(OperationHost):
         cancelled = self._withdraw(operation)
         if not counted:
             self._counters.count_ended_at_once(operation._state)
-        elif self._closed and issubclass(type(error), TimerClosedError):
+        self._raise_interrupt()
+        if counted and self._closed and issubclass(type(error), TimerClosedError):
             if cancelled:
                 raise PurgatoryClosedError(self.name) from None
             return False
@@ -481,8 +483,8 @@ class PurgatoryCore(OperationHost):
             try:
                 if self._try_watching(shard, watchers, operation):
                     completed += 1
-            except (KeyboardInterrupt, SystemExit) as error:
-                leaving = error
+            except BaseException as error:
+                leaving = error  # An exit, or what a signal handler raised while one was logged.
         if leaving is not None:
             raise leaving
         return completed
@@ -606,8 +608,10 @@ class PurgatoryCore(OperationHost):
             if self._reaper is not None:
                 try:
                     self.timer.wake()
-                except Exception:
+                except BaseException as error:
                     self._purge_requested = False  # The next end requests it again.
+                    if not issubclass(type(error), Exception):
+                        raise
 
     def _drop_ended(self) -> int:
         """Remove ended operations from the watch table.
@@ -838,11 +842,27 @@ class PurgatoryCore(OperationHost):
 
     def _operation_ended(self, operation: DelayedOperation, state: int) -> None:
         # Compiled, nothing here needs memory. So no end stops between its state and its callbacks.
+        # What Python code raises here is put off until they have run.
         waited_ms = self._now_or(operation._entered_ms) - operation._entered_ms
         if operation._try_state == states.IDLE:
             self._defer_purge(operation)
         if self._purge_due(self._counters.count_ended(state, waited_ms)):
-            self._request_purge()
+            try:
+                self._request_purge()
+            except BaseException as error:
+                self._put_off(error)
+
+    def _put_off(self, error: BaseException) -> None:
+        """Keep an exception for this thread's next `_raise_interrupt`."""
+        if self._interrupts is None:
+            self._interrupts = {}
+        self._interrupts[primitives.thread_tag()] = error
+
+    def _raise_interrupt(self) -> None:
+        if self._interrupts is not None:
+            interrupt = self._interrupts.pop(primitives.thread_tag(), None)
+            if interrupt is not None:
+                raise interrupt
 
     def _callback_failed(self, operation: DelayedOperation, error: BaseException) -> None:
         if ends_program(error):
@@ -854,10 +874,13 @@ class PurgatoryCore(OperationHost):
         if self._trusts_clock:
             return primitives.floor_ms(self._clock.read_ns())
         try:
-            return primitives.floor_ms(self._clock.read_ns())
-        except Exception as error:  # A clock may be anything.
-            self._errors.log(error, "purgatory %r: its clock raised", self.name)
-            return otherwise_ms
+            try:
+                return primitives.floor_ms(self._clock.read_ns())
+            except Exception as error:  # A clock may be anything.
+                self._errors.log(error, "purgatory %r: its clock raised", self.name)
+        except BaseException as interrupt:
+            self._put_off(interrupt)
+        return otherwise_ms
 
     def _callbacks_ran(self, operation: DelayedOperation, began_ms: int) -> None:
         if not self._measures:
@@ -866,6 +889,7 @@ class PurgatoryCore(OperationHost):
         late_ms = began_ms - operation._entered_ms - operation.timer_delay_ms
         took_ms = now_ms - began_ms
         self._counters.record_callback_times(late_ms, took_ms)
+        self._raise_interrupt()
         if took_ms >= self.warn_after_ms:
             warn(
                 logger,

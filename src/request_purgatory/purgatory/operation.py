@@ -7,7 +7,6 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Literal, TypeAlias
 
 from request_purgatory._native import hiding, primitives, states
-from request_purgatory._native.failsafe import ends_program
 from request_purgatory._native.forks import reinit_in_child
 from request_purgatory.errors import NotCompletedError, NotificationLoopError
 from request_purgatory.timer.task import TimerTask
@@ -35,12 +34,16 @@ class OperationHost:
         name: The purgatory's name.
         on_end: Called with each operation that has ended, after its callbacks, by the thread that
             ended it; must not raise. None calls nothing.
+        _interrupts: By thread, what was raised between an operation's end and its callbacks, such
+            as by a signal handler inside of a clock that is written in Python; None before the
+            first of them. `_raise_interrupt` raises it once the callbacks have run.
     """
 
-    __slots__ = ("name", "on_end")
+    __slots__ = ("_interrupts", "name", "on_end")
 
     name: str
     on_end: Callable[[DelayedOperation], object] | None
+    _interrupts: dict[int, BaseException] | None
 
     @property
     def is_closed(self) -> bool:
@@ -62,7 +65,11 @@ class OperationHost:
         raise NotImplementedError
 
     def _operation_ended(self, operation: DelayedOperation, state: int) -> None:
-        """Count an operation of this purgatory that has left PENDING for `state`."""
+        """Count an operation of this purgatory that has left PENDING for `state`; never raises."""
+        raise NotImplementedError
+
+    def _raise_interrupt(self) -> None:
+        """Raise what was put off on this thread, once."""
         raise NotImplementedError
 
     def _callback_failed(self, operation: DelayedOperation, error: BaseException) -> None:
@@ -73,7 +80,8 @@ class OperationHost:
         """Return whole milliseconds on the clock that times operations out.
 
         Args:
-            otherwise_ms: Returned where the clock raises an error, which is logged.
+            otherwise_ms: Returned where the clock raises. An Exception is logged; anything else is
+                put off until `_raise_interrupt`.
         """
         raise NotImplementedError
 
@@ -255,6 +263,7 @@ class DelayedOperation(TimerTask):
             if not self._run_out(began_ms):
                 if self._state == states.PENDING:
                     purgatory._ran_early(self)
+                purgatory._raise_interrupt()
                 return
         except (KeyboardInterrupt, SystemExit):
             raise
@@ -277,6 +286,8 @@ class DelayedOperation(TimerTask):
             purgatory._ran_early(self)
         else:
             self.cancel()
+        if purgatory is not None:
+            purgatory._raise_interrupt()
 
     def abandon_in_child(self) -> None:
         """End in a forked child without a callback: the parent answers the request."""
@@ -312,10 +323,23 @@ class DelayedOperation(TimerTask):
         return True
 
     def _notify_end(self) -> None:
-        """Call the purgatory's `on_end`: the operation has ended and its callbacks have run."""
+        """Call the purgatory's `on_end`: the operation has ended and its callbacks have run.
+
+        Raises:
+            BaseException: What was put off on this thread until now.
+        """
         purgatory = self._purgatory
-        if purgatory is not None and purgatory.on_end is not None:
-            purgatory.on_end(self)
+        if purgatory is None:
+            return
+        if purgatory._interrupts is None:
+            if purgatory.on_end is not None:
+                purgatory.on_end(self)
+            return
+        try:
+            if purgatory.on_end is not None:
+                purgatory.on_end(self)
+        finally:
+            purgatory._raise_interrupt()
 
     def _end(self, state: int, now_ms: int) -> bool:
         """Leave PENDING for `state`, then leave the timer and the purgatory's counts.
@@ -429,11 +453,13 @@ class DelayedOperation(TimerTask):
         """
         leaving: BaseException | None = None
         self_notifications = 0
+        # Python code, where a signal handler may raise, must not end this loop: the operation would
+        # never be tried again.
         while True:
             error = primitives.take_error() if answer < 0 else None
             completed = answer > 0 and self._state == states.COMPLETED
             if answer > 0 and self._state == states.PENDING:
-                error = NotCompletedError(type(self).__name__)
+                error = _not_completed(self)
             primitives.lock_object(self)
             again = self._try_state != states.TRYING and self._state == states.PENDING
             if again and self._try_state == states.TRY_AGAIN_FOR_ITSELF:
@@ -443,7 +469,8 @@ class DelayedOperation(TimerTask):
             if again:
                 self._count_try()
             primitives.unlock_object(self)
-            if error is not None and ends_program(error):
+            # As `failsafe.ends_program`, which is Python code.
+            if error is not None and issubclass(type(error), (KeyboardInterrupt, SystemExit)):
                 # The program is to end, but may also go on. So another thread's event is looked at
                 # first.
                 leaving = error
@@ -454,7 +481,10 @@ class DelayedOperation(TimerTask):
                 # The next try decides the result; this error is logged and not lost.
                 purgatory = self._purgatory
                 assert purgatory is not None, "only a purgatory tries"
-                purgatory._callback_failed(self, error)
+                try:
+                    purgatory._callback_failed(self, error)
+                except BaseException as interrupt:
+                    leaving = interrupt
             answer = primitives.try_complete(self)
         if leaving is not None:
             raise leaving
@@ -507,6 +537,14 @@ class DelayedOperation(TimerTask):
         return (
             f"<{type(self).__name__} timeout_ms={self.timer_delay_ms} {self.outcome or 'pending'}>"
         )
+
+
+def _not_completed(operation: DelayedOperation) -> BaseException:
+    """Return a NotCompletedError, or what was raised while it was made."""
+    try:
+        return NotCompletedError(type(operation).__name__)
+    except BaseException as error:
+        return error
 
 
 if not primitives.COMPILED:
