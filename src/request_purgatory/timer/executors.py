@@ -48,23 +48,20 @@ class Submission:
 
     Attributes:
         task: The task.
+        claimed: A lock that stays with the first who acquires it, and with it the task.
     """
 
-    __slots__ = ("_claim", "_run", "task")
+    __slots__ = ("_run", "claimed", "task")
 
-    def __init__(self, run: Callable[[TimerTask], object], task: TimerTask) -> None:
+    def __init__(self, run: Callable[[Submission], object], task: TimerTask) -> None:
+        """Make a submission that `run` runs, unless somebody else has claimed it."""
         self._run = run
         self.task = task
-        self._claim = threading.Lock()
-
-    def claim(self) -> bool:
-        """Return True to the first caller, and False to all others."""
-        return self._claim.acquire(blocking=False)
+        self.claimed = threading.Lock()
 
     def __call__(self) -> None:
         """Run the task unless it was claimed."""
-        if self.claim():
-            self._run(self.task)
+        self._run(self)
 
 
 class ParentsExecutor:

@@ -96,6 +96,10 @@ cdef class SystemTimer:
     @cython.locals(handle=TimerHandle)
     cpdef _run_task(self, TimerTask task)
 
+    cpdef _run_submission(self, submission)
+
+    cdef _drop_task(self, TimerTask task)
+
     cpdef wake(self)
 
     cpdef list all_buckets(self)

@@ -98,8 +98,9 @@ class SystemTimer:
                 20 do.
             clock: The source of time, from 0 to 292 years; a MonotonicClock by default.
             executor: Runs the tasks; by default the thread that advances the clock does. A task
-                that the executor refuses runs on that thread. If the executor drops a task, the
-                timer calls `TimerTask.drop`. A forked child does not use its parent's executor.
+                that the executor refuses, or returns no future for, runs on that thread. If the
+                executor drops a task, the timer calls `TimerTask.drop`. A forked child does not use
+                its parent's executor.
 
         Raises:
             InvalidArgumentError: `name` is not a str, `tick_ms` or `wheel_size` is below its
@@ -563,29 +564,51 @@ class SystemTimer:
             return
         submission: Submission | None = None
         try:
-            submission = Submission(self._run_task, task)
+            submission = Submission(self._run_submission, task)
             accepted = executor.submit(submission)
-            # A user-defined executor may return an object that is not a future.
             add_done_callback = getattr(accepted, "add_done_callback", None)
             if add_done_callback is not None:
                 add_done_callback(partial(self._on_executor_done, submission))
+            elif submission.claimed.acquire(blocking=False):
+                # Without a future nothing tells whether the executor has the task, or dropped it.
+                try:
+                    self._errors.warn(
+                        "timer %r: the executor returned no future for %s, which runs on the "
+                        "clock's thread instead",
+                        self.name,
+                        task,
+                    )
+                finally:
+                    self._run_task(task)
         except BaseException as error:
-            begun = submission is not None and not submission.claim()
+            begun = submission is not None and not submission.claimed.acquire(blocking=False)
             if not begun:
-                # The executor was shut down, or its queue is full, say. The task must not be lost.
-                self._errors.log(
-                    error,
-                    "timer %r: the executor refused %s, which runs on the clock's thread instead",
-                    self.name,
-                    task,
-                )
-                self._run_task(task)
+                # The executor was shut down, or its queue is full, say. The task must not be lost,
+                # whatever logging raises.
+                try:
+                    self._errors.log(
+                        error,
+                        "timer %r: the executor refused %s, which runs on the clock's thread "
+                        "instead",
+                        self.name,
+                        task,
+                    )
+                finally:
+                    self._run_task(task)
             elif not ends_program(error):
                 self._errors.log(
                     error, "timer %r: the executor raised after it had begun %s", self.name, task
                 )
             if ends_program(error):
                 raise
+
+    def _run_submission(self, submission: Submission) -> None:
+        """Run the task of a submission unless it was claimed.
+
+        Compiled, no signal handler comes between the claim and the task.
+        """
+        if submission.claimed.acquire(blocking=False):
+            self._run_task(submission.task)
 
     def _on_executor_done(self, submission: Submission, accepted: Future[object]) -> None:
         """Call `task.drop()` if the executor was shut down, or failed, before it ran the task.
@@ -594,17 +617,30 @@ class SystemTimer:
             KeyboardInterrupt: `task.drop()` raised it.
             SystemExit: `task.drop()` raised it.
         """
-        if (accepted.cancelled() or accepted.exception() is not None) and submission.claim():
+        if accepted.cancelled() or accepted.exception() is not None:
             task = submission.task
-            self._errors.warn(
-                "timer %r: the executor dropped %s, which will not run", self.name, task
-            )
+            if not submission.claimed.acquire(blocking=False):
+                return
             try:
-                task.drop()
-            except (KeyboardInterrupt, SystemExit):
-                raise
-            except BaseException as error:
-                self._errors.log(error, "timer %r: %s raised", self.name, task)
+                self._errors.warn(
+                    "timer %r: the executor dropped %s, which will not run", self.name, task
+                )
+            finally:  # Whatever logging raises.
+                self._drop_task(task)
+
+    def _drop_task(self, task: TimerTask) -> None:
+        """Call `task.drop()`; log the exception that it raises.
+
+        Raises:
+            KeyboardInterrupt: `task.drop()` raised it.
+            SystemExit: `task.drop()` raised it.
+        """
+        try:
+            task.drop()
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            self._errors.log(error, "timer %r: %s raised", self.name, task)
 
     def _run_task(self, task: TimerTask) -> None:
         """Run the task; log and count the exception that it raises.
