@@ -15,6 +15,8 @@ from request_purgatory._native.parker import Parker
 from request_purgatory.errors import (
     InvalidArgumentError,
     NotInitializedError,
+    refuse_copy,
+    refuse_pickling,
     require_type,
     whole_number,
 )
@@ -157,6 +159,26 @@ class ManualClock(Clock):
             return f"<{type(self).__name__} now_ms={self.now_ms}>"
         except NotInitializedError:
             return f"<{type(self).__name__} not initialized>"
+
+    def __copy__(self) -> NoReturn:
+        """Refuse to be copied: a copy would share the original's sleeping threads.
+
+        Raises:
+            TypeError: Always.
+        """
+        refuse_copy(self)
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        """Refuse to be copied, as `__copy__`."""
+        refuse_copy(self)
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled, for the same reason.
+
+        Raises:
+            TypeError: Always.
+        """
+        refuse_pickling(self)
 
     @property
     def now_ns(self) -> int:

@@ -21,6 +21,8 @@ from request_purgatory.errors import (
     PurgatoryClosedError,
     checked_name,
     number_within,
+    refuse_copy,
+    refuse_pickling,
     require_type,
 )
 from request_purgatory.purgatory.core import (
@@ -117,6 +119,26 @@ class Purgatory:
         raise AttributeError(
             f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
         )
+
+    def __copy__(self) -> NoReturn:
+        """Refuse to be copied: a copy would share the original's operations.
+
+        Raises:
+            TypeError: Always.
+        """
+        refuse_copy(self)
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        """Refuse to be copied, as `__copy__`."""
+        refuse_copy(self)
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled, for the same reason.
+
+        Raises:
+            TypeError: Always.
+        """
+        refuse_pickling(self)
 
     async def __aenter__(self) -> Purgatory:
         if self._core is not None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Executor
 from datetime import timedelta
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 from request_purgatory._native import hiding, linked_list, primitives, states
 from request_purgatory._native.failsafe import ErrorLog, ends_program, warn
@@ -20,6 +20,8 @@ from request_purgatory.errors import (
     TimerClosedError,
     checked_name,
     number_within,
+    refuse_copy,
+    refuse_pickling,
     require_type,
     shown,
 )
@@ -756,6 +758,26 @@ class PurgatoryCore(OperationHost):
                 len(cancelled),
             )
         return cancelled
+
+    def __copy__(self) -> NoReturn:
+        """Refuse to be copied: a copy would share the original's operations, and drop them.
+
+        Raises:
+            TypeError: Always.
+        """
+        refuse_copy(self)
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        """Refuse to be copied, as `__copy__`."""
+        refuse_copy(self)
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled, for the same reason.
+
+        Raises:
+            TypeError: Always.
+        """
+        refuse_pickling(self)
 
     def __enter__(self) -> Self:
         return self

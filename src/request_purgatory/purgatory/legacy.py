@@ -10,12 +10,20 @@ from __future__ import annotations
 import heapq
 import logging
 import threading
+from typing import NoReturn
 
 from request_purgatory._native import primitives, states
 from request_purgatory._native.failsafe import ErrorLog
 from request_purgatory._native.forks import register_for_forks
 from request_purgatory.clock import Clock, MonotonicClock, check_range
-from request_purgatory.errors import TimerClosedError, checked_name, require_type, whole_number
+from request_purgatory.errors import (
+    TimerClosedError,
+    checked_name,
+    refuse_copy,
+    refuse_pickling,
+    require_type,
+    whole_number,
+)
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.timer.sleeping_threads import SleepingThread, SleepingThreads
@@ -152,6 +160,26 @@ class DelayQueueTimer:
                 others = self._sleepers.release(sleeper)
             if others:
                 self._sleepers.wake_all()
+
+    def __copy__(self) -> NoReturn:
+        """Refuse to be copied: a copy would share the original's tasks.
+
+        Raises:
+            TypeError: Always.
+        """
+        refuse_copy(self)
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        """Refuse to be copied, as `__copy__`."""
+        refuse_copy(self)
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled, for the same reason.
+
+        Raises:
+            TypeError: Always.
+        """
+        refuse_pickling(self)
 
     def _fork_locks(self) -> list[primitives.CoreLock]:
         return []

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from request_purgatory._native import hiding, linked_list, primitives
 from request_purgatory._native.failsafe import ErrorLog, ends_program
@@ -18,6 +18,8 @@ from request_purgatory.errors import (
     TimerClosedError,
     checked_name,
     number_within,
+    refuse_copy,
+    refuse_pickling,
     require_type,
     shown,
     whole_number,
@@ -709,6 +711,26 @@ class SystemTimer:
 
     def _make_clock_thread(self) -> ClockThread:
         return ClockThread(f"{self.name}-timer", partial(self.advance_clock, None), self.wake)
+
+    def __copy__(self) -> NoReturn:
+        """Refuse to be copied: a copy would share the original's tasks, and drop them.
+
+        Raises:
+            TypeError: Always.
+        """
+        refuse_copy(self)
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        """Refuse to be copied, as `__copy__`."""
+        refuse_copy(self)
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled, for the same reason.
+
+        Raises:
+            TypeError: Always.
+        """
+        refuse_pickling(self)
 
     def __enter__(self) -> SystemTimer:
         self.start()
