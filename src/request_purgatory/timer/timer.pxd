@@ -33,6 +33,10 @@ cdef class SystemTimer:
     cpdef add(self, TimerTask task)
 
     @cython.final
+    @cython.locals(expiration_ms=longlong, next_ms=longlong, is_due=bint)
+    cdef _add_passed(self, TimerTask task)
+
+    @cython.final
     @cython.locals(bucket=Bucket)
     cdef bint _take_out(self, TimerTask task) noexcept
 

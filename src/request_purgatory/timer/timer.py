@@ -55,8 +55,9 @@ class SystemTimer:
     True
 
     A task never runs before its delay has passed. It is late by at most one tick plus scheduling.
-    Tasks of one tick run in any order. An exception that a task raises is logged and counted in
-    `callback_errors`, and the next task runs.
+    A clock that goes back makes tasks late, none early: the timer waits until the clock has come to
+    where it was. Tasks of one tick run in any order. An exception that a task raises is logged and
+    counted in `callback_errors`, and the next task runs.
 
     >>> from request_purgatory.clock import ManualClock
     >>> clock = ManualClock()
@@ -306,19 +307,49 @@ class SystemTimer:
         if start_ms > self._wheel.current_ms + self._wheel.tick_ms:
             self._skip_idle_time(start_ms - 1)
         task.timer_expiration_ms = expiration_ms
-        if self._wheel.add(task):
-            # A coarse bucket has to be collected before its tasks are due.
-            bucket: Bucket = linked_list.list_of(task)
-            expiration_ms = bucket.expiration_ms
-        else:
-            # Another thread has advanced the wheel past the task since the clock was read: the task
-            # is due, and stays pending until it is executed.
-            linked_list.append(self._due, task)
+        if not self._wheel.add(task):
+            self._add_passed(task)
+            return
+        # A coarse bucket has to be collected before its tasks are due.
+        bucket: Bucket = linked_list.list_of(task)
+        expiration_ms = bucket.expiration_ms
         self._pending.count += 1
         wakes_too_late = expiration_ms < self._sleepers.earliest_ms
         self._lock.release()
         if wakes_too_late:
             self._wake_sleepers()
+
+    def _add_passed(self, task: TimerTask) -> None:
+        """Add a task whose time the wheel has passed; the caller holds the lock, which is released.
+
+        If another thread has advanced the wheel since this one read the clock, the task is due, and
+        stays pending until it is executed. If the clock itself has gone back, the task is early: it
+        waits for the wheel's next tick.
+        """
+        expiration_ms = task.timer_expiration_ms
+        next_ms = self._wheel.current_ms + self._wheel.tick_ms
+        # First into a bucket, as the clock may raise.
+        task.timer_expiration_ms = next_ms
+        self._wheel.add(task)
+        self._pending.count += 1
+        self._lock.release()
+        self._wake_sleepers()
+        try:
+            is_due = primitives.floor_ms(self.clock.read_ns()) >= expiration_ms
+        except Exception:
+            is_due = False
+        if not is_due:
+            return
+        self._lock.acquire()
+        if (
+            linked_list.is_linked(task)
+            and task.timer_expiration_ms == next_ms
+            and self._take_out(task)
+        ):
+            linked_list.append(self._due, task)
+            self._pending.count += 1
+        self._lock.release()
+        self._wake_sleepers()
 
     def _take_out(self, task: TimerTask) -> bool:
         """Unlink a pending task, for a move. The caller holds the lock.
