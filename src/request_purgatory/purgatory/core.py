@@ -14,6 +14,7 @@ from request_purgatory._native.failsafe import ErrorLog, ends_program, warn
 from request_purgatory._native.forks import register_for_forks
 from request_purgatory.clock import Clock, ManualClock, MonotonicClock
 from request_purgatory.errors import (
+    InterruptedUseError,
     InvalidArgumentError,
     PurgatoryClosedError,
     TaskInUseError,
@@ -794,14 +795,25 @@ class PurgatoryCore(OperationHost):
         # The purgatory was dropped with operations pending. Lists and operations refer to one
         # another, and in the compiled build nothing else takes that apart.
         self._closed = True  # A finalizer of the ring may bring the purgatory back.
-        leaving = getattr(self, "_leaving", None)  # None if `__init__` raised before it was made.
-        if leaving is not None:
+        # None if `__init__` raised before it was made.
+        leaving = getattr(self, "_leaving", None)
+        if leaving is None or self._holds_nothing():
+            return
+        try:
             try:
                 self._table.remove_all(leaving)
             finally:
                 self._abandon_leaving()
                 # One by one: an operation that goes takes the next one of its chain with it.
                 self._backlog.clear()
+        except InterruptedUseError:
+            # The collector has come between two steps of this thread in the interpreted core. There
+            # it takes the ring apart by itself, and no code of the operations runs.
+            pass
+
+    def _holds_nothing(self) -> bool:
+        """Return True if no operation is in a list or chain, without a lock."""
+        return self._table.num_keys == 0 and self._leaving.length == 0 and len(self._backlog) == 0
 
     def _abandon_leaving(self) -> None:
         failure: BaseException | None = None

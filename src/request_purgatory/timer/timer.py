@@ -14,6 +14,7 @@ from request_purgatory._native.failsafe import ErrorLog, ends_program
 from request_purgatory._native.forks import register_for_forks
 from request_purgatory.clock import Clock, MonotonicClock, check_range
 from request_purgatory.errors import (
+    InterruptedUseError,
     TaskInUseError,
     TimerClosedError,
     checked_name,
@@ -851,8 +852,14 @@ class SystemTimer:
     def __del__(self) -> None:
         # Buckets and pending tasks refer to one another, and the compiled build's tasks are not
         # tracked by the cyclic collector: break the cycles here.
-        if getattr(self, "_wheel", None) is not None:  # None if `__init__` raised.
-            self._drain()
+        # None if `__init__` raised.
+        if getattr(self, "_wheel", None) is not None and self._pending.count > 0:
+            try:
+                self._drain()
+            except InterruptedUseError:
+                # The collector has come between two steps of this thread in the interpreted core.
+                # There it takes the cycles apart by itself.
+                pass
 
     def used_buckets(self) -> list[tuple[int, int]]:
         """Return (tick_ms, number of buckets that hold tasks) of each wheel, finest first."""
