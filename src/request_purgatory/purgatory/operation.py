@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Hashable, Iterable
+import inspect
+import weakref
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from types import FunctionType
 from typing import Any, Literal, TypeAlias
 
 from request_purgatory._native import hiding, primitives, states
 from request_purgatory._native.forks import reinit_in_child
-from request_purgatory.errors import NotCompletedError, NotificationLoopError
+from request_purgatory.errors import NotCompletedError, NotificationLoopError, type_name
 from request_purgatory.timer.task import TimerTask
 
 #: How an operation ended.
 Outcome: TypeAlias = Literal["completed", "expired", "cancelled"]
+
+#: The flags of functions whose call runs nothing of them.
+_DEFERRED = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
 #: How often in a row a try may cause an event for its own operation.
 _MAX_SELF_NOTIFICATIONS = 1000
@@ -22,6 +28,39 @@ _OUTCOMES: tuple[Outcome | None, ...] = (None, "completed", "expired", "cancelle
 
 # In a forked child the holders of the locks that operations share are gone.
 reinit_in_child(lambda: primitives.reinit_locks())
+
+
+#: The methods that subclasses write.
+_METHODS = ("try_complete", "on_complete", "on_expiration", "on_cancellation")
+
+# The fields themselves: a metaclass may have its own, which raise.
+_get_mro: Callable[[type], tuple[type, ...]] = vars(type)["__mro__"].__get__
+_get_members: Callable[[type], Mapping[str, object]] = vars(type)["__dict__"].__get__
+
+#: By their ids, the classes of which an object was made before. Interpreted build only.
+_known_classes: dict[int, weakref.ref[type]] = {}
+
+
+def _remember_class(kind: type) -> None:
+    # Not the class itself: its metaclass may have a `__hash__` that raises.
+    key = id(kind)
+    _known_classes[key] = weakref.ref(kind, lambda _: _known_classes.pop(key, None))
+
+
+def _check_methods(operation: DelayedOperation) -> None:
+    """Check that the methods that the purgatory calls do their work when they are called.
+
+    Raises:
+        TypeError: One of them is a coroutine or generator function.
+    """
+    for name in _METHODS:
+        members = [_get_members(base) for base in _get_mro(type(operation))]
+        *_, method = [each[name] for each in reversed(members) if name in each]
+        if type(method) is FunctionType and method.__code__.co_flags & _DEFERRED:
+            raise TypeError(
+                f"{type_name(operation)}.{name} must be a plain function: the purgatory calls it, "
+                "and neither awaits a coroutine nor runs a generator"
+            )
 
 
 class OperationHost:
@@ -139,6 +178,7 @@ class DelayedOperation(TimerTask):
         Raises:
             InvalidArgumentError: `timeout_ms` is not a whole number, or is more than 10,000 years.
             TaskInUseError: Called again, and the operation is or was in a purgatory.
+            TypeError: A method that the purgatory calls is a coroutine or generator function.
         """
         if primitives.COMPILED:  # A constant. Interpreted, there is no such field before.
             in_use = self._purgatory is not None
@@ -156,8 +196,12 @@ class DelayedOperation(TimerTask):
             self._purgatory: OperationHost | None = None
             self._watches: Any = None  # the first Watch of a chain
             self._next_in_chain: DelayedOperation | None = None  # of an OperationChain
+            if id(type(self)) not in _known_classes:
+                _check_methods(self)
+                _remember_class(type(self))
         elif primitives.is_made_slowly(self):
             # Once for each class. That module imports this one.
+            _check_methods(self)
             construction = importlib.import_module("request_purgatory._native.construction")
             construction.construct_quickly(type(self))
 
