@@ -76,7 +76,8 @@ class PurgatoryCore(OperationHost):
             name: Shown in errors, logs and the thread's name.
             timer: A SystemTimer of its own unless given. A given timer is not shut down with the
                 purgatory. It may serve several purgatories if they have no reaper and its owner
-                calls `advance_clock` of each.
+                calls `advance_clock` of each. Close its purgatories before the timer: operations
+                whose timer is shut down wait without a timeout, which the reaper logs.
             purge_interval: Purge the watch table once about this many ended operations are in it.
             shards: Parts that the keys are spread over by hash, each with a lock of its own;
                 rounded up to a power of two.
@@ -150,7 +151,8 @@ class PurgatoryCore(OperationHost):
 
         Args:
             operation: One that has not been in a purgatory.
-            watch_keys: One or more keys.
+            watch_keys: One or more keys. A key that is given twice is watched twice, and an event
+                tries the operation once for each.
 
         Returns:
             True if this call completed the operation. False if it is pending, or was ended by
@@ -560,7 +562,17 @@ class PurgatoryCore(OperationHost):
         return came_due
 
     def _reap(self) -> None:
-        self.advance_clock(self.reap_interval_ms)
+        try:
+            self.advance_clock(self.reap_interval_ms)
+        except TimerClosedError:
+            warn(
+                logger,
+                "purgatory %r: its timer was shut down before it: %d pending operations have no "
+                "timeout any more, and wait for an event or for `close`",
+                self.name,
+                self.num_delayed,
+            )
+            raise
 
     def _make_reaper(self) -> ClockThread:
         return ClockThread(f"{self.name}-reaper", self._reap, self.timer.wake)
