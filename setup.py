@@ -54,6 +54,7 @@ MODULES = (
     "purgatory/core.py",
     "purgatory/purgatory.py",
     "purgatory/hold.py",
+    "purgatory/quorum.py",
     "purgatory/legacy.py",
     "aio/loop_handle.py",
     "pipeline/outcomes/key_state.py",

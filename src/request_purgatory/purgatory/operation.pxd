@@ -52,7 +52,7 @@ cdef class DelayedOperation(TimerTask):
     @cython.final
     cdef bint _cancel(self) except -1
 
-    @cython.final
+    # Operations with a future override it.
     @cython.locals(purgatory=OperationHost)
     cdef _notify_end(self)
 
