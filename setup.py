@@ -56,7 +56,12 @@ MODULES = (
     "purgatory/hold.py",
     "purgatory/quorum.py",
     "purgatory/legacy.py",
+    "aio/loop_clock.py",
     "aio/loop_handle.py",
+    "aio/hold.py",
+    "aio/wait_answers.py",
+    "aio/sweep.py",
+    "aio/alarm.py",
     "pipeline/outcomes/key_state.py",
     "pipeline/outcomes/end_recorder.py",
     "pipeline/outcomes/trace_operation.py",
@@ -96,6 +101,8 @@ MODULE_DIRECTIVES: dict[str, dict[str, Any]] = {
     "purgatory/operation_chain.py": {"no_gc_clear": True},
     # PurgatoryMetrics is a Python class: its methods have signatures without embedded ones.
     "purgatory/counters.py": {"embedsignature": False},
+    # HoldFuture is one, too.
+    "aio/hold.py": {"embedsignature": False},
 }
 
 

@@ -1,10 +1,10 @@
-"""The answers of operations that `wait` has made futures of."""
+"""The answers of operations that `wait` has made futures of. Compiled."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from request_purgatory.aio.hold import HoldFuture
+from request_purgatory.aio.hold import MAX_ATTEMPTS, HoldFuture
 from request_purgatory.errors import PurgatoryClosedError
 from request_purgatory.purgatory.operation import DelayedOperation, Outcome
 
@@ -21,6 +21,8 @@ class WaitAnswers:
         is_closed: Whether the block was left.
     """
 
+    __slots__ = ("_name", "_on_end", "futures", "is_closed")
+
     def __init__(self, name: str, on_end: Callable[[DelayedOperation], object] | None) -> None:
         self.futures: dict[int, HoldFuture[Outcome]] = {}
         self.is_closed = False
@@ -30,25 +32,44 @@ class WaitAnswers:
     def operation_ended(self, operation: DelayedOperation) -> None:
         """Answer `wait` and call `on_end`; called by the thread that ended the operation."""
         try:
-            self.answer(operation)
-        except MemoryError:
-            self.answer(operation)  # Nothing else would.
-        if self._on_end is not None:
-            self._on_end(operation)
+            try:
+                self.answer(operation)
+            except MemoryError:
+                self.answer(operation)  # Nothing else would.
+        finally:
+            if self._on_end is not None:
+                self._on_end(operation)
 
     def answer(self, operation: DelayedOperation) -> None:
         """Answer the future of an operation that has ended; no-op if it has none.
 
         Raises:
             RuntimeError: The loop refuses callbacks, though it is not closed.
+            MemoryError: The call can be made again.
+            BaseException: A signal handler raised it; the future was answered.
         """
         key = id(operation)
         future = self.futures.get(key)
         if future is None:
             return
-        if operation.outcome == "cancelled" and self.is_closed:
-            future.answer(None, PurgatoryClosedError(self._name))
-        else:
-            future.answer(operation.outcome, None)
+        failure: BaseException | None = None
+        closed: PurgatoryClosedError | None = None
+        attempts = MAX_ATTEMPTS
+        while attempts and closed is None and self.is_closed and operation.outcome == "cancelled":
+            attempts -= 1
+            try:
+                closed = PurgatoryClosedError(self._name)
+            except MemoryError:
+                raise
+            except BaseException as interruption:
+                failure = interruption
+        try:
+            future.answer(None if closed is not None else operation.outcome, closed)
+        except MemoryError:
+            raise
+        except BaseException as interruption:
+            failure = interruption
         # Last: a call that finds no memory before can be made again.
         del self.futures[key]
+        if failure is not None:
+            raise failure

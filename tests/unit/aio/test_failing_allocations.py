@@ -129,7 +129,7 @@ def gather(scene: LoopScene) -> None:
 
 def expire(scene: LoopScene) -> None:
     scene.loop.pass_time(0.05)
-    scene.purgatory._on_alarm()
+    scene.purgatory._alarm.ring()
 
 
 CALLS: dict[str, Callable[[LoopScene], object]] = {
