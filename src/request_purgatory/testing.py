@@ -15,8 +15,9 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Executor
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 from request_purgatory.clock import ManualClock
 from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError
@@ -26,8 +27,10 @@ from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.timer.timer import SystemTimer
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
-#: Real seconds that a virtual loop without timers waits for another thread.
+#: Real seconds that a virtual loop waits for another thread: without timers for any, and before its
+#: time jumps for a job of an executor.
 _MAX_IDLE_S = 20.0
 
 
@@ -89,14 +92,19 @@ class VirtualSelector(selectors.BaseSelector):
 
     Attributes:
         now: The loop's time in seconds.
+        jobs: What threads do for the loop: time stands still until it is done.
     """
 
     def __init__(self) -> None:
         self.now = 0.0
+        self.jobs: set[object] = set()
         self._real = selectors.DefaultSelector()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Return the files that are ready; if there are none, let `timeout` seconds pass.
+
+        While there are jobs, this waits for the first of them in real time, for 20 s at most. Jobs
+        that take longer are waited for no more.
 
         Returns:
             The ready files, as of `selectors`.
@@ -105,14 +113,16 @@ class VirtualSelector(selectors.BaseSelector):
             RuntimeError: The loop has no timer, and no thread or socket woke it for 20 s.
         """
         ready = self._real.select(0)
-        if not ready and timeout is None:
+        if not ready and (timeout is None or (timeout > 0 and self.jobs)):
             ready = self._real.select(_MAX_IDLE_S)
             if not ready:
-                raise RuntimeError(
-                    "the virtual loop would wait for ever: no task is ready, no timer is set, and "
-                    f"no thread or socket woke the loop for {_MAX_IDLE_S:g} s"
-                )
-        elif not ready:
+                self.jobs.clear()
+                if timeout is None:
+                    raise RuntimeError(
+                        "the virtual loop would wait for ever: no task is ready, no timer is set, "
+                        f"and no thread or socket woke the loop for {_MAX_IDLE_S:g} s"
+                    )
+        if not ready:
             self.now += timeout or 0.0
         return ready
 
@@ -152,7 +162,8 @@ class VirtualSelector(selectors.BaseSelector):
 class VirtualTimeEventLoop(asyncio.SelectorEventLoop):
     """asyncio's loop in virtual time: it stands still while callbacks run, and jumps between them.
 
-    Sockets and threads work, and take no virtual time.
+    Sockets and threads work. Time stands still while an executor works for the loop, as in
+    `asyncio.to_thread`. It does not wait for other threads, or for what a socket may receive.
     """
 
     def __init__(self) -> None:
@@ -166,6 +177,19 @@ class VirtualTimeEventLoop(asyncio.SelectorEventLoop):
     def pass_time(self, seconds: float) -> None:
         """Let time pass inside a callback, as one that is busy for so long does."""
         self._virtual.now += seconds
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
+    ) -> asyncio.Future[T]:
+        """Call `func(*args)` in an executor, as the standard loop's method; time stands still.
+
+        Returns:
+            A future of the result.
+        """
+        job = super().run_in_executor(executor, func, *args)
+        self._virtual.jobs.add(job)
+        job.add_done_callback(self._virtual.jobs.discard)
+        return job
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:

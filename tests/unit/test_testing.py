@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 import socket
+import threading
 from contextlib import closing
 from datetime import timedelta
 
@@ -171,3 +172,70 @@ def test_virtual_loop_serves_files() -> None:
             return answer
 
     assert run(echo()) == b"gnip"
+
+
+# -- jobs of executors
+
+
+def test_time_stands_still_while_an_executor_works() -> None:
+    async def main() -> float:
+        loop = asyncio.get_running_loop()
+        began, go_on = threading.Event(), threading.Event()
+
+        def work() -> str:
+            began.set()
+            assert go_on.wait(20)
+            return "done"
+
+        job = loop.run_in_executor(None, work)
+        assert began.wait(20)
+        # The loop looks for ready files, finds none, and would go to its next timer.
+        select = loop._virtual._real.select  # type: ignore[attr-defined]
+
+        def wait(timeout: float) -> object:
+            if timeout:
+                go_on.set()
+            return select(timeout)
+
+        loop._virtual._real.select = wait  # type: ignore[attr-defined]
+        assert await asyncio.wait_for(job, 5) == "done"
+        return loop.time()
+
+    assert run(main()) == 0.0
+
+
+def test_job_of_an_executor_brings_an_event_before_the_timeout() -> None:
+    async def main() -> object:
+        answers: list[str] = []
+        async with aio.Purgatory() as purgatory:
+
+            def work() -> None:
+                answers.append("answer")
+                purgatory.notify_threadsafe("a")
+
+            held = purgatory.hold(["a"], until=lambda: answers and answers[0], timeout=30)
+            await asyncio.to_thread(work)
+            return await held
+
+    assert run(main()) == "answer"
+
+
+def test_time_jumps_over_a_job_that_takes_longer_than_a_test_should(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(testing, "_MAX_IDLE_S", 0.0)
+
+    async def main() -> float:
+        loop = asyncio.get_running_loop()
+        go_on = threading.Event()
+        job = loop.run_in_executor(None, go_on.wait, 20)
+        try:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(job), 5)
+            return loop.time()
+        finally:
+            monkeypatch.undo()
+            go_on.set()
+            await job
+
+    assert run(main()) == 5.0
