@@ -17,6 +17,7 @@ import selectors
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Executor
 from datetime import timedelta
+from types import TracebackType
 from typing import Any, TypeVar, TypeVarTuple
 
 from request_purgatory.clock import ManualClock
@@ -37,6 +38,21 @@ _MAX_IDLE_S = 20.0
 class ManualPurgatory(DelayedOperationPurgatory):
     """A purgatory without a thread, whose clock stands still until the test advances it.
 
+    What the callbacks of operations raise, a failed assertion among it, fails the test: `advance`
+    and `close` raise the first such error, and so does the end of a `with` block.
+
+    >>> class Poll(DelayedOperation):
+    ...     def try_complete(self):
+    ...         return False
+    ...     def on_complete(self):
+    ...         assert self.outcome == "completed", "nobody answered"
+    >>> purgatory = ManualPurgatory()
+    >>> purgatory.try_complete_else_watch(Poll(timeout_ms=500), ["orders-0"])
+    False
+    >>> purgatory.advance(1)
+    Traceback (most recent call last):
+    AssertionError: nobody answered
+
     Attributes:
         clock: The clock, a ManualClock.
     """
@@ -48,9 +64,21 @@ class ManualPurgatory(DelayedOperationPurgatory):
         purge_interval: int = 1000,
         shards: int = 512,
         on_end: Callable[[DelayedOperation], object] | None = None,
+        raise_callback_errors: bool = True,
     ) -> None:
-        """Make an empty purgatory; the arguments are those of DelayedOperationPurgatory."""
+        """Make an empty purgatory; the other arguments are those of DelayedOperationPurgatory.
+
+        Args:
+            name: As there, as are the next three.
+            purge_interval: As there.
+            shards: As there.
+            on_end: As there.
+            raise_callback_errors: Raise in `advance` and `close` what callbacks have raised. False
+                logs and counts it alone, as DelayedOperationPurgatory does.
+        """
         self.clock = ManualClock()
+        self._raised: list[BaseException] = []
+        self._advances = 0
         super().__init__(
             name,
             timer=SystemTimer(name, clock=self.clock),
@@ -59,12 +87,16 @@ class ManualPurgatory(DelayedOperationPurgatory):
             reaper=False,
             on_end=on_end,
         )
+        if raise_callback_errors:
+            for log in (self._errors, self.timer._errors):  # type: ignore[attr-defined]
+                log.listener = self._raised.append
 
     def advance(self, seconds: float | timedelta) -> None:
         """Let time pass, and return when everything that fell due has run.
 
         The clock stops at each deadline in between, so each callback finds the time at which it is
-        due. A purge that is due runs, too.
+        due. A purge that is due runs, too. A callback may advance the clock itself, and may close
+        the purgatory, which ends the advance.
 
         Args:
             seconds: How much time passes: seconds or a timedelta, not negative; rounded up to whole
@@ -73,18 +105,58 @@ class ManualPurgatory(DelayedOperationPurgatory):
         Raises:
             InvalidArgumentError: `seconds` is negative or not a finite number.
             PurgatoryClosedError: The purgatory is closed.
+            BaseException: What a callback has raised since the last call; the first such error,
+                once everything has run.
         """
         if self.is_closed:
             raise PurgatoryClosedError(self.name)
         end_ms = self.clock.now_ms + timeout_to_ms(seconds)
-        while True:
-            next_ms = self.timer.next_expiration_ms
-            if next_ms is None or next_ms > end_ms:
-                break
-            self.clock.advance(max(0, next_ms - self.clock.now_ms))
-            self.advance_clock(0)
-        self.clock.advance(end_ms - self.clock.now_ms)
-        self.advance_clock(0)
+        self._advances += 1
+        try:
+            while not self.is_closed:
+                next_ms = self.timer.next_expiration_ms
+                due = next_ms is not None and next_ms <= end_ms
+                until_ms = next_ms if next_ms is not None and due else end_ms
+                # A callback's own `advance` may have gone further.
+                self.clock.advance(max(0, until_ms - self.clock.now_ms))
+                self.advance_clock(0)
+                if not due:
+                    break
+        finally:
+            self._advances -= 1
+        self._raise_first()
+
+    def close(self) -> list[DelayedOperation]:
+        """Close the purgatory and cancel every pending operation.
+
+        Returns:
+            The operations that this call cancelled.
+
+        Raises:
+            BaseException: What a callback has raised; the first such error since `advance`, once
+                everything is cancelled.
+        """
+        cancelled = super().close()
+        self._raise_first()
+        return cancelled
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            super().close()  # The test has failed already.
+
+    def _raise_first(self) -> None:
+        """Raise the first error of callbacks, unless this is a callback of an `advance`."""
+        if self._raised and not self._advances:
+            error = self._raised[0]
+            self._raised.clear()
+            raise error
 
 
 class VirtualSelector(selectors.BaseSelector):
@@ -164,10 +236,15 @@ class VirtualTimeEventLoop(asyncio.SelectorEventLoop):
 
     Sockets and threads work. Time stands still while an executor works for the loop, as in
     `asyncio.to_thread`. It does not wait for other threads, or for what a socket may receive.
+
+    Attributes:
+        callback_errors: What callbacks of operations in the loop's purgatories (`aio.Purgatory`)
+            have raised. `run` raises the first; other runners leave that to the test.
     """
 
     def __init__(self) -> None:
         self._virtual = VirtualSelector()
+        self.callback_errors: list[BaseException] = []
         super().__init__(self._virtual)
 
     def time(self) -> float:
@@ -177,6 +254,10 @@ class VirtualTimeEventLoop(asyncio.SelectorEventLoop):
     def pass_time(self, seconds: float) -> None:
         """Let time pass inside a callback, as one that is busy for so long does."""
         self._virtual.now += seconds
+
+    def callback_failed(self, error: BaseException) -> None:
+        """Keep what a callback has raised; called by the purgatories of the loop."""
+        self.callback_errors.append(error)
 
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
@@ -192,7 +273,7 @@ class VirtualTimeEventLoop(asyncio.SelectorEventLoop):
         return job
 
 
-def run(main: Coroutine[Any, Any, T]) -> T:
+def run(main: Coroutine[Any, Any, T], *, raise_callback_errors: bool = True) -> T:
     """Run a coroutine on a loop in virtual time, as `asyncio.run` does in real time.
 
     >>> async def wait():
@@ -203,14 +284,22 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
     Args:
         main: The coroutine.
+        raise_callback_errors: Raise what callbacks of operations have raised. False logs and counts
+            it alone, as `aio.Purgatory` does.
 
     Returns:
         What the coroutine returned.
 
     Raises:
         InvalidArgumentError: `main` is no coroutine.
+        BaseException: What the coroutine raised; else the first that a callback has raised.
     """
     if not asyncio.iscoroutine(main):
         raise InvalidArgumentError("main", "a coroutine", main)
     with asyncio.Runner(loop_factory=VirtualTimeEventLoop) as runner:
-        return runner.run(main)
+        result = runner.run(main)
+        loop = runner.get_loop()
+    # Once the loop is closed: its last tasks may have ended operations.
+    if raise_callback_errors and loop.callback_errors:  # type: ignore[attr-defined]
+        raise loop.callback_errors[0]  # type: ignore[attr-defined]
+    return result
