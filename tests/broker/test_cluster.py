@@ -500,3 +500,53 @@ def test_cluster_is_not_running_in_a_forked_child() -> None:
 
         in_child(child)
         cluster.create_topic("a")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_forked_child_of_a_process_has_a_connection_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with ClusterProcess() as cluster:
+
+        def child() -> None:
+            # The parent's command waits for its answer, which the child must not take.
+            cluster.create_topic("of-the-child")
+            assert cluster.high_watermark("of-the-parent") == 0
+            cluster.close()
+            with pytest.raises(ClusterError, match="is not running"):
+                cluster.create_topic("x")
+
+        cluster.create_topic("of-the-parent")
+        assert cluster._control is not None
+        read = cluster._control._read_line
+
+        def fork_and_read() -> bytes:
+            in_child(child)
+            return read()
+
+        with monkeypatch.context() as patched:
+            patched.setattr(cluster._control, "_read_line", fork_and_read)
+            assert len(cluster.describe_topic("of-the-parent")) == 1
+        assert len(cluster.describe_topic("of-the-child")) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize("end", ["close", "kill_process"])
+def test_forked_child_does_not_stop_the_parents_process(end: str) -> None:
+    with ClusterProcess() as cluster:
+
+        def child() -> None:
+            with pytest.raises(ClusterError, match=f"process {parent} has started"):
+                cluster.kill_process()
+            for _ in range(2):
+                assert cluster.high_watermark("a") == 0
+            cluster.close()
+
+        parent = os.getpid()
+        cluster.create_topic("a")
+        in_child(child)
+        assert len(cluster.describe_topic("a")) == 1
+        if end == "kill_process":
+            cluster.kill_process()

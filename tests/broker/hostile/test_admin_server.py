@@ -296,16 +296,11 @@ def test_answer_to_an_interrupted_command_is_not_taken_for_the_next_one(
             client = await asyncio.to_thread(ControlClient, control.address)
             await asyncio.to_thread(client.call, "create_topic", {"name": "t"})
 
-            class Interrupting:
-                """The file of the connection, in whose read the handler raises."""
+            def interrupt() -> bytes:
+                raise Interrupted
 
-                close = client._file.close
-
-                def readline(self) -> bytes:
-                    raise Interrupted
-
-            monkeypatch.setattr(client, "_file", Interrupting())
-            with pytest.raises(Interrupted):
+            with monkeypatch.context() as patched, pytest.raises(Interrupted):
+                patched.setattr(client, "_read_line", interrupt)
                 client.call("describe_topic", {"topic": "t"})
             assert (
                 await asyncio.to_thread(

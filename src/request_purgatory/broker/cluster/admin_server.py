@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -45,6 +46,8 @@ MAX_LINE_BYTES = 2**20
 MAX_CONNECTIONS = 32
 #: Seconds for a client to read an answer.
 _READ_TIMEOUT = 60.0
+#: The most bytes that the client reads at a time.
+_READ_BYTES = 2**16
 
 
 class _NoCommandError(Exception):
@@ -226,7 +229,10 @@ def _refuse(number: str) -> NoReturn:
 
 
 class ControlClient:
-    """Runs commands on a cluster in another process, one at a time."""
+    """Runs commands on a cluster in another process, one at a time.
+
+    In a forked child it has a connection of its own, from the first command on.
+    """
 
     def __init__(self, address: str, *, timeout: float = 60.0) -> None:
         """Connect to a control server.
@@ -253,7 +259,10 @@ class ControlClient:
 
     def _connect(self) -> None:
         self._socket = socket.create_connection((self._host, self._port), self._timeout)
-        self._file = self._socket.makefile("rb")
+        #: The process whose connection it is; a forked child has a copy of the parent's.
+        self._process_id = os.getpid()
+        #: What was received of an answer.
+        self._received = b""
         #: No command was answered yet.
         self._is_new = True
         #: A command was sent whose answer was not read: it would be taken for the next one's.
@@ -285,14 +294,14 @@ class ControlClient:
             )
         try:
             # An idle connection is closed when another one needs its place.
-            if self._is_stale or (not self._is_new and self._is_closed_by_server()):
-                self._file.close()
+            if self._is_unusable:
+                self._is_stale = True
                 self._socket.close()
                 self._connect()
             self._socket.settimeout(self._timeout + command_timeout(checked))
             self._is_stale = True  # Also where a signal handler raises before the answer is there.
             self._socket.sendall(line)
-            answer = self._file.readline()
+            answer = self._read_line()
             self._is_stale = False
         except ConnectionRefusedError:
             raise ClusterError(f"{command}: the cluster has stopped") from None
@@ -303,8 +312,29 @@ class ControlClient:
         self._is_new = False
         return _result(command, json.loads(answer))
 
+    def _read_line(self) -> bytes:
+        """Return the next line; what came until then if the connection ends."""
+        # Not by a file: its lock may be held in the parent while a child is forked.
+        parts = [self._received]
+        while b"\n" not in parts[-1]:
+            part = self._socket.recv(_READ_BYTES)
+            if not part:
+                return b"".join(parts)
+            parts.append(part)
+        line, newline, self._received = b"".join(parts).partition(b"\n")
+        return line + newline
+
+    @property
+    def _is_unusable(self) -> bool:
+        """Whether the next command needs another connection."""
+        if self._is_stale or self._process_id != os.getpid():
+            return True
+        return not self._is_new and self._is_closed_by_server()
+
     def _is_closed_by_server(self) -> bool:
         """Return whether there is something to read, which only the end of a connection is."""
+        if self._received:
+            return True
         self._socket.settimeout(0)
         try:
             self._socket.recv(1, socket.MSG_PEEK)
@@ -315,12 +345,15 @@ class ControlClient:
         return True
 
     def close(self) -> None:
-        """Close the connection; a command of another thread ends with an error."""
+        """Close the connection; a command of another thread ends with an error.
+
+        In a forked child, the parent's connection stays open.
+        """
         self._is_closed = True
-        with suppress(OSError):
-            # It ends the other thread's read, for which closing the file would wait.
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._file.close()
+        if self._process_id == os.getpid():
+            with suppress(OSError):
+                # It ends the other thread's read, which closing alone would not.
+                self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
 
