@@ -9,7 +9,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
+from types import FrameType
 from typing import Any, Unpack, get_type_hints
 
 import numpy as np
@@ -22,6 +24,7 @@ from request_purgatory.broker import (
     ClusterProcess,
     ClusterSettings,
 )
+from request_purgatory.broker.cluster import cluster_process as cluster_process_module
 from request_purgatory.broker.cluster.cluster_client import ClusterClient
 from request_purgatory.broker.settings import ClusterOptions
 from request_purgatory.errors import InvalidArgumentError
@@ -550,3 +553,43 @@ def test_forked_child_does_not_stop_the_parents_process(end: str) -> None:
         assert len(cluster.describe_topic("a")) == 1
         if end == "kill_process":
             cluster.kill_process()
+
+
+class Interrupted(BaseException):
+    """What a signal handler raises."""
+
+
+@pytest.mark.parametrize("place", ["_read_first_line", "ControlClient"])
+def test_interrupted_start_leaves_no_process(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    def interrupt(*_args: object) -> None:
+        raise Interrupted
+
+    where = ClusterProcess if place.startswith("_") else cluster_process_module
+    monkeypatch.setattr(where, place, interrupt)
+    cluster = ClusterProcess()
+    with pytest.raises(Interrupted):
+        cluster.start()
+    assert cluster._process is not None
+    assert cluster._process.returncode == -signal.SIGKILL
+    cluster.close()
+
+
+def test_interrupted_start_stops_the_clusters_thread() -> None:
+    cluster = Cluster()
+
+    def interrupt(frame: FrameType, event: str, _arg: object) -> None:
+        if frame.f_code is Future.result.__code__ and event == "call":
+            sys.settrace(None)
+            raise Interrupted
+
+    sys.settrace(interrupt)
+    try:
+        with pytest.raises(Interrupted):
+            cluster.start()
+    finally:
+        sys.settrace(None)
+    assert cluster._thread is not None
+    assert not cluster._thread.is_alive()
+    with pytest.raises(ClusterError, match="create_topic: the cluster is not running"):
+        cluster.create_topic("a")
+    cluster.close()

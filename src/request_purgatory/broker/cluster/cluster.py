@@ -63,6 +63,8 @@ class Cluster(ClusterClient):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._cluster: AsyncCluster | None = None
         self._stopping: asyncio.Event | None = None
+        #: Whether the thread was asked to stop, maybe before it has a loop.
+        self._is_stopping = False
         self._bootstrap_servers = ""
         #: The commands that run, and whether any may begin, which the lock guards.
         self._calls: dict[Future[Any], Coroutine[Any, Any, Any]] = {}
@@ -90,13 +92,22 @@ class Cluster(ClusterClient):
         self._thread = threading.Thread(
             target=self._run, args=(started,), name="purgatory-cluster", daemon=True
         )
-        self._thread.start()
         try:
+            self._thread.start()
             started.result(_TIMEOUT)
-        except BaseException:
-            self._thread.join(_TIMEOUT)
+        except BaseException:  # The start has failed, or a signal handler has raised.
+            self._ask_to_stop()
+            if self._thread.is_alive():
+                self._thread.join(_TIMEOUT)
             raise
         return self
+
+    def _ask_to_stop(self) -> None:
+        self._is_stopping = True
+        # Without a loop so far, the thread looks at the above when it has one.
+        if self._loop is not None and self._stopping is not None:
+            with suppress(RuntimeError):  # the loop was closed just now
+                self._loop.call_soon_threadsafe(self._stopping.set)
 
     def close(self) -> None:
         """Stop all nodes and the thread. Further calls do nothing.
@@ -110,10 +121,7 @@ class Cluster(ClusterClient):
         if self._is_own_thread:
             raise ClusterError("close: the cluster's own thread can't wait for its end")
         if self._thread.is_alive():
-            assert self._loop is not None
-            assert self._stopping is not None
-            with suppress(RuntimeError):  # the loop was closed just now
-                self._loop.call_soon_threadsafe(self._stopping.set)
+            self._ask_to_stop()
             self._thread.join(_TIMEOUT)
             if self._thread.is_alive():
                 raise ClusterError(f"close: the cluster's thread is busy for {_TIMEOUT:g} s")
@@ -141,7 +149,7 @@ class Cluster(ClusterClient):
         except BaseException as error:
             if started.done():
                 self._failure = error
-                if self._stopping is None or not self._stopping.is_set():
+                if not self._is_stopping:
                     _errors.log(error, "the cluster's thread has failed")
             else:
                 started.set_exception(error)
@@ -155,9 +163,12 @@ class Cluster(ClusterClient):
                 command.close()
 
     async def _main(self, started: Future[None]) -> None:
-        recorder = None if self._record is None else Recorder(self._record)
-        self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        if self._is_stopping:
+            started.cancel()
+            return
+        recorder = None if self._record is None else Recorder(self._record)
         try:
             async with AsyncCluster(self.settings, recorder=recorder) as self._cluster:
                 self._bootstrap_servers = self._cluster.bootstrap_servers

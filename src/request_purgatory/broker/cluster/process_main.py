@@ -64,10 +64,13 @@ def main() -> int:
     """Read the settings from standard input, and run the cluster.
 
     Returns:
-        The exit code: 0, 1 if the cluster did not start, 130 after Ctrl-C.
+        The exit code: 0, 1 if the cluster did not start or has failed, 130 after Ctrl-C.
     """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    given = json.loads(_read_first_line())
+    line = _read_first_line()
+    if not line:
+        return 1  # The parent was interrupted, or has died.
+    given = json.loads(line)
     try:
         settings = settings_from(given["settings"].pop("nodes"), given["settings"])
         with collecting_less():
