@@ -8,6 +8,7 @@ from typing import Any
 
 from request_purgatory.broker.cluster.commands import COMMANDS, ClusterCommands
 from request_purgatory.broker.cluster.commands.arguments import checked_types, quoted
+from request_purgatory.broker.cluster.commands.inspection_commands import InspectionCommands
 from request_purgatory.broker.cluster.errors import ClusterError
 from request_purgatory.broker.cluster.json_values import to_json
 from request_purgatory.broker.cluster.slices import VALUES_PER_SLICE, slices
@@ -21,6 +22,8 @@ _MAX_WAIT_S = 3e7
 
 #: Commands that wait for what happens on the event loop later.
 WAITING_COMMANDS = frozenset({"reset", "restart", "truncate", "wait_for"})
+#: Commands that change nothing, and may end half way.
+LOOKING_COMMANDS = frozenset(InspectionCommands.commands()) - {"forget_requests"}
 
 
 def run_command_at_once(cluster: ClusterCommands, name: str, arguments: dict[str, Any]) -> Any:
