@@ -83,6 +83,8 @@ class NodeCommands(CommandGroup):
     def set_latency(self, node: int, latency_ms: int) -> None:
         """Delay each message between a node and the other nodes or the controller.
 
+        A lower latency applies to messages on their way, too, a higher one to later messages.
+
         Args:
             node: the node's number.
             latency_ms: milliseconds in each direction, at most 2^31 - 1; 0 removes the delay.
