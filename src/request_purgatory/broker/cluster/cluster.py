@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -114,6 +114,7 @@ class Cluster(ClusterClient):
 
         Raises:
             BaseException: a function given to `intercept` has raised it, and nobody has seen it.
+            RecorderError: the trace of `record` could not be written.
             ClusterError: a function given to `intercept` called this, or blocks the thread.
         """
         if self._thread is None:
@@ -168,16 +169,12 @@ class Cluster(ClusterClient):
         if self._is_stopping:
             started.cancel()
             return
-        recorder = None if self._record is None else Recorder(self._record)
-        try:
+        with nullcontext() if self._record is None else Recorder(self._record) as recorder:
             async with AsyncCluster(self.settings, recorder=recorder) as self._cluster:
                 self._bootstrap_servers = self._cluster.bootstrap_servers
                 self._is_running = True
                 started.set_result(None)
                 await self._stopping.wait()
-        finally:
-            if recorder is not None:
-                recorder.close()
 
     # -- commands
 

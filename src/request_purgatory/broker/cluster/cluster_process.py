@@ -107,17 +107,37 @@ class ClusterProcess(ClusterClient):
         """Stop all nodes in an orderly way, and the process. Further calls do nothing.
 
         In a forked child, only the child's own connection ends.
+
+        Raises:
+            ClusterError: the end of the cluster has failed, as where the trace can't be written.
         """
         if self._process is None:
             return
         self._close_control()
         self._close_pipe(self._process.stdin)
+        failure = None
         if self._is_parent:
             try:
                 self._process.wait(_TIMEOUT)
+                failure = self._read_failure()
             except subprocess.TimeoutExpired:
                 self.kill_process()
         self._close_pipe(self._process.stdout)
+        if failure is not None:
+            raise ClusterError(failure)
+
+    def _read_failure(self) -> str | None:
+        """Return why the cluster has failed, in the last line of its process; None if it has not.
+
+        Of further calls, all return None.
+        """
+        assert self._process is not None
+        output = self._process.stdout
+        if output is None or output.closed or self._process.returncode != 1:
+            return None
+        lines = output.read().splitlines()
+        failure: str | None = json.loads(lines[-1]).get("error") if lines else None
+        return failure
 
     def kill_process(self) -> None:
         """Kill the process by SIGKILL; the files in `data_dir` stay as they are.

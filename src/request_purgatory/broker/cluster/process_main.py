@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 from request_purgatory.broker.cluster.admin_server import ControlServer
@@ -31,8 +32,7 @@ async def serve(settings: ClusterSettings, record: str | None) -> None:
         settings: the cluster's settings.
         record: the folder for a trace of the requests that wait; None records none.
     """
-    recorder = None if record is None else Recorder(Path(record))
-    try:
+    with nullcontext() if record is None else Recorder(Path(record)) as recorder:
         async with (
             AsyncCluster(settings, recorder=recorder) as cluster,
             ControlServer(cluster) as control,
@@ -44,9 +44,6 @@ async def serve(settings: ClusterSettings, record: str | None) -> None:
             print(json.dumps(started), flush=True)
             while await reader.read(1_024):
                 pass
-    finally:
-        if recorder is not None:
-            recorder.close()
 
 
 def _read_first_line() -> bytes:
