@@ -35,8 +35,8 @@ class AsyncCluster(ClusterCommands):
     """A Kafka cluster for tests and development, on the running event loop.
 
     Composes the nodes, the controller and the network between them, for one `async with` block.
-    All nodes share the process and the event loop. Methods must be called on that loop's thread.
-    Nodes are named by their numbers, from 0.
+    All nodes share the process and the event loop. Methods are called on that loop's thread, and
+    commands raise ClusterError elsewhere. Nodes are named by their numbers, from 0.
     """
 
     def __init__(
@@ -109,6 +109,7 @@ class AsyncCluster(ClusterCommands):
         self.controller.register_broker(*range(len(self.nodes)))
         for node in self.nodes:
             node.connect_controller()
+        self.loop = asyncio.get_running_loop()
         return self
 
     async def __aexit__(
@@ -117,6 +118,7 @@ class AsyncCluster(ClusterCommands):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self.loop = None
         try:
             self._stop_all()
             await self._interceptions.wait_cancelled()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from request_purgatory.broker.cluster.commands.arguments import checked_call
+from request_purgatory.broker.cluster.errors import ClusterError
 from request_purgatory.broker.cluster.node import ClusterParts, Node
 from request_purgatory.broker.metadata.controller import ControllerError
 from request_purgatory.broker.metadata.topics import Topic
@@ -26,13 +27,15 @@ def command(function: F) -> F:
 
     Returns:
         The method, which checks the types of its arguments. It raises InvalidArgumentError for
-        another type, and for a number that is not finite.
+        another type, and for a number that is not finite. While the cluster runs, it raises
+        ClusterError anywhere but on its event loop, before anything has changed.
     """
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)
         async def checked(*args: Any, **kwargs: Any) -> Any:
             bound = checked_call(function, *args, **kwargs)
+            _require_own_loop(bound.args[0], function.__name__)
             return await function(*bound.args, **bound.kwargs)
 
     else:
@@ -40,10 +43,42 @@ def command(function: F) -> F:
         @functools.wraps(function)
         def checked(*args: Any, **kwargs: Any) -> Any:
             bound = checked_call(function, *args, **kwargs)
+            _require_own_loop(bound.args[0], function.__name__)
             return function(*bound.args, **bound.kwargs)
 
     setattr(checked, _MARK, True)
     return cast(F, checked)
+
+
+def command_of_any_thread(function: F) -> F:
+    """Make a command without parameters of a method that any thread may call.
+
+    Returns:
+        The method.
+    """
+    setattr(function, _MARK, True)
+    return function
+
+
+def _require_own_loop(cluster: CommandGroup, name: str) -> None:
+    """Check that a command is called on the cluster's event loop.
+
+    Raises:
+        ClusterError: it is called elsewhere, while the cluster runs.
+    """
+    loop = cluster.loop
+    if loop is None:
+        return
+    try:
+        running = asyncio.get_running_loop()
+    except RuntimeError:
+        running = None
+    if running is not loop:
+        raise ClusterError(
+            f"{name}: the commands of an AsyncCluster are called on its event loop only; from "
+            "another thread, use the loop's call_soon_threadsafe, or "
+            "asyncio.run_coroutine_threadsafe for a coroutine"
+        )
 
 
 class CommandGroup:
@@ -59,6 +94,8 @@ class CommandGroup:
         self.nodes = parts.nodes
         self.waits = parts.waits
         self._parts = parts
+        #: The event loop, while the cluster runs.
+        self.loop: asyncio.AbstractEventLoop | None = None
         self._fence_timers: dict[int, asyncio.TimerHandle] = {}
         #: Held while nodes start.
         self._start_lock = asyncio.Lock()

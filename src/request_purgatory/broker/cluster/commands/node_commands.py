@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from request_purgatory.broker.cluster.commands.arguments import INT32_MAX, require_between
-from request_purgatory.broker.cluster.commands.command_group import CommandGroup, command
+from request_purgatory.broker.cluster.commands.command_group import (
+    CommandGroup,
+    command,
+    command_of_any_thread,
+)
 from request_purgatory.broker.cluster.errors import ClusterError
 from request_purgatory.broker.cluster.node import Node
 from request_purgatory.broker.listeners import join_address
@@ -20,10 +24,13 @@ class NodeCommands(CommandGroup):
     """The commands on nodes, on the network between them, and on all nodes together."""
 
     @property
-    @command
+    @command_of_any_thread
     def bootstrap_servers(self) -> str:
         """The addresses of all nodes, "host:port,host:port", for clients' `bootstrap_servers`."""
-        return self.bootstrap_servers_of(self.nodes[0].server.listeners[0].name)
+        return self._addresses_of(self.nodes[0].server.listeners[0].name)
+
+    def _addresses_of(self, listener: str) -> str:
+        return ",".join(join_address(*node.server.advertised(listener)) for node in self.nodes)
 
     @command
     def bootstrap_servers_of(self, listener: str) -> str:
@@ -38,9 +45,7 @@ class NodeCommands(CommandGroup):
         names = [each.name for each in self.nodes[0].server.listeners]
         if listener.upper() not in names:
             raise InvalidArgumentError("listener", f"one of {', '.join(names)}", listener)
-        return ",".join(
-            join_address(*node.server.advertised(listener.upper())) for node in self.nodes
-        )
+        return self._addresses_of(listener.upper())
 
     @command
     def metrics(self) -> dict[int, dict[str, dict[str, float]]]:
@@ -167,6 +172,8 @@ class NodeCommands(CommandGroup):
 
         Raises:
             InvalidArgumentError: there is no such node, or it is running.
+            OSError: another process has taken the port; `restart` may be called again. Other
+                clusters than an AsyncCluster raise ClusterError.
         """
         async with self._start_lock:
             old = self._node(node)
@@ -239,7 +246,8 @@ class NodeCommands(CommandGroup):
         Raises:
             ClusterError: a function given to `intercept` called this on an AsyncCluster.
             ControllerError: the empty metadata can't be stored; nothing has changed.
-            OSError: another process has taken a port; `reset` may be called again.
+            OSError: another process has taken a port; `reset` may be called again. Other clusters
+                than an AsyncCluster raise ClusterError.
         """
         if self._interceptions.is_calling:
             raise ClusterError(
