@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -396,6 +398,14 @@ def test_record_is_a_path(kind: type[Cluster]) -> None:
         kind(record=5)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("kind", [Cluster, ClusterProcess])
+@pytest.mark.parametrize("name", ["data_dir", "record", "ssl_keystore_location"])
+def test_empty_path_is_refused(kind: type[Cluster], name: str) -> None:
+    """It would be the current directory."""
+    with pytest.raises(InvalidArgumentError, match=f"{name} must be a path that is not empty"):
+        kind(**{name: ""})  # type: ignore[arg-type]
+
+
 def test_settings_accept_every_whole_number(tmp_path: Path) -> None:
     """NumPy's too; a directory may be text."""
     settings = Cluster(num_partitions=np.int64(3), data_dir=str(tmp_path)).settings
@@ -553,6 +563,53 @@ def test_forked_child_does_not_stop_the_parents_process(end: str) -> None:
         assert len(cluster.describe_topic("a")) == 1
         if end == "kill_process":
             cluster.kill_process()
+
+
+@pytest.mark.parametrize("kind", [Cluster, ClusterProcess], ids=["thread", "process"])
+@pytest.mark.parametrize("command", ["restart", "reset"])
+def test_taken_port_is_an_error_of_the_cluster(
+    kind: type[Cluster] | type[ClusterProcess], command: str
+) -> None:
+    with kind(nodes=2) as cluster:
+        cluster.kill(1)
+        host, port = cluster.bootstrap_servers.split(",")[1].split(":")
+        arguments = {"node": 1} if command == "restart" else {}
+        with (
+            socket.create_server((host, int(port))),
+            pytest.raises(ClusterError, match=f"{command}: .*in use") as raised,
+        ):
+            cluster.call(command, **arguments)
+        if kind is Cluster:
+            assert isinstance(raised.value.__cause__, OSError)
+        cluster.call(command, **arguments)
+        assert len(cluster.metrics()) == 2
+
+
+def test_commands_of_an_async_cluster_are_refused_on_another_thread() -> None:
+    async def main() -> None:
+        async with AsyncCluster(ClusterSettings(nodes=2)) as cluster:
+            cluster.create_topic("a")
+
+            def refused(call: Callable[[], object], name: str) -> None:
+                with pytest.raises(ClusterError, match=f"{name}: .*call_soon_threadsafe"):
+                    call()
+
+            def elsewhere() -> None:
+                refused(lambda: cluster.create_topic("t"), "create_topic")
+                refused(lambda: cluster.kill(1), "kill")
+                refused(lambda: cluster.partition_node(0), "partition_node")
+                refused(lambda: cluster.delete_topic("a"), "delete_topic")
+                refused(lambda: asyncio.run(cluster.restart(1)), "restart")
+
+            await asyncio.to_thread(elsewhere)
+            assert list(cluster.controller.topics) == ["a"]
+            assert not cluster.network.partitioned_nodes
+            assert not any(node.is_stopped for node in cluster.nodes)
+            assert await asyncio.to_thread(lambda: cluster.bootstrap_servers) == ",".join(
+                cluster.addresses()
+            )
+
+    asyncio.run(main())
 
 
 class Interrupted(BaseException):

@@ -69,9 +69,10 @@ async def run_command(cluster: ClusterCommands, name: str, arguments: dict[str, 
         The command's result, as JSON has it; see `json_values`.
 
     Raises:
-        ClusterError: the command is unknown, an argument is missing or unknown, or the cluster
-            refused the command.
+        ClusterError: the command is unknown, an argument is missing or unknown, the cluster
+            refused the command, or the operating system did, as where a port is taken.
         InvalidArgumentError: an argument's value is not allowed.
+        TimeoutError: what the command waits for did not happen in time.
     """
     checked = checked_arguments(name, arguments)
     try:
@@ -84,6 +85,10 @@ async def run_command(cluster: ClusterCommands, name: str, arguments: dict[str, 
         raise ClusterError(f"{name}: {error}", error.code.name) from error
     except PurgatoryClosedError:
         raise ClusterError(f"{name}: the cluster has stopped") from None
+    except TimeoutError:  # An OSError, too; `wait_for` raises a ClusterTimeoutError.
+        raise
+    except OSError as error:
+        raise ClusterError(f"{name}: {error}") from error
     if not isinstance(result, list):
         return to_json(result)
     shown: list[Any] = []
