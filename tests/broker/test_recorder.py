@@ -186,16 +186,15 @@ def test_trace_that_cannot_be_written_harms_no_request(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(recorder_module, "ROWS_PER_FILE", 10)
-    with (
-        pytest.raises(RecorderError, match="trace is incomplete"),
-        Cluster(nodes=3, record=tmp_path / "trace", min_insync_replicas=3) as cluster,
-    ):
-        cluster.create_topic("t")
-        leader = cluster.describe_topic("t")[0]["leader"]
-        client = connect(cluster.bootstrap_servers.split(",")[leader])
-        shutil.rmtree(tmp_path / "trace")
-        for _ in range(30):
-            assert produce(client, "t", b"x").error_code == 0
+    cluster = Cluster(nodes=3, record=tmp_path / "trace", min_insync_replicas=3).start()
+    cluster.create_topic("t")
+    leader = cluster.describe_topic("t")[0]["leader"]
+    client = connect(cluster.bootstrap_servers.split(",")[leader])
+    shutil.rmtree(tmp_path / "trace")
+    for _ in range(30):
+        assert produce(client, "t", b"x").error_code == 0
+    with pytest.raises(RecorderError, match=r"trace in .* is incomplete"):
+        cluster.close()
     logged = [each.message for each in caplog.records if each.levelname == "ERROR"]
     assert len(logged) == 1
     assert "can't be written, and ends here" in logged[0]

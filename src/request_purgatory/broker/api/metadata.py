@@ -38,6 +38,8 @@ EMPTY_TOPICS_IS_NONE_SINCE = 1
 AUTO_TOPIC_CREATION_FLAG_SINCE = 4
 TOPIC_ID_SINCE = 10
 NULL_TOPIC_NAME_SINCE = 12
+#: Of the response as a whole (KIP-1102).
+ERROR_CODE_SINCE = 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +200,11 @@ def error_response(request: Request, code: ErrorCode) -> Any:
     return MetadataResponse(brokers=[], topics=topics, error_code=int(code))
 
 
+def tells_errors(request: Request, version: int) -> bool:
+    """Return whether the error response has a place for the error: a topic, or its own."""
+    return bool(request.topics) or version >= ERROR_CODE_SINCE
+
+
 def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
     """Return what a request names; one for all topics names none."""
     return request_subjects(
@@ -218,6 +225,7 @@ API = ServedApi(
     decode=decode,
     handle=metadata,
     error_response=error_response,
+    tells_errors=tells_errors,
     subjects=subjects,
     names=frozenset({Subject.TOPIC}),
 )

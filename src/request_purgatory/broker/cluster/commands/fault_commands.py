@@ -34,7 +34,8 @@ class FaultCommands(CommandGroup):
 
         A request that names several topics, partitions or groups has the fault if one of them is
         the given one. It is answered with the error for all. A fetch names those of its session.
-        A topic and a group need not exist yet.
+        A topic and a group need not exist yet. Metadata requests below version 13 that name no
+        topic are handled, and not counted: their response has no place for an error.
 
         Args:
             api: Kafka's name of the API, such as "Produce".
