@@ -132,6 +132,22 @@ class AsyncCluster(ClusterCommands):
         """Whether the caller is a function given to `intercept`."""
         return self._interceptions.is_calling
 
+    async def end_functions(self) -> None:
+        """Cancel the functions given to `intercept` that still run, as the end of the block does.
+
+        Not for such a function itself.
+        """
+        self._interceptions.cancel()
+        await self._interceptions.wait_cancelled()
+
+    def add_error_of_task(self, error: BaseException) -> None:
+        """Keep what a task on the event loop has raised that nobody has awaited, until it is seen.
+
+        Any thread may call this. A `Cluster` does so; on an event loop of their own, users see to
+        their tasks.
+        """
+        self._interceptions.add_error_of_task(error)
+
     def raise_unseen_errors(self) -> None:
         """Raise what functions given to `intercept` have raised, unless somebody has seen it.
 

@@ -154,7 +154,9 @@ class FaultCommands(CommandGroup):
         found = [*self._faults.describe(), *self._interceptions.describe()]
         return sorted(found, key=lambda each: each["id"])
 
-    def intercept(self, api: str | None, function: InterceptFunction) -> Interception:
+    def intercept(
+        self, api: str | None, function: InterceptFunction, *, may_be_cancelled: bool = False
+    ) -> Interception:
         """Call a function with each request of an API before the broker handles it.
 
         A plain function may change the request. It returns None to let the broker handle it, or a
@@ -172,6 +174,8 @@ class FaultCommands(CommandGroup):
             function: called on the cluster's event loop, with an `InterceptedRequest`. It must not
                 block: the cluster stands still while it runs. What it raises, of whatever kind, is
                 raised again at the end of the block; see `Interception`.
+            may_be_cancelled: whether the function may be cancelled half way, when its client goes
+                or the cluster stops. Else that is an error, since an assertion may not have run.
 
         Returns:
             The interception, with its hits; `remove()` or the end of its `with` block ends it.
@@ -179,4 +183,5 @@ class FaultCommands(CommandGroup):
         Raises:
             InvalidArgumentError: no API has this name, or the function is not callable.
         """
-        return self._interceptions.add(None if api is None else find_api(api), function)
+        found = None if api is None else find_api(api)
+        return self._interceptions.add(found, function, may_be_cancelled=may_be_cancelled)
