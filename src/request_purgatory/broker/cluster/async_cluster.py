@@ -167,6 +167,7 @@ class AsyncCluster(ClusterCommands):
         for node in self.nodes:
             if not node.is_stopped:
                 node.stop()
+            node.release_ports()
         if self._data_dir is not None:
             self._data_dir.release()
 

@@ -260,6 +260,11 @@ class Node:
         for purgatory in self.purgatories.values():
             purgatory.close()
 
+    def release_ports(self) -> None:
+        """Leave the ports of a stopped node to other programs; no-op if it has none."""
+        if hasattr(self, "server"):  # It is made by `start`.
+            self.server.release_ports()
+
     def release(self) -> None:
         """Drop the parts of a stopped node, whose place another node has taken.
 

@@ -141,6 +141,7 @@ class NodeCommands(CommandGroup):
     def kill(self, node: int) -> None:
         """Stop a node at once, as `kill -9` would: data written but not flushed survives.
 
+        Its port stays bound until `restart`, so that no other program gets it as a free one.
         Without `data_dir` the node's logs stay in memory. No-op if the node is not running.
 
         Args:
@@ -149,6 +150,7 @@ class NodeCommands(CommandGroup):
         killed = self._node(node)
         if not killed.is_stopped:
             killed.kill()
+            killed.server.reserve_ports()
             self.controller.fence_broker(node)
 
     @command
@@ -162,6 +164,7 @@ class NodeCommands(CommandGroup):
         if not stopped.is_stopped:
             self.controller.fence_broker(node)
             stopped.stop()
+            stopped.server.reserve_ports()
 
     @command
     async def restart(self, node: int) -> None:
@@ -186,13 +189,22 @@ class NodeCommands(CommandGroup):
                 old.server.listeners,
                 is_replication_paused=old.fetchers.is_paused,
             )
-            await new.start()
-            self.nodes[node] = new
-            old.release()
+            await self._replace(old, new)
             if node in self.network.partitioned_nodes:
                 new.start_without_metadata()
             else:
                 self._register(new)
+
+    async def _replace(self, old: Node, new: Node) -> None:
+        """Start a node on the ports of a stopped one."""
+        old.server.release_ports()
+        try:
+            await new.start()
+        except BaseException:
+            old.server.reserve_ports()
+            raise
+        self.nodes[new.node_id] = new
+        old.release()
 
     def _register(self, node: Node) -> None:
         self.controller.register_broker(node.node_id)
@@ -261,6 +273,7 @@ class NodeCommands(CommandGroup):
             for node in self.nodes:
                 if not node.is_stopped:
                     node.kill()
+                    node.server.reserve_ports()
             self.network.reset()
             self._faults.clear()
             self._interceptions.clear()
@@ -270,9 +283,7 @@ class NodeCommands(CommandGroup):
             try:
                 for number, old in enumerate(self.nodes):
                     new = Node(self._parts, number, old.log_directory, old.server.listeners)
-                    await new.start()
-                    self.nodes[number] = new
-                    old.release()
+                    await self._replace(old, new)
             finally:
                 # Together, as at the start of the cluster.
                 live = [node for node in self.nodes if not node.is_stopped]
