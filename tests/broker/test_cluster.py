@@ -612,6 +612,28 @@ def test_commands_of_an_async_cluster_are_refused_on_another_thread() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_process_stops_while_a_forked_child_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The child has a copy of the pipe whose end would stop the process."""
+    monkeypatch.setattr(cluster_process_module, "_TIMEOUT", 10.0)
+    with ClusterProcess() as cluster:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(writing)
+            os.read(reading, 1)
+            os._exit(0)
+        os.close(reading)
+        try:
+            cluster.close()
+            assert cluster._process is not None
+            assert cluster._process.returncode == 0
+        finally:
+            os.close(writing)
+            os.waitpid(child, 0)
+
+
 class Interrupted(BaseException):
     """What a signal handler raises."""
 

@@ -27,7 +27,8 @@ class ClusterProcess(ClusterClient):
     """A Kafka cluster for tests and development, in its own process.
 
     A test that blocks its interpreter does not block the cluster. The methods are those of
-    `Cluster`. The process ends with the process that started it, however that ends.
+    `Cluster`. The process ends with the process that started it, however that ends; if that is
+    killed, with the last of its forked children that have not called `close`.
 
     A forked child may run commands, on a connection of its own. Its `close`, or the end of its
     block, leaves the cluster to the process that has started it.
@@ -114,7 +115,13 @@ class ClusterProcess(ClusterClient):
         if self._process is None:
             return
         self._close_control()
-        self._close_pipe(self._process.stdin)
+        stdin = self._process.stdin
+        if self._is_parent and stdin is not None and not stdin.closed:
+            with suppress(OSError):  # The process is gone.
+                # Closing is not enough while a forked child has a copy of the pipe.
+                stdin.write(b"stop\n")
+                stdin.flush()
+        self._close_pipe(stdin)
         failure = None
         if self._is_parent:
             try:

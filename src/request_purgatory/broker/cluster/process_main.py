@@ -1,7 +1,8 @@
 """The process of a `ClusterProcess`: `python -m request_purgatory.broker.cluster.process_main`.
 
-The first line of standard input is a JSON object with the settings. The cluster runs until standard
-input ends, which it also does when the parent process dies.
+The first line of standard input is a JSON object with the settings. The cluster runs until there is
+anything more, or standard input ends, which it also does when the parent process dies. A forked
+child of the parent may have a copy of the pipe, and keep the end from coming.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from request_purgatory.errors import PurgatoryError
 
 
 async def serve(settings: ClusterSettings, record: str | None) -> None:
-    """Run a cluster until standard input ends.
+    """Run a cluster until standard input has something more, or ends.
 
     When the cluster has started, print a line of JSON with `bootstrap_servers` and `control`, the
     control server's address.
@@ -42,8 +43,7 @@ async def serve(settings: ClusterSettings, record: str | None) -> None:
             await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
             started = {"bootstrap_servers": cluster.bootstrap_servers, "control": control.address}
             print(json.dumps(started), flush=True)
-            while await reader.read(1_024):
-                pass
+            await reader.read(1)
 
 
 def _read_first_line() -> bytes:
