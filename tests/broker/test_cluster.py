@@ -616,7 +616,7 @@ def test_commands_of_an_async_cluster_are_refused_on_another_thread() -> None:
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_process_stops_while_a_forked_child_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     """The child has a copy of the pipe whose end would stop the process."""
-    monkeypatch.setattr(cluster_process_module, "_TIMEOUT", 10.0)
+    monkeypatch.setattr(cluster_process_module, "_TIMEOUT", 30.0)
     with ClusterProcess() as cluster:
         reading, writing = os.pipe()
         child = os.fork()

@@ -162,7 +162,7 @@ class Cluster(ClusterClient):
 
         if self._is_own_thread:
             raise ClusterError("end_functions: a function given to intercept can't end itself")
-        if self._is_running:
+        if self._is_running and self._thread is not None and self._thread.is_alive():
             self._submit("end_functions", end, _TIMEOUT)
 
     def raise_unseen_errors(self) -> None:
