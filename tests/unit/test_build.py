@@ -78,6 +78,42 @@ def test_delays_of_any_size_are_kept_or_clamped(number: int) -> None:
         TimerTask(10**30)
 
 
+def compiled_sources() -> list[Path]:
+    """Return the sources of what is compiled: those in Cython, and those with a declaration."""
+    folder = Path(__file__).parents[2] / "src" / "request_purgatory"
+    if not folder.exists():
+        pytest.skip("the sources are not here")
+    modules = {path.with_suffix("") for kind in ("*.pyx", "*.pxd") for path in folder.rglob(kind)}
+    sources = [path.with_suffix(".pyx") for path in modules]
+    sources = [path if path.exists() else path.with_suffix(".py") for path in sources]
+    return sorted(path for path in sources if path.exists())
+
+
+def test_compiled_code_gets_along_without_tracebacks() -> None:
+    """Cython's handlers crash where there is no memory for a traceback (3.1 to 3.3.1).
+
+    They release the traceback where they are left by `return`, `break` or `continue`, and a `with`
+    statement passes it to `__exit__`, without a look whether there is one.
+    """
+    found: list[str] = []
+    sources = compiled_sources()
+    for path in sources:
+        handlers: list[int] = []
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            statement = line.lstrip()
+            indent = len(line) - len(statement)
+            while handlers and statement and indent <= handlers[-1]:
+                del handlers[-1]
+            if re.match(r"with (?!(no)?gil\b).*:( *#.*)?$", statement) or (
+                handlers and re.match(r"(return|break|continue)\b", statement)
+            ):
+                found.append(f"{path.name}:{number}: {statement}")
+            if re.match(r"except\b.*:", statement):
+                handlers.append(indent)
+    assert len(sources) > 20
+    assert found == []
+
+
 def source(name: str) -> str:
     """Return a source file of the package, from the checkout or from where it was installed."""
     for folder in (

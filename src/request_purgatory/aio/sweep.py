@@ -153,15 +153,15 @@ class Sweeper:
             self._posted[key] = self._now_ms()
             self._loop.call_soon_threadsafe(self._notify_posted, key)
         except BaseException as error:
-            if self._loop.is_closed():
+            is_closed = self._loop.is_closed()
+            if is_closed:
                 self._posted.pop(key, None)
-                if isinstance(error, RuntimeError):
-                    return
             elif key in self._posted:
                 # After a signal handler's exception the loop may have been asked, or not: if it
                 # was, it finds the key. The next call asks again.
                 self._posted[key] = _UNTRUSTED_MS
-            raise
+            if not is_closed or not isinstance(error, RuntimeError):
+                raise
 
     def _notify_posted(self, key: Hashable) -> None:
         # A key that was posted twice, as the loop was busy for long, is notified once.

@@ -65,9 +65,9 @@ cdef class PurgatoryCore(OperationHost):
     cdef bint _withdraw(self, DelayedOperation operation) except -1
 
     @cython.final
-    cdef bint _abandon(self, DelayedOperation operation, error, bint counted) except -1
+    cdef _abandon(self, DelayedOperation operation, error, bint counted)
 
-    @cython.locals(now_ns=longlong, now_ms=longlong, timeout_ms=longlong)
+    @cython.locals(now_ns=longlong, now_ms=longlong, timeout_ms=longlong, was_added=bint)
     cpdef bint renew(self, DelayedOperation operation, timeout) except -1
 
     cpdef bint discard(self, DelayedOperation operation) except -1

@@ -200,7 +200,7 @@ class PurgatoryCore(OperationHost):
                 if self._closed and self._withdraw(operation):
                     raise PurgatoryClosedError(self.name)
         except BaseException as error:
-            return self._abandon(operation, error, counted)
+            self._abandon(operation, error, counted)
         return False
 
     def _count_in(self, operation: DelayedOperation, now_ms: int) -> bool:
@@ -301,11 +301,10 @@ class PurgatoryCore(OperationHost):
         self._table.drop_watches(operation)
         return cancelled
 
-    def _abandon(self, operation: DelayedOperation, error: BaseException, counted: bool) -> bool:
+    def _abandon(self, operation: DelayedOperation, error: BaseException, counted: bool) -> None:
         """Leave nothing behind of an operation that could not be taken in, and raise `error`.
 
-        Returns:
-            False where `close` took the timer away and the operation ended otherwise.
+        Returns where `close` took the timer away and the operation ended otherwise.
 
         Raises:
             PurgatoryClosedError: `close` took the timer away.
@@ -318,7 +317,7 @@ class PurgatoryCore(OperationHost):
         if counted and self._closed and issubclass(type(error), TimerClosedError):
             if cancelled:
                 raise PurgatoryClosedError(self.name) from None
-            return False
+            return
         raise error
 
     def renew(self, operation: DelayedOperation, timeout: float | timedelta | None) -> bool:
@@ -349,12 +348,14 @@ class PurgatoryCore(OperationHost):
         # The deadline first: a timer that comes to the operation now finds it renewed.
         if not operation._renew(now_ms, timeout_ms):
             return False
+        was_added = False
         try:
             self._add_to_timer(operation, primitives.ceil_ms(now_ns))
             self._follow_renewals(operation, now_ms, timeout_ms)
+            was_added = True
         except TimerClosedError:
-            return False  # `close` cancels it.
-        return operation._state == states.PENDING
+            pass  # `close` cancels it.
+        return was_added and operation._state == states.PENDING
 
     def discard(self, operation: DelayedOperation) -> bool:
         """Cancel an operation and remove it from every watcher list at once.
@@ -899,10 +900,13 @@ class PurgatoryCore(OperationHost):
                 self._put_off(error)
 
     def _put_off(self, error: BaseException) -> None:
-        """Keep an exception for this thread's next `_raise_interrupt`."""
-        if self._interrupts is None:
-            self._interrupts = {}
-        self._interrupts[primitives.thread_tag()] = error
+        """Keep an exception for the thread's next `_raise_interrupt`, if there is memory for it."""
+        try:
+            if self._interrupts is None:
+                self._interrupts = {}
+            self._interrupts[primitives.thread_tag()] = error
+        except MemoryError:
+            pass  # The end has to be counted.
 
     def _raise_interrupt(self) -> None:
         if self._interrupts is not None:
@@ -924,6 +928,8 @@ class PurgatoryCore(OperationHost):
                 return primitives.floor_ms(self._clock.read_ns())
             except Exception as error:  # A clock may be anything.
                 self._errors.log(error, "purgatory %r: its clock raised", self.name)
+        except MemoryError:
+            pass  # Of the log. The end has to be counted.
         except BaseException as interrupt:
             self._put_off(interrupt)
         return otherwise_ms

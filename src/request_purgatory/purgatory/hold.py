@@ -147,17 +147,15 @@ class FutureOperation(DelayedOperation):
                     leaving = first
         value = self._value if error is None else None
         tries = 0
-        while True:
+        while tries < _MOST_TRIES:
             try:
                 self._let_go()
                 future.answer(value, error)
-                break
+                tries = _MOST_TRIES
             except BaseException as failure:
                 # Of a future that has ended, the next call does nothing.
                 leaving = failure
                 tries += 1
-                if tries == _MOST_TRIES:
-                    break
         self.future = None
         if leaving is not None:
             raise leaving
@@ -217,7 +215,8 @@ class HoldOperation(FutureOperation):
         try:
             return str(until.__qualname__)
         except Exception:  # A callable object, which may have any attributes.
-            return type(until).__qualname__
+            pass
+        return type(until).__qualname__
 
     def try_complete(self) -> bool:
         """Complete if the condition has an answer, or raises.
@@ -249,8 +248,8 @@ class HoldOperation(FutureOperation):
         except BaseException as error:
             # The caller of `hold` learns of it now: a condition that raises does not become true.
             self._error = error
-            return self.force_complete()
-        self._value = value
+        else:
+            self._value = value
         return self.force_complete()
 
     def _make_answer(self) -> BaseException | None:
@@ -268,10 +267,12 @@ class HoldOperation(FutureOperation):
             return TimeoutError(f"the condition did not hold within {self.timer_delay_ms} ms")
         except MemoryError:
             pass
+        failure: BaseException
         try:
-            return TimeoutError()
+            failure = TimeoutError()
         except MemoryError as error:
-            return error
+            failure = error
+        return failure
 
     def _let_go(self) -> None:
         # Whoever keeps the future need not keep the condition. On free threads a try may read it at
@@ -361,9 +362,12 @@ class HoldFuture(Future[T]):
         """
         try:
             # Not that of `Future`, which may be interrupted before its callbacks are called.
-            with self._condition:
+            self._condition.__enter__()
+            try:
                 if self._state == PENDING:
                     self._state = CANCELLED
+            finally:
+                self._condition.__exit__(None, None, None)
             if self._state in (RUNNING, FINISHED):
                 return False
             self._tell(True)
@@ -435,7 +439,8 @@ class HoldFuture(Future[T]):
         """
         if error is not None and issubclass(type(error), (StopIteration, CancelledError)):
             error = wrap_error(error)
-        with self._condition:
+        self._condition.__enter__()
+        try:
             if self._state in (PENDING, RUNNING):
                 self._result = value
                 self._exception = error
@@ -444,6 +449,8 @@ class HoldFuture(Future[T]):
                 self._state = CANCELLED_AND_NOTIFIED
             else:
                 return False
+        finally:
+            self._condition.__exit__(None, None, None)
         return True
 
     def _tell(self, calls_back: bool) -> None:
@@ -459,10 +466,13 @@ class HoldFuture(Future[T]):
         tries = 0
         while True:
             try:
-                with self._condition:
+                self._condition.__enter__()
+                try:
                     for waiter in self._waiters:
                         self._tell_waiter(waiter, tries > 0)
                     self._condition.notify_all()
+                finally:
+                    self._condition.__exit__(None, None, None)
                 if calls_back:
                     self._invoke_callbacks()
                 break
@@ -508,13 +518,15 @@ class HoldFuture(Future[T]):
         """
         leaving: BaseException | None = None
         while self._done_callbacks:
+            callback = None
             try:
                 callback = self._done_callbacks.pop(0)
             except IndexError:
-                break  # Another thread has called it.
+                pass  # Another thread has called it.
             try:
                 try:
-                    callback(self)
+                    if callback is not None:
+                        callback(self)
                 except Exception as error:
                     log_contained(logger, error, "exception calling callback for %r", self)
             except BaseException as error:

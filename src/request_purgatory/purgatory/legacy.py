@@ -59,14 +59,20 @@ class DelayQueueTimer:
     @property
     def size(self) -> int:
         """Entries in the delay queue, ended requests among them."""
-        with self._lock:
+        self._lock.acquire()
+        try:
             return len(self._heap)
+        finally:
+            self._lock.release()
 
     @property
     def next_expiration_ms(self) -> int | None:
         """The deadline of the first entry, ended or not; None if the queue is empty."""
-        with self._lock:
+        self._lock.acquire()
+        try:
             return self._heap[0][0] if self._heap else None
+        finally:
+            self._lock.release()
 
     def add(self, task: TimerTask) -> None:
         """Queue a task for `task.delay_ms` from now.
@@ -77,7 +83,8 @@ class DelayQueueTimer:
         if not primitives.COMPILED:
             require_type("task", task, TimerTask)
         delay_ms = whole_ms("delay_ms", task.delay_ms)
-        with self._lock:
+        self._lock.acquire()
+        try:
             if self._closed:
                 raise TimerClosedError(self.name)
             expiration_ms = self.clock.ceil_ms + delay_ms
@@ -85,6 +92,8 @@ class DelayQueueTimer:
             self._added += 1
             heapq.heappush(self._heap, (expiration_ms, self._added, task))
             too_late = expiration_ms < self._sleepers.earliest_ms
+        finally:
+            self._lock.release()
         if too_late:
             self._sleepers.wake_all()
 
@@ -105,20 +114,29 @@ class DelayQueueTimer:
             raise TimerClosedError(self.name)
         if timeout_ms is not None and type(timeout_ms) is not int:
             timeout_ms = whole_number("timeout_ms", timeout_ms)
-        with self._lock:
+        self._lock.acquire()
+        try:
             is_due = self._is_due()
+        finally:
+            self._lock.release()
         if not is_due and (timeout_ms == 0 or not self._wait(timeout_ms)):
             return False
         while True:
-            with self._lock:
+            self._lock.acquire()
+            try:
                 if not self._is_due():
                     return True
                 task = heapq.heappop(self._heap)[2]
+            finally:
+                self._lock.release()
             try:
                 task.run()
             except Exception as error:
-                with self._lock:
+                self._lock.acquire()
+                try:
                     self.callback_errors += 1
+                finally:
+                    self._lock.release()
                 self._errors.log(error, "timer %r: %s raised", self.name, task)
             # The last reference to the task may go here, and its finalizer is user code: not under
             # the lock.
@@ -135,16 +153,23 @@ class DelayQueueTimer:
             if timeout_ms is None
             else self.clock.ceil_ms + primitives.clamp(timeout_ms)
         )
-        with self._lock:
+        self._lock.acquire()
+        try:
             spare = self._sleepers.take_free()
+        finally:
+            self._lock.release()
         sleeper = SleepingThread() if spare is None else spare
         if spare is None:
-            with self._lock:
+            self._lock.acquire()
+            try:
                 self._sleepers.add(sleeper)
+            finally:
+                self._lock.release()
         try:
             while True:
                 sleeper.park(0)
-                with self._lock:
+                self._lock.acquire()
+                try:
                     if self._is_due():
                         return True
                     if self._wake_requested or self._closed or self.clock.now_ms >= give_up_ms:
@@ -154,10 +179,15 @@ class DelayQueueTimer:
                     if self._heap and self._heap[0][0] < until_ms:
                         until_ms = self._heap[0][0]
                     self._sleepers.sleep_until(sleeper, until_ms)
+                finally:
+                    self._lock.release()
                 self.clock.wait_until(sleeper, None if until_ms >= primitives.LIMIT else until_ms)
         finally:
-            with self._lock:
+            self._lock.acquire()
+            try:
                 others = self._sleepers.release(sleeper)
+            finally:
+                self._lock.release()
             if others:
                 self._sleepers.wake_all()
 
@@ -206,18 +236,24 @@ class DelayQueueTimer:
         Returns:
             The number of entries that were dropped.
         """
-        with self._lock:
+        self._lock.acquire()
+        try:
             # Kept until the lock is free: what is dropped may have finalizers.
             heap = self._heap
             kept = [entry for entry in heap if not _has_ended(entry[2])]
             heapq.heapify(kept)
             self._heap = kept
+        finally:
+            self._lock.release()
         return len(heap) - len(kept)
 
     def wake(self) -> None:
         """End the sleep of a thread in `advance_clock`; if none sleeps, the next one's."""
-        with self._lock:
+        self._lock.acquire()
+        try:
             self._wake_requested = True
+        finally:
+            self._lock.release()
         self._sleepers.wake_all()
 
     def shutdown(self) -> list[TimerTask]:
@@ -226,20 +262,26 @@ class DelayQueueTimer:
         Returns:
             The tasks that had not ended.
         """
-        with self._lock:
+        self._lock.acquire()
+        try:
             self._closed = True
             heap = self._heap
             self._heap = []
+        finally:
+            self._lock.release()
         self._sleepers.wake_all()
         return [entry[2] for entry in heap if not _has_ended(entry[2])]
 
     def check(self) -> None:
         """Assert the heap's order."""
-        with self._lock:
+        self._lock.acquire()
+        try:
             for index, entry in enumerate(self._heap):
                 assert self._heap[(index - 1) // 2 if index else 0] <= entry, (
                     "the delay queue is out of order"
                 )
+        finally:
+            self._lock.release()
 
 
 def _has_ended(task: TimerTask) -> bool:

@@ -585,10 +585,12 @@ class DelayedOperation(TimerTask):
 
 def _not_completed(operation: DelayedOperation) -> BaseException:
     """Return a NotCompletedError, or what was raised while it was made."""
+    made: BaseException
     try:
-        return NotCompletedError(type(operation).__name__)
+        made = NotCompletedError(type(operation).__name__)
     except BaseException as error:
-        return error
+        made = error
+    return made
 
 
 if not primitives.COMPILED:

@@ -99,7 +99,9 @@ class HostDriver:
         event_rows = np.lexsort((np.asarray(events.amounts, dtype=np.float64), events.occurred_us))
         self._set_requests(requests)
         self.ends.allocate(self.purgatory.num_delayed + len(request_rows))
-        with gc_paused():
+        paused = gc_paused()
+        paused.__enter__()
+        try:
             self._play_sorted(
                 request_rows.tolist(),
                 requests.arrived_us[request_rows].tolist(),
@@ -108,6 +110,8 @@ class HostDriver:
                 events.keys,
                 events.amounts,
             )
+        finally:
+            paused.__exit__(None, None, None)
         self.events += len(event_rows)
 
     def _play_sorted(
