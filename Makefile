@@ -24,8 +24,6 @@ PYTEST = REQUEST_PURGATORY_EXPECT=$(REQUEST_PURGATORY_BUILD) $(BIN)/python -m py
 # The tiers; CONTRIBUTING.md has the table.
 FAST := not jvm and not slow
 CORE_TESTS := tests/unit tests/model
-# By themselves: what other tests of a process have left is reset in a child, by allocations of its own.
-ALLOCATIONS := $(wildcard tests/unit/*/test_failing_allocations.py)
 # What the interpreted build can't do otherwise than the compiled one is tested on the latter alone.
 INTERPRETED_TESTS := $(CORE_TESTS) --ignore tests/unit/aio/test_cpython.py --ignore tests/unit/aio/test_examples.py \
 	--ignore tests/unit/test_published.py --ignore tests/unit/test_doctests.py \
@@ -63,8 +61,7 @@ test-fast: $(VENV)/.test ## the fast tier on the build that is installed; ARGS=.
 	$(PYTEST) -m "$(FAST)" $(ARGS)
 
 test-rest: $(VENV)/.test ## the slower tiers: further JVMs, long runs; ARGS=... for pytest
-	$(PYTEST) -m "not ($(FAST))" $(or $(ARGS),--ignore-glob '*/test_failing_allocations.py')
-	$(if $(ARGS),,$(PYTEST) -m "not ($(FAST))" $(ALLOCATIONS))
+	$(PYTEST) -m "not ($(FAST))" $(ARGS)
 
 test-all: test test-rest ## all tests (under 20 minutes)
 
