@@ -7,6 +7,7 @@ the bytecodes that the call runs, until it runs no further one.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import sys
@@ -79,12 +80,14 @@ class Handler:
     def installed(self) -> Iterator[None]:
         """Raise in what this thread calls in the block, and go on after it."""
         before = sys.gettrace()
+        gc.disable()  # Callbacks of a collection are Python code, whose exceptions go nowhere.
         try:
             with suppress(Interrupted):
                 sys.settrace(self)
                 yield
         finally:
             sys.settrace(before)
+            gc.enable()
 
 
 @pytest.fixture(autouse=True)
