@@ -32,8 +32,6 @@ PYTEST = REQUEST_PURGATORY_EXPECT=$(REQUEST_PURGATORY_BUILD) $(BIN)/python -m py
 # The tiers; CONTRIBUTING.md has the table.
 FAST := not jvm and not slow
 CORE_TESTS := $(CORE_PACKAGE)/tests/unit $(CORE_PACKAGE)/tests/model
-# By themselves: what other tests of a process have left is reset in a child, by allocations of its own.
-ALLOCATIONS := $(wildcard $(CORE_PACKAGE)/tests/unit/*/test_failing_allocations.py)
 # What the interpreted build can't do otherwise than the compiled one is tested on the latter alone.
 INTERPRETED_TESTS := $(CORE_TESTS) --ignore $(CORE_PACKAGE)/tests/unit/aio/test_cpython.py --ignore $(CORE_PACKAGE)/tests/unit/aio/test_examples.py \
 	--ignore $(CORE_PACKAGE)/tests/unit/test_doctests.py --ignore $(CORE_PACKAGE)/tests/unit/test_leftovers.py
@@ -69,8 +67,7 @@ test-fast: $(VENV)/.test ## the fast tier on the build that is installed; ARGS=.
 	$(PYTEST) -m "$(FAST)" $(ARGS)
 
 test-rest: $(VENV)/.test ## the slower tiers: further JVMs, long runs; ARGS=... for pytest
-	$(PYTEST) -m "not ($(FAST))" $(or $(ARGS),--ignore-glob '*/test_failing_allocations.py')
-	$(if $(ARGS),,$(PYTEST) -m "not ($(FAST))" $(ALLOCATIONS))
+	$(PYTEST) -m "not ($(FAST))" $(ARGS)
 
 test-all: test test-rest ## all tests (under 20 minutes)
 

@@ -153,7 +153,7 @@ class StreamStarter:
             requests, events, out, folder, *options, "--drain", log="drain.log"
         ) as running:
             code, output = running.wait()
-        assert code == 0, running.log.read_text()[-5000:]
+        assert code == 0, running.describe()
         return output
 
 

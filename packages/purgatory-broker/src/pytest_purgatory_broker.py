@@ -13,6 +13,7 @@ it, and would import the broker with it.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from itertools import count
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from purgatory_broker import ClusterClient
 
 _topic_numbers = count()
-#: The clusters that the fixtures have started.
-_clusters = pytest.StashKey[list["ClusterClient"]]()
 #: What a topic's name must not contain, and what its 249 characters have room for beside a number.
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9._-]")
 _MAX_TEST_NAME = 230
@@ -40,32 +39,35 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+def pytest_runtest_call() -> Generator[None, object, object]:
     """Fail a test in which a function given to `intercept` has raised what nobody has seen."""
-    return (yield from _raising_unseen_errors(item))
+    return (yield from _raising_unseen_errors())
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+def pytest_runtest_teardown() -> Generator[None, object, object]:
     """Raise what functions have raised since the end of the test, before the next one begins."""
-    return (yield from _raising_unseen_errors(item))
+    return (yield from _raising_unseen_errors())
 
 
-def _raising_unseen_errors(item: pytest.Item) -> Generator[None, object, object]:
+def _raising_unseen_errors() -> Generator[None, object, object]:
     try:
         result = yield
     except (KeyboardInterrupt, pytest.exit.Exception):
         raise
     except BaseException:
-        _raise_unseen_errors(item.config)
+        _raise_unseen_errors()
         raise
-    _raise_unseen_errors(item.config)
+    _raise_unseen_errors()
     return result
 
 
-def _raise_unseen_errors(config: pytest.Config) -> None:
-    for cluster in config.stash.get(_clusters, ()):
-        cluster.raise_unseen_errors()
+def _raise_unseen_errors() -> None:
+    # Those of fixtures, and those that a test has started itself, and maybe never closes.
+    module = sys.modules.get("purgatory_broker.cluster.cluster")
+    if module is not None:
+        for cluster in module.started_clusters():
+            cluster.raise_unseen_errors()
 
 
 @pytest.fixture(scope="session")
@@ -73,8 +75,8 @@ def make_kafka_cluster(pytestconfig: pytest.Config) -> Iterator[Callable[..., Cl
     """Return a function that starts clusters, such as `make_kafka_cluster(nodes=3)`.
 
     Its arguments are those of `Cluster`. Every cluster that is still running is stopped at the end
-    of the session. A test fails if a function given to `intercept` of one of them has raised an
-    exception during it, unless the test has seen the exception.
+    of the session. A test fails if a function given to `intercept` of one of them, or of another
+    `Cluster`, has raised an exception during it, unless the test has seen the exception.
 
     Yields:
         The function.
@@ -82,7 +84,6 @@ def make_kafka_cluster(pytestconfig: pytest.Config) -> Iterator[Callable[..., Cl
     from purgatory_broker import Cluster, ClusterProcess
 
     in_subprocess = pytestconfig.getini("kafka_subprocess")
-    started = pytestconfig.stash.setdefault(_clusters, [])
     with ExitStack() as running:
 
         def make(*nodes: int, **settings: Any) -> ClusterClient:
@@ -90,8 +91,7 @@ def make_kafka_cluster(pytestconfig: pytest.Config) -> Iterator[Callable[..., Cl
                 settings.setdefault("nodes", _default_nodes(pytestconfig))
             kind = ClusterProcess if in_subprocess else Cluster
             cluster: ClusterClient = kind(*nodes, **settings)
-            started.append(running.enter_context(cluster))
-            return cluster
+            return running.enter_context(cluster)
 
         yield make
 
@@ -138,15 +138,17 @@ def reused_kafka_cluster(make_kafka_cluster: Callable[..., ClusterClient]) -> Cl
 
 
 @pytest.fixture
-def empty_kafka_cluster(reused_kafka_cluster: ClusterClient) -> ClusterClient:
+def empty_kafka_cluster(reused_kafka_cluster: ClusterClient) -> Iterator[ClusterClient]:
     """Make the session's `reused_kafka_cluster` empty, in milliseconds.
 
-    Returns:
+    Yields:
         The cluster. It has the same ports in each test, and nothing of the tests before: no topics,
         groups, records, faults or remembered requests. All its nodes run.
     """
     reused_kafka_cluster.reset()
-    return reused_kafka_cluster
+    yield reused_kafka_cluster
+    # Else the next test's reset would cancel them, and that test would fail.
+    reused_kafka_cluster.end_functions()
 
 
 @pytest.fixture

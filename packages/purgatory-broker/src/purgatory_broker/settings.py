@@ -302,11 +302,18 @@ def settings_from(nodes: int, options: ClusterOptions) -> ClusterSettings:
     values: dict[str, Any] = dict(options)
     for name in PATHS:
         if isinstance(values.get(name), str):
-            values[name] = Path(values[name])
+            values[name] = _path(name, values[name])
     return ClusterSettings(nodes=nodes, **values)
 
 
 def record_folder(record: Path | str | None) -> Path | None:
     if record is not None and not isinstance(record, (str, Path)):
         raise InvalidArgumentError("record", "a Path, a str or None", record)
-    return None if record is None else Path(record)
+    return None if record is None else _path("record", record)
+
+
+def _path(name: str, path: Path | str) -> Path:
+    # Empty as of a variable that is not set; it would be the current directory.
+    if path == "":
+        raise InvalidArgumentError(name, "a path that is not empty", path)
+    return Path(path)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
+from types import FrameType
 from typing import Any, Unpack, get_type_hints
 
 import numpy as np
@@ -22,6 +26,7 @@ from purgatory_broker import (
     ClusterProcess,
     ClusterSettings,
 )
+from purgatory_broker.cluster import cluster_process as cluster_process_module
 from purgatory_broker.cluster.cluster_client import ClusterClient
 from purgatory_broker.settings import ClusterOptions
 from request_purgatory.errors import InvalidArgumentError
@@ -382,6 +387,14 @@ def test_record_is_a_path(kind: type[Cluster]) -> None:
         kind(record=5)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("kind", [Cluster, ClusterProcess])
+@pytest.mark.parametrize("name", ["data_dir", "record", "ssl_keystore_location"])
+def test_empty_path_is_refused(kind: type[Cluster], name: str) -> None:
+    """It would be the current directory."""
+    with pytest.raises(InvalidArgumentError, match=f"{name} must be a path that is not empty"):
+        kind(**{name: ""})  # type: ignore[arg-type]
+
+
 def test_settings_accept_every_whole_number(tmp_path: Path) -> None:
     settings = Cluster(num_partitions=np.int64(3), data_dir=str(tmp_path)).settings
     assert type(settings.num_partitions) is int
@@ -483,3 +496,162 @@ def test_cluster_is_not_running_in_a_forked_child() -> None:
 
         in_child(child)
         cluster.create_topic("a")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_forked_child_of_a_process_has_a_connection_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with ClusterProcess() as cluster:
+
+        def child() -> None:
+            # The parent's command waits for its answer, which the child must not take.
+            cluster.create_topic("of-the-child")
+            assert cluster.high_watermark("of-the-parent") == 0
+            cluster.close()
+            with pytest.raises(ClusterError, match="is not running"):
+                cluster.create_topic("x")
+
+        cluster.create_topic("of-the-parent")
+        assert cluster._control is not None
+        read = cluster._control._read_line
+
+        def fork_and_read() -> bytes:
+            in_child(child)
+            return read()
+
+        with monkeypatch.context() as patched:
+            patched.setattr(cluster._control, "_read_line", fork_and_read)
+            assert len(cluster.describe_topic("of-the-parent")) == 1
+        assert len(cluster.describe_topic("of-the-child")) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize("end", ["close", "kill_process"])
+def test_forked_child_does_not_stop_the_parents_process(end: str) -> None:
+    with ClusterProcess() as cluster:
+
+        def child() -> None:
+            with pytest.raises(ClusterError, match=f"process {parent} has started"):
+                cluster.kill_process()
+            for _ in range(2):
+                assert cluster.high_watermark("a") == 0
+            cluster.close()
+
+        parent = os.getpid()
+        cluster.create_topic("a")
+        in_child(child)
+        assert len(cluster.describe_topic("a")) == 1
+        if end == "kill_process":
+            cluster.kill_process()
+
+
+@pytest.mark.parametrize("kind", [Cluster, ClusterProcess], ids=["thread", "process"])
+@pytest.mark.parametrize("command", ["restart", "reset"])
+def test_taken_port_is_an_error_of_the_cluster(
+    kind: type[Cluster] | type[ClusterProcess], command: str
+) -> None:
+    with kind(nodes=2) as cluster:
+        cluster.kill(1)
+        host, port = cluster.bootstrap_servers.split(",")[1].split(":")
+        arguments = {"node": 1} if command == "restart" else {}
+        with (
+            socket.create_server((host, int(port))),
+            pytest.raises(ClusterError, match=f"{command}: .*in use") as raised,
+        ):
+            cluster.call(command, **arguments)
+        if kind is Cluster:
+            assert isinstance(raised.value.__cause__, OSError)
+        cluster.call(command, **arguments)
+        assert len(cluster.metrics()) == 2
+
+
+def test_commands_of_an_async_cluster_are_refused_on_another_thread() -> None:
+    async def main() -> None:
+        async with AsyncCluster(ClusterSettings(nodes=2)) as cluster:
+            cluster.create_topic("a")
+
+            def refused(call: Callable[[], object], name: str) -> None:
+                with pytest.raises(ClusterError, match=f"{name}: .*call_soon_threadsafe"):
+                    call()
+
+            def elsewhere() -> None:
+                refused(lambda: cluster.create_topic("t"), "create_topic")
+                refused(lambda: cluster.kill(1), "kill")
+                refused(lambda: cluster.partition_node(0), "partition_node")
+                refused(lambda: cluster.delete_topic("a"), "delete_topic")
+                refused(lambda: asyncio.run(cluster.restart(1)), "restart")
+
+            await asyncio.to_thread(elsewhere)
+            assert list(cluster.controller.topics) == ["a"]
+            assert not cluster.network.partitioned_nodes
+            assert not any(node.is_stopped for node in cluster.nodes)
+            assert await asyncio.to_thread(lambda: cluster.bootstrap_servers) == ",".join(
+                cluster.addresses()
+            )
+
+    asyncio.run(main())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_process_stops_while_a_forked_child_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The child has a copy of the pipe whose end would stop the process."""
+    monkeypatch.setattr(cluster_process_module, "_TIMEOUT", 30.0)
+    with ClusterProcess() as cluster:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(writing)
+            os.read(reading, 1)
+            os._exit(0)
+        os.close(reading)
+        try:
+            cluster.close()
+            assert cluster._process is not None
+            assert cluster._process.returncode == 0
+        finally:
+            os.close(writing)
+            os.waitpid(child, 0)
+
+
+class Interrupted(BaseException):
+    """What a signal handler raises."""
+
+
+@pytest.mark.parametrize("place", ["_read_first_line", "ControlClient"])
+def test_interrupted_start_leaves_no_process(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    def interrupt(*_args: object) -> None:
+        raise Interrupted
+
+    where = ClusterProcess if place.startswith("_") else cluster_process_module
+    monkeypatch.setattr(where, place, interrupt)
+    cluster = ClusterProcess()
+    with pytest.raises(Interrupted):
+        cluster.start()
+    assert cluster._process is not None
+    assert cluster._process.returncode == -signal.SIGKILL
+    cluster.close()
+
+
+def test_interrupted_start_stops_the_clusters_thread() -> None:
+    cluster = Cluster()
+
+    def interrupt(frame: FrameType, event: str, _arg: object) -> None:
+        if frame.f_code is Future.result.__code__ and event == "call":
+            sys.settrace(None)
+            raise Interrupted
+
+    sys.settrace(interrupt)
+    try:
+        with pytest.raises(Interrupted):
+            cluster.start()
+    finally:
+        sys.settrace(None)
+    assert cluster._thread is not None
+    assert not cluster._thread.is_alive()
+    with pytest.raises(ClusterError, match="create_topic: the cluster is not running"):
+        cluster.create_topic("a")
+    cluster.close()

@@ -51,6 +51,19 @@ def test_request_error_can_be_limited_to_one_node(
     assert client.call("Metadata", 4, topics=[{"name": "t"}]).topics[0].error_code == 0
 
 
+def test_request_without_a_place_for_the_error_is_handled(
+    cluster: Cluster, client: RawClient
+) -> None:
+    cluster.inject_request_error("Metadata", "CLUSTER_AUTHORIZATION_FAILED")
+    for version, topics in ((4, None), (4, []), (12, None)):
+        fields = {"include_topic_authorized_operations": False} if version > 7 else {}
+        assert len(client.call("Metadata", version, topics=topics, **fields).brokers) == 3
+    assert cluster.faults()[0]["hits"] == 0
+    answer = client.call("Metadata", 13, topics=[], include_topic_authorized_operations=False)
+    assert answer.error_code == 31
+    assert cluster.faults()[0]["hits"] == 1
+
+
 def test_delayed_response_arrives_after_its_delay(cluster: Cluster, client: RawClient) -> None:
     cluster.inject_response_fault("Produce", "delay", delay_ms=300)
     began = time.monotonic()

@@ -184,7 +184,7 @@ def test_end_of_the_connection_ends_the_coroutine(
 
     data = [{"name": "t", "partition_data": [{"index": 0, "records": records(b"x")}]}]
     other = connect(client.address)
-    with cluster.intercept(None, wait):
+    with cluster.intercept(None, wait, may_be_cancelled=True) as interception:
         client.start("Fetch", 11, **fetch_fields("t", 0, max_wait_ms=20_000))
         other.start("Produce", 9, acks=-1, timeout_ms=5_000, topic_data=data)
         for _ in range(2):
@@ -193,6 +193,9 @@ def test_end_of_the_connection_ends_the_coroutine(
         other.close()
         for _ in range(2):
             assert ended.acquire(timeout=TIME_LIMIT)
+    cluster.end_functions()
+    # The one that waited for the broker had nothing left to look at.
+    assert interception.cancelled == 1
 
 
 def test_failed_function_fails_the_test(cluster: Cluster, client: RawClient) -> None:
@@ -267,7 +270,7 @@ def test_stop_ends_a_waiting_function(connect: Connect) -> None:
 
     async def scenario() -> None:
         async with AsyncCluster() as cluster:
-            interception = cluster.intercept("Metadata", wait)
+            interception = cluster.intercept("Metadata", wait, may_be_cancelled=True)
             client = connect(cluster.addresses()[0])
             client.start("Metadata", 8, topics=None)
             while not interception.hits:

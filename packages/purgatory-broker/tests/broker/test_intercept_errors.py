@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from purgatory_broker.cluster.run_command import WAITING_COMMANDS
 from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
 from tests.broker.parity.raw import ConnectionClosedError, RawClient
-from tests.broker.raw_requests import fetch, produce, records
+from tests.broker.raw_requests import fetch, fetch_fields, produce, records
 
 Connect = Callable[[str], RawClient]
 
@@ -186,9 +187,7 @@ def test_clusters_own_block_keeps_the_error_that_leaves_it(connect: Connect) -> 
 
 
 @pytest.mark.parametrize("ends", ["client", "cluster"])
-def test_cancelled_function_fails_only_by_what_it_raises_itself(
-    connect: Connect, ends: str
-) -> None:
+def test_function_cancelled_half_way_is_an_error(connect: Connect, ends: str) -> None:
     started: list[asyncio.Event] = []
 
     async def wait(_request: InterceptedRequest) -> None:
@@ -202,19 +201,117 @@ def test_cancelled_function_fails_only_by_what_it_raises_itself(
             await asyncio.sleep(0)
             pytest.fail("has not ended")
 
-    async def scenario(function: Callable[[InterceptedRequest], Awaitable[None]]) -> None:
+    async def answer_when_cancelled(request: InterceptedRequest) -> None:
+        with suppress(asyncio.CancelledError):
+            await wait(request)
+
+    async def scenario(
+        function: Callable[[InterceptedRequest], Awaitable[None]], *, may_be_cancelled: bool = False
+    ) -> None:
         started.append(asyncio.Event())
         async with AsyncCluster() as cluster:
-            cluster.intercept("Metadata", function)
+            cluster.intercept("Metadata", function, may_be_cancelled=may_be_cancelled)
             client = connect(cluster.addresses()[0])
             client.start("Metadata", 8, topics=None)
             await started[-1].wait()
             if ends == "client":
                 client.close()
 
-    asyncio.run(scenario(wait))
+    with pytest.raises(ClusterError, match="Metadata was cancelled half way") as raised:
+        asyncio.run(scenario(wait))
+    assert isinstance(raised.value.__cause__, asyncio.CancelledError)
+    asyncio.run(scenario(wait, may_be_cancelled=True))
+    asyncio.run(scenario(answer_when_cancelled))
     with pytest.raises(pytest.fail.Exception, match="has not ended"):
         asyncio.run(scenario(fail_when_cancelled))
+
+
+@pytest.mark.parametrize("waits_for", ["response", "something else"])
+def test_function_that_has_its_response_is_cancelled_half_way(
+    connect: Connect, cluster: Cluster, client: RawClient, waits_for: str
+) -> None:
+    """One that still waits for the response has seen all that there is."""
+    arrived, ended = threading.Event(), threading.Event()
+
+    async def look(request: InterceptedRequest) -> None:
+        try:
+            if waits_for == "response":
+                arrived.set()
+            await request.handle()
+            arrived.set()
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    interception = cluster.intercept("Fetch", look)
+    max_wait_ms = 20_000 if waits_for == "response" else 1
+    client.start("Fetch", 11, **fetch_fields("t", 0, max_wait_ms=max_wait_ms))
+    assert arrived.wait(TIME_LIMIT)
+    client.close()
+    assert ended.wait(TIME_LIMIT)
+    cluster.end_functions()
+    if waits_for == "response":
+        interception.remove()
+        assert interception.cancelled == 0
+    else:
+        with pytest.raises(ClusterError, match="Fetch was cancelled half way"):
+            interception.remove()
+        assert interception.cancelled == 1
+
+
+def test_cancellations_that_were_counted_are_not_raised(
+    cluster: Cluster, client: RawClient
+) -> None:
+    async def wait(_request: InterceptedRequest) -> None:
+        await asyncio.Event().wait()
+
+    with cluster.intercept("Fetch", wait) as interception:
+        client.start("Fetch", 11, **fetch_fields("t", 0))
+        cluster.wait_for(fault=(interception.id, 1), timeout=TIME_LIMIT)
+        cluster.end_functions()
+        assert interception.cancelled == 1
+        assert interception.errors == []
+
+
+def test_functions_own_timeout_is_no_cancellation(cluster: Cluster, client: RawClient) -> None:
+    async def wait(request: InterceptedRequest) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.001):
+                await asyncio.Event().wait()
+
+    with cluster.intercept("Produce", wait):
+        assert produce(client, "t", b"x").error_code == 0
+
+
+def test_error_of_a_task_of_a_function_is_raised_when_the_cluster_closes(
+    connect: Connect,
+) -> None:
+    async def fail() -> None:
+        pytest.fail("in a task of its own")
+
+    async def start(_request: InterceptedRequest) -> None:
+        # Nobody awaits it, nor refers to it.
+        asyncio.get_running_loop().create_task(fail())
+
+    cluster = Cluster().start()
+    cluster.create_topic("t")
+    cluster.intercept("Produce", start)
+    client = connect(cluster.bootstrap_servers)
+    assert produce(client, "t", b"x").error_code == 0
+    with pytest.raises(pytest.fail.Exception, match="in a task of its own"):
+        cluster.close()
+    cluster.close()
+
+
+def test_function_is_refused_the_end_of_functions(cluster: Cluster, client: RawClient) -> None:
+    def end(_request: InterceptedRequest) -> None:
+        cluster.end_functions()
+
+    with (
+        pytest.raises(ClusterError, match="can't end itself"),
+        cluster.intercept("Produce", end),
+    ):
+        produce(client, "t", b"x")
 
 
 def test_cancellation_by_the_function_itself_is_an_error(

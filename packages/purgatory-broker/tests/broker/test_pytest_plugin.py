@@ -198,6 +198,77 @@ def test_topics_are_named_after_any_test(pytester: pytest.Pytester) -> None:
     pytester.runpytest_subprocess(*_WITHOUT).assert_outcomes(passed=4)
 
 
+_ASK = """
+        import asyncio
+        import pytest
+        import socket
+        import struct
+        import threading
+
+        def ask(cluster):
+            host, port = cluster.bootstrap_servers.split(":")
+            request = struct.pack(">hhihi", 3, 0, 1, -1, 0)  # Metadata, version 0, of all topics
+            client = socket.create_connection((host, int(port)), 10)
+            client.sendall(struct.pack(">i", len(request)) + request)
+            return client
+"""
+
+
+def test_function_that_waits_at_the_end_of_a_test_fails_this_test(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        _ASK
+        + """
+        async def wait(request):
+            began.set()
+            await asyncio.Event().wait()
+            assert False, "never reached"
+
+        began = threading.Event()
+        clients = []
+
+        def test_that_does_not_wait_for_the_function(empty_kafka_cluster):
+            empty_kafka_cluster.intercept("Metadata", wait)
+            clients.append(ask(empty_kafka_cluster))
+            assert began.wait(10)
+
+        def test_that_is_innocent(empty_kafka_cluster):
+            assert empty_kafka_cluster.bootstrap_servers
+            clients.pop().close()
+        """
+    )
+    ran = pytester.runpytest_subprocess(*_WITHOUT, "-W", "error")
+    ran.assert_outcomes(passed=2, errors=1)
+    ran.stdout.re_match_lines(
+        [
+            "E .*ClusterError: the function that intercepts Metadata was cancelled half way.*",
+            "ERROR .*::test_that_does_not_wait_for_the_function.*",
+        ]
+    )
+
+
+def test_cluster_that_a_test_never_closes_fails_it_too(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        _ASK
+        + """
+        def test_of_its_own_cluster():
+            from purgatory_broker import Cluster
+
+            cluster = Cluster().start()
+            cluster.intercept("Metadata", lambda request: pytest.fail("must not happen"))
+            with ask(cluster) as client:
+                assert client.recv(4)
+
+        def test_that_is_innocent():
+            pass
+        """
+    )
+    ran = pytester.runpytest_subprocess(*_WITHOUT, "-W", "error")
+    ran.assert_outcomes(passed=1, failed=1)
+    ran.stdout.re_match_lines(["FAILED .*::test_of_its_own_cluster.*"])
+
+
 @pytest.mark.parametrize(
     "fixture", ["kafka_cluster", "empty_kafka_cluster", "kafka_cluster_of_session"]
 )

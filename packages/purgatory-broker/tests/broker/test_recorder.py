@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from purgatory_broker import Cluster, Recorder, RecorderError
-from request_purgatory.errors import InvalidArgumentError
+from purgatory_broker import Cluster, ClusterProcess, Recorder, RecorderError
+from purgatory_broker.replication import recorder as recorder_module
+from request_purgatory.errors import InvalidArgumentError, PurgatoryError
 from tests.broker.parity.raw import RawClient
 from tests.broker.raw_requests import fetch, fetch_fields, produce
 from tests.support.naive_trace import TraceEvent, TraceRequest, outcome
@@ -158,3 +160,47 @@ def test_trace_without_rows_has_both_tables(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "trace")
     recorder.close()
     assert recorded(tmp_path / "trace", "requests") == recorded(tmp_path / "trace", "events") == []
+
+
+@pytest.mark.parametrize("kind", [Cluster, ClusterProcess], ids=["thread", "process"])
+def test_end_of_the_cluster_raises_that_the_trace_is_incomplete(
+    tmp_path: Path, kind: type[Cluster] | type[ClusterProcess]
+) -> None:
+    cluster = kind(record=tmp_path / "trace").start()
+    shutil.rmtree(tmp_path / "trace")
+    with pytest.raises(PurgatoryError, match=r"trace is incomplete: .*requests"):
+        cluster.close()
+    cluster.close()
+
+
+def test_trace_that_cannot_be_written_harms_no_request(
+    tmp_path: Path,
+    connect: Connect,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(recorder_module, "ROWS_PER_FILE", 10)
+    cluster = Cluster(nodes=3, record=tmp_path / "trace", min_insync_replicas=3).start()
+    cluster.create_topic("t")
+    leader = cluster.describe_topic("t")[0]["leader"]
+    client = connect(cluster.bootstrap_servers.split(",")[leader])
+    shutil.rmtree(tmp_path / "trace")
+    for _ in range(30):
+        assert produce(client, "t", b"x").error_code == 0
+    with pytest.raises(RecorderError, match=r"trace in .* is incomplete"):
+        cluster.close()
+    logged = [each.message for each in caplog.records if each.levelname == "ERROR"]
+    assert len(logged) == 1
+    assert "can't be written, and ends here" in logged[0]
+
+
+def test_error_of_a_block_has_a_note_on_the_incomplete_trace(tmp_path: Path) -> None:
+    def run() -> None:
+        with Recorder(tmp_path / "trace"):
+            shutil.rmtree(tmp_path / "trace")
+            raise LookupError("of the block")
+
+    with pytest.raises(LookupError) as raised:
+        run()
+    (note,) = raised.value.__notes__
+    assert "is incomplete" in note

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import socket
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -246,3 +247,29 @@ def test_replaced_nodes_are_freed_without_the_collector(cluster: Cluster, connec
         assert [each() for each in old] == [None] * len(old)
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("command", ["kill", "stop"])
+def test_port_of_a_node_that_is_down_stays_bound(command: str) -> None:
+    """Clients are refused, and other programs that take a free port take another one."""
+    with Cluster(
+        nodes=2,
+        listeners="PLAINTEXT://127.0.0.1:0,EXTRA://127.0.0.1:0",
+        listener_security_protocol_map="PLAINTEXT:PLAINTEXT,EXTRA:PLAINTEXT",
+    ) as cluster:
+        addresses = [cluster.bootstrap_servers_of(name) for name in ("PLAINTEXT", "EXTRA")]
+        cluster.call(command, node=1)
+        for each in addresses:
+            host, port = each.split(",")[1].split(":")
+            with socket.socket() as other, pytest.raises(OSError, match="in use"):
+                other.bind((host, int(port)))
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection((host, int(port)))
+        cluster.restart(1)
+        cluster.call(command, node=1)
+        cluster.reset()
+        assert [cluster.bootstrap_servers_of(name) for name in ("PLAINTEXT", "EXTRA")] == addresses
+        cluster.call(command, node=1)
+    for each in addresses:
+        host, port = each.split(",")[1].split(":")
+        socket.create_server((host, int(port))).close()

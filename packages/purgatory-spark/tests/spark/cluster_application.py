@@ -9,8 +9,10 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_command import main as run_command
@@ -36,9 +38,8 @@ def probe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pydict(found)
 
 
-def main() -> int:
-    """Run the checks and the command, and return the command's exit code."""
-    spark = create_session()
+def find_facts(spark: SparkSession) -> dict[str, Any]:
+    """Return facts about the workers and the session, and the agreement of replay and batch."""
     workers = (
         spark.range(0, 8, 1, 8)
         .mapInArrow(probe, "file string, compiled boolean, prefix string")
@@ -60,14 +61,25 @@ def main() -> int:
         "spark.sql.session.timeZone",
         "spark.app.name",
     )
-    report = {
+    return {
         "workers": [row.asDict() for row in workers],
         "settings": {name: spark.conf.get(name, None) for name in names},
         "memory": spark.conf.get("spark.driver.memory", None),
         "requests": counts[0],
         "alike": counts[1],
     }
-    print("found: " + json.dumps(report), flush=True)
+
+
+def main() -> int:
+    """Run the checks and the command, and return the command's exit code."""
+    spark = create_session()
+    try:
+        found = find_facts(spark)
+    except Exception:
+        # A JVM that exits kills its local cluster's executors first, and starts others in vain.
+        spark.stop()
+        raise
+    print("found: " + json.dumps(found), flush=True)
     return run_command(sys.argv[1:])
 
 

@@ -47,12 +47,16 @@ def quick_spark(folder: Path, settings: Mapping[str, str] | None = None) -> dict
     """Return environment variables for a Spark that starts quickly and has one shuffle partition.
 
     Tests of the default settings do not use it. The configuration is written to `folder/conf`;
-    `settings` overrides it.
+    `settings` overrides it. Temporary files are in `folder/tmp`.
     """
+    # JVMs that are killed leave their temporary files: libraries, and an executor the archive.
+    temporary = folder / "tmp"
+    temporary.mkdir(exist_ok=True)
+    java_options = f"{QUICK_JAVA} -Djava.io.tmpdir={temporary}"
     quick = {
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.adaptive.enabled": "false",
-        "spark.executor.extraJavaOptions": QUICK_JAVA,
+        "spark.executor.extraJavaOptions": java_options,
         "spark.ui.enabled": "false",
     }
     configuration = folder / "conf"
@@ -62,7 +66,7 @@ def quick_spark(folder: Path, settings: Mapping[str, str] | None = None) -> dict
     # The package's own log configuration; with its default, spark-submit logs every step.
     shutil.copy(Path(session.__file__).with_name("log4j2.properties"), configuration)
     # Unlike JAVA_TOOL_OPTIONS, these two print nothing on the console.
-    options = {"SPARK_SUBMIT_OPTS": QUICK_JAVA, "SPARK_LAUNCHER_OPTS": QUICK_JAVA}
+    options = {"SPARK_SUBMIT_OPTS": java_options, "SPARK_LAUNCHER_OPTS": QUICK_JAVA}
     return {"SPARK_CONF_DIR": str(configuration), **options}
 
 
@@ -71,6 +75,7 @@ class Job:
 
     def __init__(self, arguments: list[str], log: Path, environment: dict[str, str]) -> None:
         self.log = log
+        self._read: list[str] = []
         with log.open("wb") as errors:
             self.process = subprocess.Popen(
                 arguments,
@@ -88,17 +93,35 @@ class Job:
         """Read output up to the first line with this prefix and text; return that line."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
+            self._read.append(line)
             if line.startswith(prefix) and containing in line:
                 return line
-        pytest.fail(
-            f"ended without a line {prefix!r}: {self.log.read_text(errors='replace')[-3000:]}"
-        )
+        self.process.wait(TIME_LIMIT)
+        pytest.fail(f"ended without a line {prefix!r}: {self.describe()}")
 
     def wait(self) -> tuple[int, str]:
         """Wait for the end; return the exit code and the rest of the output."""
         output, _ = self.process.communicate(timeout=TIME_LIMIT)
         self._limit.cancel()
+        self._read.append(output)
         return self.process.returncode, output
+
+    def describe(self) -> str:
+        """Return the exit code, and both ends of the output, the log and the executors' logs.
+
+        The exception of an application of spark-submit is in the output: Spark passes the
+        application's standard error on with it. The log ends with errors of Spark's own shutdown.
+        """
+        texts = {"output": "".join(self._read), "log": _text(self.log)}
+        # Executors of a local cluster have their folders in Spark's home, which is beside the log.
+        for log in sorted(self.log.parent.glob("*/work/app-*/*/stderr")):
+            # Spark writes the command first, with all its options, and a line of equals signs.
+            texts[str(log.relative_to(self.log.parent))] = _text(log).rpartition("====\n")[2]
+        return f"exit code {self.process.returncode}" + "".join(
+            f"\n--- {name}:\n{_both_ends(text.strip())}"
+            for name, text in texts.items()
+            if text.strip()
+        )
 
     def find_pids(self, argument: bytes) -> list[int]:
         """Return the ids of its processes that have this command line argument."""
@@ -139,6 +162,18 @@ class Job:
         except ProcessLookupError:
             pass
         self.process.wait(TIME_LIMIT)
+
+
+def _text(file: Path) -> str:
+    return file.read_text(errors="replace")
+
+
+def _both_ends(text: str, length: int = 3000) -> str:
+    """Return a text without what is between its first and its last `length` characters."""
+    left_out = len(text) - 2 * length
+    if left_out <= 0:
+        return text
+    return f"{text[:length]}\n[{left_out} characters left out]\n{text[-length:]}"
 
 
 @contextmanager

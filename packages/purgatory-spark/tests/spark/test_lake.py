@@ -68,7 +68,7 @@ def test_tables_of_packages_are_imported(tmp_path: Path) -> None:
     log = (tmp_path / "log").read_text(errors="replace")
     if "unresolved dependency" in log:
         pytest.skip(f"can't download the packages {', '.join(packages.values())}")
-    assert code == 0, log[-3000:]
+    assert code == 0, job.describe()
     (line,) = [line for line in output.splitlines() if line.startswith("found: ")]
     found = json.loads(line.removeprefix("found: "))
     expected = [[["web", "completed"], ["web", "expired"]], ["null start"]]

@@ -28,7 +28,7 @@ def test_pipeline_with_default_settings(tmp_path: Path) -> None:
     with job([sys.executable, str(APPLICATION), str(out)], tmp_path / "log") as running:
         found = json.loads(running.wait_for_line("found: ").removeprefix("found: "))
         code, _ = running.wait()
-    assert code == 0
+    assert code == 0, running.describe()
     expected = session.SETTINGS | session.DEFAULTS | session.LOCAL_SETTINGS
     expected |= {"spark.master": "local[*]", "spark.sql.adaptive.enabled": "true"}
     assert {name: found["settings"].get(name) for name in expected} == expected

@@ -15,6 +15,8 @@ from request_purgatory._native.parker import Parker
 from request_purgatory.errors import (
     InvalidArgumentError,
     NotInitializedError,
+    refuse_copy,
+    refuse_pickling,
     require_type,
     whole_number,
 )
@@ -148,7 +150,28 @@ class ManualClock(Clock):
         try:
             return f"<{type(self).__name__} now_ms={self.now_ms}>"
         except NotInitializedError:
-            return f"<{type(self).__name__} not initialized>"
+            pass
+        return f"<{type(self).__name__} not initialized>"
+
+    def __copy__(self) -> NoReturn:
+        """Refuse to be copied: a copy would share the original's sleeping threads.
+
+        Raises:
+            TypeError: Always.
+        """
+        refuse_copy(self)
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        """Refuse to be copied, as `__copy__`."""
+        refuse_copy(self)
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled, for the same reason.
+
+        Raises:
+            TypeError: Always.
+        """
+        refuse_pickling(self)
 
     @property
     def now_ns(self) -> int:
@@ -175,12 +198,15 @@ class ManualClock(Clock):
             ms = whole_number("ms", ms)
         if ms < 0:
             raise InvalidArgumentError("ms", "at least 0", ms)
-        with self._lock:
+        self._lock.acquire()
+        try:
             if ms > MAX_NOW_MS - primitives.ceil_ms(self._now_ns):
                 raise InvalidArgumentError(
                     "ms", f"such that the clock does not pass {MAX_NOW_MS} (292 years)", ms
                 )
             self._now_ns += ms * NS_PER_MS
+        finally:
+            self._lock.release()
         if self._sleepers:
             self._wake_sleepers()
 
@@ -196,7 +222,8 @@ class ManualClock(Clock):
         primitives.require_init(self._lock is not None, self)
         if type(now_ns) is not int:
             now_ns = whole_number("now_ns", now_ns)
-        with self._lock:
+        self._lock.acquire()
+        try:
             if now_ns < self._now_ns:
                 raise InvalidArgumentError(
                     "now_ns", f"at least {self._now_ns}, the current time", now_ns
@@ -206,6 +233,8 @@ class ManualClock(Clock):
                     "now_ns", f"at most {MAX_NOW_MS * NS_PER_MS} (292 years)", now_ns
                 )
             self._now_ns = now_ns
+        finally:
+            self._lock.release()
         if self._sleepers:
             self._wake_sleepers()
 
@@ -221,14 +250,20 @@ class ManualClock(Clock):
         _check_wait(parker, until_ms)
         # Register before reading the time: a move after that reading finds the parker. So no move
         # is missed.
-        with self._lock:
+        self._lock.acquire()
+        try:
             self._sleepers.append(parker)
+        finally:
+            self._lock.release()
         try:
             if until_ms is None or self.now_ms < until_ms:
                 parker.park(None)
         finally:
-            with self._lock:
+            self._lock.acquire()
+            try:
                 self._sleepers.remove(parker)
+            finally:
+                self._lock.release()
 
     def _wake_sleepers(self) -> None:
         try:

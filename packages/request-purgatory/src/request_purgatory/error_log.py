@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+from collections.abc import Callable
 from types import FrameType
 
 from request_purgatory._native.failsafe import log, log_contained, traceback_of, warn
@@ -18,9 +19,15 @@ class ErrorLog:
     exception's type and the line that raised it.
 
     Any thread may call it, without a lock.
+
+    Attributes:
+        listener: Called with each exception, for a test that is to fail of it; must not raise. None
+            calls nothing.
     """
 
-    __slots__ = ("_counts", "_logger")
+    __slots__ = ("_counts", "_logger", "listener")
+
+    listener: Callable[[BaseException], object] | None
 
     # By kinds. A kind has the ids of its types, as a metaclass may have a `__hash__` and `__eq__`
     # that raise. The types are kept beside the number: a freed one's id is used again.
@@ -37,6 +44,7 @@ class ErrorLog:
         """
         self._logger = logger
         self._counts = {}
+        self.listener = None
 
     def log(self, error: BaseException, message: str, *args: object) -> None:
         """Log an exception that was caught, unless many of its kind were; as `log_contained`.
@@ -46,6 +54,8 @@ class ErrorLog:
             message: The message, with %-placeholders.
             args: The message's arguments.
         """
+        if self.listener is not None:
+            self.listener(error)
         number = self._count(message, (*map(type, args), type(error)), error)
         if number == 1:
             log_contained(self._logger, error, message, *args)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from typing import NoReturn
 
 # The field itself: a metaclass may have a `__name__` of its own, which raises.
 _get_name: Callable[[type], str] = vars(type)["__name__"].__get__
@@ -76,6 +77,24 @@ def require_type(name: str, value: object, kind: type) -> None:
     """Raise TypeError as the compiled build does before a call."""
     if not isinstance(value, kind):
         raise TypeError(f"argument {name!r} must be a {kind.__name__}, got {shown(value)}")
+
+
+def refuse_copy(target: object) -> NoReturn:
+    """Refuse to copy an object that holds what waits.
+
+    Raises:
+        TypeError: Always.
+    """
+    raise TypeError(f"{type_name(target)} can't be copied: it may be in use, or hold what waits")
+
+
+def refuse_pickling(target: object) -> NoReturn:
+    """Refuse to pickle an object that holds what waits.
+
+    Raises:
+        TypeError: Always.
+    """
+    raise TypeError(f"{type_name(target)} can't be pickled: it may be in use, or hold what waits")
 
 
 class TaskInUseError(PurgatoryError, RuntimeError):

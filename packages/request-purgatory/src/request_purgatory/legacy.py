@@ -10,12 +10,20 @@ from __future__ import annotations
 import heapq
 import logging
 import threading
+from typing import NoReturn
 
 from request_purgatory._native import primitives, states
 from request_purgatory._native.forks import register_for_forks
 from request_purgatory.clock import Clock, MonotonicClock, check_range
 from request_purgatory.error_log import ErrorLog
-from request_purgatory.errors import TimerClosedError, checked_name, require_type, whole_number
+from request_purgatory.errors import (
+    TimerClosedError,
+    checked_name,
+    refuse_copy,
+    refuse_pickling,
+    require_type,
+    whole_number,
+)
 from request_purgatory.purgatory.core import checked_purge_interval
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
@@ -51,20 +59,27 @@ class DelayQueueTimer:
 
     @property
     def size(self) -> int:
-        with self._lock:
+        self._lock.acquire()
+        try:
             return len(self._heap)
+        finally:
+            self._lock.release()
 
     @property
     def next_expiration_ms(self) -> int | None:
         """The deadline of the first entry, ended or not; None if the queue is empty."""
-        with self._lock:
+        self._lock.acquire()
+        try:
             return self._heap[0][0] if self._heap else None
+        finally:
+            self._lock.release()
 
     def add(self, task: TimerTask) -> None:
         if not primitives.COMPILED:
             require_type("task", task, TimerTask)
         delay_ms = whole_ms("delay_ms", task.delay_ms)
-        with self._lock:
+        self._lock.acquire()
+        try:
             if self._closed:
                 raise TimerClosedError(self.name)
             expiration_ms = self.clock.ceil_ms + delay_ms
@@ -72,6 +87,8 @@ class DelayQueueTimer:
             self._added += 1
             heapq.heappush(self._heap, (expiration_ms, self._added, task))
             too_late = expiration_ms < self._sleepers.earliest_ms
+        finally:
+            self._lock.release()
         if too_late:
             self._sleepers.wake_all()
 
@@ -81,20 +98,29 @@ class DelayQueueTimer:
             raise TimerClosedError(self.name)
         if timeout_ms is not None and type(timeout_ms) is not int:
             timeout_ms = whole_number("timeout_ms", timeout_ms)
-        with self._lock:
+        self._lock.acquire()
+        try:
             is_due = self._is_due()
+        finally:
+            self._lock.release()
         if not is_due and (timeout_ms == 0 or not self._wait(timeout_ms)):
             return False
         while True:
-            with self._lock:
+            self._lock.acquire()
+            try:
                 if not self._is_due():
                     return True
                 task = heapq.heappop(self._heap)[2]
+            finally:
+                self._lock.release()
             try:
                 task.run()
             except Exception as error:
-                with self._lock:
+                self._lock.acquire()
+                try:
                     self.callback_errors += 1
+                finally:
+                    self._lock.release()
                 self._errors.log(error, "timer %r: %s raised", self.name, task)
             # The last reference to the task may go here, and its finalizer is user code: not under
             # the lock.
@@ -107,16 +133,23 @@ class DelayQueueTimer:
             if timeout_ms is None
             else self.clock.ceil_ms + primitives.clamp(timeout_ms)
         )
-        with self._lock:
+        self._lock.acquire()
+        try:
             spare = self._sleepers.take_free()
+        finally:
+            self._lock.release()
         sleeper = SleepingThread() if spare is None else spare
         if spare is None:
-            with self._lock:
+            self._lock.acquire()
+            try:
                 self._sleepers.add(sleeper)
+            finally:
+                self._lock.release()
         try:
             while True:
                 sleeper.park(0)
-                with self._lock:
+                self._lock.acquire()
+                try:
                     if self._is_due():
                         return True
                     if self._wake_requested or self._closed or self.clock.now_ms >= give_up_ms:
@@ -126,12 +159,37 @@ class DelayQueueTimer:
                     if self._heap and self._heap[0][0] < until_ms:
                         until_ms = self._heap[0][0]
                     self._sleepers.sleep_until(sleeper, until_ms)
+                finally:
+                    self._lock.release()
                 self.clock.wait_until(sleeper, None if until_ms >= primitives.LIMIT else until_ms)
         finally:
-            with self._lock:
+            self._lock.acquire()
+            try:
                 others = self._sleepers.release(sleeper)
+            finally:
+                self._lock.release()
             if others:
                 self._sleepers.wake_all()
+
+    def __copy__(self) -> NoReturn:
+        """Refuse to be copied: a copy would share the original's tasks.
+
+        Raises:
+            TypeError: Always.
+        """
+        refuse_copy(self)
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        """Refuse to be copied, as `__copy__`."""
+        refuse_copy(self)
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled, for the same reason.
+
+        Raises:
+            TypeError: Always.
+        """
+        refuse_pickling(self)
 
     def _fork_locks(self) -> list[primitives.CoreLock]:
         return []
@@ -153,35 +211,47 @@ class DelayQueueTimer:
 
     def purge(self) -> int:
         """Scan the whole queue, drop the operations that have ended, and return their number."""
-        with self._lock:
+        self._lock.acquire()
+        try:
             # Kept until the lock is free: what is dropped may have finalizers.
             heap = self._heap
             kept = [entry for entry in heap if not _has_ended(entry[2])]
             heapq.heapify(kept)
             self._heap = kept
+        finally:
+            self._lock.release()
         return len(heap) - len(kept)
 
     def wake(self) -> None:
         """End the sleep of a thread in `advance_clock`; if none sleeps, the next one's."""
-        with self._lock:
+        self._lock.acquire()
+        try:
             self._wake_requested = True
+        finally:
+            self._lock.release()
         self._sleepers.wake_all()
 
     def shutdown(self) -> list[TimerTask]:
         """Empty the queue, and return the tasks that had not ended."""
-        with self._lock:
+        self._lock.acquire()
+        try:
             self._closed = True
             heap = self._heap
             self._heap = []
+        finally:
+            self._lock.release()
         self._sleepers.wake_all()
         return [entry[2] for entry in heap if not _has_ended(entry[2])]
 
     def _check_invariants(self) -> None:
-        with self._lock:
+        self._lock.acquire()
+        try:
             for index, entry in enumerate(self._heap):
                 assert self._heap[(index - 1) // 2 if index else 0] <= entry, (
                     "the delay queue is out of order"
                 )
+        finally:
+            self._lock.release()
 
 
 def _has_ended(task: TimerTask) -> bool:
@@ -222,7 +292,7 @@ class LegacyPurgatory(DelayedOperationPurgatory):
     reap_interval_ms = 200
 
     def _reap(self) -> None:
-        self.advance_clock(self.reap_interval_ms)
+        self._reap_within(self.reap_interval_ms)
 
     @property
     def _is_purge_due(self) -> bool:

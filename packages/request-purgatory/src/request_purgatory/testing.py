@@ -15,8 +15,10 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Executor
 from datetime import timedelta
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any, TypeVar, TypeVarTuple
 
 from request_purgatory.clock import ManualClock
 from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError
@@ -26,13 +28,30 @@ from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.timer.timer import SystemTimer
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
-#: Real seconds that a virtual loop without timers waits for another thread.
+#: Real seconds that a virtual loop waits for another thread: without timers for any, and before its
+#: time jumps for a job of an executor.
 _MAX_IDLE_S = 20.0
 
 
 class ManualPurgatory(DelayedOperationPurgatory):
     """A purgatory without a thread, whose clock stands still until the test advances it.
+
+    What the callbacks of operations raise, a failed assertion among it, fails the test: `advance`
+    and `close` raise the first such error, and so does the end of a `with` block.
+
+    >>> class Poll(DelayedOperation):
+    ...     def try_complete(self):
+    ...         return False
+    ...     def on_complete(self):
+    ...         assert self.outcome == "completed", "nobody answered"
+    >>> purgatory = ManualPurgatory()
+    >>> purgatory.try_complete_else_watch(Poll(timeout_ms=500), ["orders-0"])
+    False
+    >>> purgatory.advance(1)
+    Traceback (most recent call last):
+    AssertionError: nobody answered
 
     Attributes:
         clock: The clock, a ManualClock.
@@ -45,9 +64,21 @@ class ManualPurgatory(DelayedOperationPurgatory):
         purge_interval: int = 1000,
         shards: int = 512,
         on_end: Callable[[DelayedOperation], object] | None = None,
+        raise_callback_errors: bool = True,
     ) -> None:
-        """Make an empty purgatory; the arguments are those of DelayedOperationPurgatory."""
+        """Make an empty purgatory; the other arguments are those of DelayedOperationPurgatory.
+
+        Args:
+            name: As there, as are the next three.
+            purge_interval: As there.
+            shards: As there.
+            on_end: As there.
+            raise_callback_errors: Raise in `advance` and `close` what callbacks have raised. False
+                logs and counts it alone, as DelayedOperationPurgatory does.
+        """
         self.clock = ManualClock()
+        self._raised: list[BaseException] = []
+        self._advances = 0
         super().__init__(
             name,
             timer=SystemTimer(name, clock=self.clock),
@@ -56,12 +87,16 @@ class ManualPurgatory(DelayedOperationPurgatory):
             reaper=False,
             on_end=on_end,
         )
+        if raise_callback_errors:
+            for log in (self._errors, self.timer._errors):  # type: ignore[attr-defined]
+                log.listener = self._raised.append
 
     def advance(self, seconds: float | timedelta) -> None:
         """Let time pass, and return when everything that fell due has run.
 
         The clock stops at each deadline in between, so each callback finds the time at which it is
-        due. A purge that is due runs, too.
+        due. A purge that is due runs, too. A callback may advance the clock itself, and may close
+        the purgatory, which ends the advance.
 
         Args:
             seconds: How much time passes: seconds or a timedelta, not negative; rounded up to whole
@@ -70,18 +105,58 @@ class ManualPurgatory(DelayedOperationPurgatory):
         Raises:
             InvalidArgumentError: `seconds` is negative or not a finite number.
             PurgatoryClosedError: The purgatory is closed.
+            BaseException: What a callback has raised since the last call; the first such error,
+                once everything has run.
         """
         if self.is_closed:
             raise PurgatoryClosedError(self.name)
         end_ms = self.clock.now_ms + timeout_to_ms(seconds)
-        while True:
-            next_ms = self.timer.next_expiration_ms
-            if next_ms is None or next_ms > end_ms:
-                break
-            self.clock.advance(max(0, next_ms - self.clock.now_ms))
-            self.advance_clock(0)
-        self.clock.advance(end_ms - self.clock.now_ms)
-        self.advance_clock(0)
+        self._advances += 1
+        try:
+            while not self.is_closed:
+                next_ms = self.timer.next_expiration_ms
+                due = next_ms is not None and next_ms <= end_ms
+                until_ms = next_ms if next_ms is not None and due else end_ms
+                # A callback's own `advance` may have gone further.
+                self.clock.advance(max(0, until_ms - self.clock.now_ms))
+                self.advance_clock(0)
+                if not due:
+                    break
+        finally:
+            self._advances -= 1
+        self._raise_first()
+
+    def close(self) -> list[DelayedOperation]:
+        """Close the purgatory and cancel every pending operation.
+
+        Returns:
+            The operations that this call cancelled.
+
+        Raises:
+            BaseException: What a callback has raised; the first such error since `advance`, once
+                everything is cancelled.
+        """
+        cancelled = super().close()
+        self._raise_first()
+        return cancelled
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            super().close()  # The test has failed already.
+
+    def _raise_first(self) -> None:
+        """Raise the first error of callbacks, unless this is a callback of an `advance`."""
+        if self._raised and not self._advances:
+            error = self._raised[0]
+            self._raised.clear()
+            raise error
 
 
 class VirtualSelector(selectors.BaseSelector):
@@ -89,23 +164,31 @@ class VirtualSelector(selectors.BaseSelector):
 
     Attributes:
         now: The loop's time in seconds.
+        jobs: What threads do for the loop: time stands still until it is done.
     """
 
     def __init__(self) -> None:
         self.now = 0.0
+        self.jobs: set[object] = set()
         self._real = selectors.DefaultSelector()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Return the files that are ready; if there are none, let `timeout` seconds pass."""
+        """Return the files that are ready; if there are none, let `timeout` seconds pass.
+
+        While there are jobs, this waits for the first of them in real time, for 20 s at most. Jobs
+        that take longer are waited for no more.
+        """
         ready = self._real.select(0)
-        if not ready and timeout is None:
+        if not ready and (timeout is None or (timeout > 0 and self.jobs)):
             ready = self._real.select(_MAX_IDLE_S)
             if not ready:
-                raise RuntimeError(
-                    "the virtual loop would wait for ever: no task is ready, no timer is set, and "
-                    f"no thread or socket woke the loop for {_MAX_IDLE_S:g} s"
-                )
-        elif not ready:
+                self.jobs.clear()
+                if timeout is None:
+                    raise RuntimeError(
+                        "the virtual loop would wait for ever: no task is ready, no timer is set, "
+                        f"and no thread or socket woke the loop for {_MAX_IDLE_S:g} s"
+                    )
+        if not ready:
             self.now += timeout or 0.0
         return ready
 
@@ -128,11 +211,17 @@ class VirtualSelector(selectors.BaseSelector):
 class VirtualTimeEventLoop(asyncio.SelectorEventLoop):
     """asyncio's loop in virtual time: it stands still while callbacks run, and jumps between them.
 
-    Sockets and threads work, and take no virtual time.
+    Sockets and threads work. Time stands still while an executor works for the loop, as in
+    `asyncio.to_thread`. It does not wait for other threads, or for what a socket may receive.
+
+    Attributes:
+        callback_errors: What callbacks of operations in the loop's purgatories (`aio.Purgatory`)
+            have raised. `run` raises the first; other runners leave that to the test.
     """
 
     def __init__(self) -> None:
         self._virtual = VirtualSelector()
+        self.callback_errors: list[BaseException] = []
         super().__init__(self._virtual)
 
     def time(self) -> float:
@@ -143,8 +232,25 @@ class VirtualTimeEventLoop(asyncio.SelectorEventLoop):
         """Let time pass inside a callback, as one that is busy for so long does."""
         self._virtual.now += seconds
 
+    def callback_failed(self, error: BaseException) -> None:
+        """Keep what a callback has raised; called by the purgatories of the loop."""
+        self.callback_errors.append(error)
 
-def run(main: Coroutine[Any, Any, T]) -> T:
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
+    ) -> asyncio.Future[T]:
+        """Call `func(*args)` in an executor, as the standard loop's method; time stands still.
+
+        Returns:
+            A future of the result.
+        """
+        job = super().run_in_executor(executor, func, *args)
+        self._virtual.jobs.add(job)
+        job.add_done_callback(self._virtual.jobs.discard)
+        return job
+
+
+def run(main: Coroutine[Any, Any, T], *, raise_callback_errors: bool = True) -> T:
     """Run a coroutine on a loop in virtual time, as `asyncio.run` does in real time.
 
     >>> async def wait():
@@ -155,14 +261,22 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
     Args:
         main: The coroutine.
+        raise_callback_errors: Raise what callbacks of operations have raised. False logs and counts
+            it alone, as `aio.Purgatory` does.
 
     Returns:
         What the coroutine returned.
 
     Raises:
         InvalidArgumentError: `main` is no coroutine.
+        BaseException: What the coroutine raised; else the first that a callback has raised.
     """
     if not asyncio.iscoroutine(main):
         raise InvalidArgumentError("main", "a coroutine", main)
     with asyncio.Runner(loop_factory=VirtualTimeEventLoop) as runner:
-        return runner.run(main)
+        result = runner.run(main)
+        loop = runner.get_loop()
+    # Once the loop is closed: its last tasks may have ended operations.
+    if raise_callback_errors and loop.callback_errors:  # type: ignore[attr-defined]
+        raise loop.callback_errors[0]  # type: ignore[attr-defined]
+    return result

@@ -1,4 +1,6 @@
-"""Calls that find no memory: their n-th allocation fails, for all n, or a limit of memory is met.
+"""Calls that find no memory: their n-th allocation fails, for all n, alone or with those after it.
+
+Or a limit of memory is met.
 
 Each case runs in a forked child. So a crash is a failure of its case, and says at which allocation;
 a call that leaves a lock held hangs, and the child ends with the tracebacks of its threads.
@@ -21,11 +23,24 @@ from typing import Any, Protocol
 
 import pytest
 
+from request_purgatory._native import forks
+
+#: What a call raises that finds no memory. A constant: a tuple needs memory.
+_FAILURES = (MemoryError, RuntimeError, SystemError)
 #: The texts of CPython's other errors that mean that there is no memory.
-_OF_MEMORY = ("can't allocate lock", "can't start new thread")
+_OF_MEMORY = (
+    "can't allocate lock",
+    "can't start new thread",
+    # A SystemError: CPython 3.11 found no memory for the frame of a function in Python.
+    "error return without exception set",
+)
 
 #: No call makes as many allocations.
 MOST = 4_000
+#: Allocations that fail in a row: those of a traceback too, and those of a second attempt. Not all
+#: from one on: an exception in a handler, 256 instructions or more into a function of Python, needs
+#: an int, for which CPython then tries for ever.
+ROW = 40
 #: Allocations of one case that may leave references behind: where a generator expression finds no
 #: memory, CPython forgets some. `tuple(b for _, b in pairs)` keeps a pair alive.
 MOST_LEAKS = 2
@@ -46,6 +61,13 @@ class Scene(Protocol):
             failed: Whether the call raised MemoryError.
         """
 
+    def check_row(self, failed: bool) -> None:
+        """Check what is left by a call that found no memory for its second attempts either.
+
+        Args:
+            failed: As of `check`.
+        """
+
     def referents(self) -> list[weakref.ref[Any]]:
         """Return what nothing refers to once the scene is gone, but for CPython's own leaks."""
 
@@ -53,6 +75,11 @@ class Scene(Protocol):
 def fails_each(make: Callable[[], Scene]) -> None:
     """Let each allocation of a call fail, one after another."""
     in_children(make, _one_fails)
+
+
+def fails_in_a_row(make: Callable[[], Scene]) -> None:
+    """Let each allocation of a call fail, and those after it, too."""
+    in_children(make, _row_fails)
 
 
 def fails_at_the_limit(make: Callable[[], Scene]) -> None:
@@ -72,6 +99,7 @@ def in_children(make: Callable[[], Scene], work: Callable[..., None]) -> None:
         logging.disable(logging.NOTSET)
         logging.getLogger().handlers = [logging.StreamHandler(open(os.devnull, "w"))]  # noqa: SIM115
         sys.unraisablehook = sys.__unraisablehook__  # pytest's keeps what it is given.
+        forks._forkables.clear()  # What other tests have left would be reset with the scene.
         gc.collect()
         gc.freeze()
         progress = [0]
@@ -114,8 +142,16 @@ def _one_fails(make: Callable[[], Scene], progress: list[int]) -> None:
     raise AssertionError(f"the call makes more than {MOST} allocations")
 
 
-def _fail(make: Callable[[], Scene], number: int) -> tuple[bool, list[object]]:
-    """Let one allocation of a call fail.
+def _row_fails(make: Callable[[], Scene], progress: list[int]) -> None:
+    for number in range(1, MOST):
+        progress[0] = number
+        if _fail(make, number, ROW)[0]:
+            return
+    raise AssertionError(f"the call makes more than {MOST} allocations")
+
+
+def _fail(make: Callable[[], Scene], number: int, row: int = 1) -> tuple[bool, list[object]]:
+    """Let one allocation of a call fail, or several in a row.
 
     Returns:
         Whether the call makes fewer, and what is still alive of the scene.
@@ -124,19 +160,22 @@ def _fail(make: Callable[[], Scene], number: int) -> tuple[bool, list[object]]:
 
     scene = make()
     call = scene.call
-    failed = False
-    _testcapi.set_nomemory(number, number + 1)
+    failure: BaseException | None = None
+    _testcapi.set_nomemory(number, number + row)
     try:
         call()
-    except (MemoryError, RuntimeError) as error:
-        if type(error) is RuntimeError and error.args[0] not in _OF_MEMORY:
-            raise
-        failed = True
+    except _FAILURES as error:
+        failure = error
     finally:
         beyond = _fails_still(number)
         _testcapi.remove_mem_hooks()
     del call
-    scene.check(failed)
+    failed = _has_failed(failure)
+    failure = None
+    if row == 1:
+        scene.check(failed)
+    else:
+        scene.check_row(failed)
     referents = scene.referents()
     del scene
     gc.collect()
@@ -144,8 +183,21 @@ def _fail(make: Callable[[], Scene], number: int) -> tuple[bool, list[object]]:
     return beyond, left
 
 
+def _has_failed(failure: BaseException | None) -> bool:
+    """Return True if a call raised for want of memory, and raise anything else."""
+    if failure is None:
+        return False
+    if not isinstance(failure, MemoryError) and failure.args[0] not in _OF_MEMORY:
+        raise failure
+    return True
+
+
 def _fails_still(number: int) -> bool:
     """Return True if the failure of that number is still to come."""
+    try:
+        bytes(700)
+    except MemoryError:
+        return False  # It has come, and others are to follow.
     try:
         for _ in range(number + 10):
             bytes(700)
@@ -166,7 +218,7 @@ def _at_the_limit(make: Callable[[], Scene], progress: list[int]) -> None:
             size = int(statm.read().split()[0]) * resource.getpagesize()
         limits = resource.getrlimit(resource.RLIMIT_AS)
         resource.setrlimit(resource.RLIMIT_AS, (size, limits[1]))
-        failed = False
+        failure: BaseException | None = None
         count = 0
         try:
             for step in (1 << 20, 1 << 16, 1 << 12, 400, 200, 100, 48, 16):
@@ -180,12 +232,12 @@ def _at_the_limit(make: Callable[[], Scene], progress: list[int]) -> None:
                 eaten[count - 1 - index] = None
             try:
                 call()
-            except (MemoryError, RuntimeError) as error:
-                if type(error) is RuntimeError and error.args[0] not in _OF_MEMORY:
-                    raise
-                failed = True
+            except _FAILURES as error:
+                failure = error
         finally:
             del eaten
             resource.setrlimit(resource.RLIMIT_AS, limits)
         del call
-        scene.check(failed)
+        failed = _has_failed(failure)
+        failure = None
+        scene.check_row(failed)  # Second attempts may have found no memory either.

@@ -21,6 +21,7 @@ CORE = (
         "purgatory.counters",
         "purgatory.hold",
         "legacy",
+        "purgatory.nested_checks",
         "purgatory.operation",
         "purgatory.operation_chain",
         "purgatory.purgatory",
@@ -72,6 +73,42 @@ def test_delays_of_any_size_are_kept_or_clamped(number: int) -> None:
         InvalidArgumentError, match=r"at most 315576000000000 .10,000 years., got 1000000"
     ):
         TimerTask(10**30)
+
+
+def compiled_sources() -> list[Path]:
+    """Return the sources of what is compiled: those in Cython, and those with a declaration."""
+    folder = Path(__file__).parents[2] / "src" / "request_purgatory"
+    if not folder.exists():
+        pytest.skip("the sources are not here")
+    modules = {path.with_suffix("") for kind in ("*.pyx", "*.pxd") for path in folder.rglob(kind)}
+    sources = [path.with_suffix(".pyx") for path in modules]
+    sources = [path if path.exists() else path.with_suffix(".py") for path in sources]
+    return sorted(path for path in sources if path.exists())
+
+
+def test_compiled_code_gets_along_without_tracebacks() -> None:
+    """Cython's handlers crash where there is no memory for a traceback (3.1 to 3.3.1).
+
+    They release the traceback where they are left by `return`, `break` or `continue`, and a `with`
+    statement passes it to `__exit__`, without a look whether there is one.
+    """
+    found: list[str] = []
+    sources = compiled_sources()
+    for path in sources:
+        handlers: list[int] = []
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            statement = line.lstrip()
+            indent = len(line) - len(statement)
+            while handlers and statement and indent <= handlers[-1]:
+                del handlers[-1]
+            if re.match(r"with (?!(no)?gil\b).*:( *#.*)?$", statement) or (
+                handlers and re.match(r"(return|break|continue)\b", statement)
+            ):
+                found.append(f"{path.name}:{number}: {statement}")
+            if re.match(r"except\b.*:", statement):
+                handlers.append(indent)
+    assert len(sources) > 20
+    assert found == []
 
 
 def source(name: str) -> str:

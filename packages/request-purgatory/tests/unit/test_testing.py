@@ -5,12 +5,19 @@ from __future__ import annotations
 import asyncio
 import selectors
 import socket
+import threading
 from contextlib import closing
 from datetime import timedelta
 
 import pytest
 
-from request_purgatory import InvalidArgumentError, PurgatoryClosedError, aio, testing
+from request_purgatory import (
+    DelayedOperation,
+    InvalidArgumentError,
+    PurgatoryClosedError,
+    aio,
+    testing,
+)
 from request_purgatory.testing import ManualPurgatory, VirtualTimeEventLoop, run
 from tests.support.requests import Request
 
@@ -155,3 +162,234 @@ def test_virtual_loop_serves_files() -> None:
             return answer
 
     assert run(echo()) == b"gnip"
+
+
+# -- what callbacks raise
+
+
+class Asserting(DelayedOperation):
+    """An operation whose callbacks fail as they are told."""
+
+    def __init__(self, failing: str, timeout_ms: int = 100) -> None:
+        super().__init__(timeout_ms)
+        self._failing = failing
+        self.tries = 0
+
+    def _call(self, name: str) -> None:
+        assert name != self._failing, f"asserted in {name}"
+
+    def try_complete(self) -> bool:
+        self.tries += 1
+        if self.tries > 1:
+            self._call("try_complete")
+        return False
+
+    def on_complete(self) -> None:
+        self._call("on_complete")
+
+    def on_expiration(self) -> None:
+        self._call("on_expiration")
+
+    def on_cancellation(self) -> None:
+        self._call("on_cancellation")
+
+
+def fail_at_the_end(operation: DelayedOperation) -> None:
+    raise AssertionError("asserted in on_end")
+
+
+@pytest.mark.parametrize("failing", ["on_complete", "on_expiration", "on_end"])
+def test_advance_raises_what_an_expiration_has_asserted(failing: str) -> None:
+    on_end = fail_at_the_end if failing == "on_end" else None
+    purgatory = ManualPurgatory(on_end=on_end)
+    purgatory.try_complete_else_watch(Asserting(failing), ["a"])
+    with pytest.raises(AssertionError, match=f"asserted in {failing}"):
+        purgatory.advance(1)
+    assert purgatory.metrics().callback_errors == 1
+    purgatory.advance(1)
+    assert purgatory.close() == []
+
+
+def test_advance_raises_the_first_error_once_everything_has_run() -> None:
+    purgatory = ManualPurgatory()
+    for failing in ("on_expiration", "on_complete", ""):
+        purgatory.try_complete_else_watch(Asserting(failing), ["a"])
+    with pytest.raises(AssertionError, match="asserted in on_expiration"):
+        purgatory.advance(1)
+    assert purgatory.num_delayed == 0
+    purgatory.close()
+
+
+def test_advance_raises_what_a_task_of_its_timer_has_asserted() -> None:
+    purgatory = ManualPurgatory()
+    purgatory.timer.call_later_ms(5, fail_at_the_end, None)  # type: ignore[attr-defined]
+    with pytest.raises(AssertionError, match="asserted in on_end"):
+        purgatory.advance(1)
+
+
+@pytest.mark.parametrize("failing", ["try_complete", "on_cancellation"])
+def test_end_of_the_block_raises_what_a_callback_has_asserted(failing: str) -> None:
+    purgatory = ManualPurgatory()
+
+    def block() -> None:
+        with purgatory:
+            purgatory.try_complete_else_watch(Asserting(failing), ["a"])
+            purgatory.notify("a")
+
+    with pytest.raises(AssertionError, match=f"asserted in {failing}"):
+        block()
+    assert purgatory.is_closed
+    assert purgatory.num_delayed == 0
+
+
+def test_error_of_the_block_is_not_hidden_by_one_of_a_callback() -> None:
+    def block() -> None:
+        with ManualPurgatory() as purgatory:
+            purgatory.try_complete_else_watch(Asserting("on_cancellation"), ["a"])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        block()
+
+
+def test_callback_errors_may_be_left_to_metrics() -> None:
+    with ManualPurgatory(raise_callback_errors=False) as purgatory:
+        purgatory.try_complete_else_watch(Asserting("on_complete"), ["a"])
+        purgatory.advance(1)
+        assert purgatory.metrics().callback_errors == 1
+
+    async def main() -> int:
+        async with aio.Purgatory() as purgatory:
+            purgatory.try_complete_else_watch(Asserting("on_complete"), ["a"])
+            await asyncio.sleep(1)
+            return purgatory.metrics().callback_errors
+
+    assert run(main(), raise_callback_errors=False) == 1
+
+
+@pytest.mark.parametrize("failing", ["try_complete", "on_complete", "on_cancellation", "on_end"])
+def test_run_raises_what_callbacks_in_it_have_asserted(failing: str) -> None:
+    async def main() -> None:
+        on_end = fail_at_the_end if failing == "on_end" else None
+        async with aio.Purgatory(on_end=on_end) as purgatory:
+            timeout_ms = 5_000 if failing == "on_cancellation" else 100
+            purgatory.try_complete_else_watch(Asserting(failing, timeout_ms), ["a"])
+            purgatory.notify("a")
+            await asyncio.sleep(1)
+
+    with pytest.raises(AssertionError, match=f"asserted in {failing}"):
+        run(main())
+
+
+def test_run_raises_its_own_error_before_those_of_callbacks() -> None:
+    async def main() -> None:
+        async with aio.Purgatory() as purgatory:
+            purgatory.try_complete_else_watch(Asserting("on_cancellation"), ["a"])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run(main())
+
+
+# -- callbacks that move the clock
+
+
+def test_callback_that_closes_the_purgatory_ends_the_advance() -> None:
+    purgatory = ManualPurgatory()
+    closing = purgatory.hold(["a"], until=bool, timeout=1)
+    closing.add_done_callback(lambda _: purgatory.close())
+    later = purgatory.hold(["a"], until=bool, timeout=2)
+    purgatory.advance(5)
+    assert purgatory.clock.now_ms == 1000
+    assert isinstance(closing.exception(0), TimeoutError)
+    assert isinstance(later.exception(0), PurgatoryClosedError)
+
+
+def test_callback_may_advance_beyond_the_end_of_the_advance() -> None:
+    purgatory = ManualPurgatory()
+    first = purgatory.hold(["a"], until=bool, timeout=1)
+    first.add_done_callback(lambda _: purgatory.advance(10))
+    second = purgatory.hold(["a"], until=bool, timeout=2)
+    purgatory.advance(5)
+    assert purgatory.clock.now_ms == 11_000
+    assert second.done()
+    purgatory.advance(1)
+    assert purgatory.clock.now_ms == 12_000
+
+
+def test_error_in_an_advance_of_a_callback_is_raised_by_the_outer_one() -> None:
+    purgatory = ManualPurgatory()
+    first = Request(10)
+    first.during["complete"] = lambda: purgatory.advance(1)
+    purgatory.try_complete_else_watch(first, ["a"])
+    purgatory.try_complete_else_watch(Asserting("on_complete"), ["a"])
+    with pytest.raises(AssertionError, match="asserted in on_complete"):
+        purgatory.advance(1)
+    assert purgatory.metrics().callback_errors == 1
+
+
+# -- jobs of executors
+
+
+def test_time_stands_still_while_an_executor_works() -> None:
+    async def main() -> float:
+        loop = asyncio.get_running_loop()
+        began, go_on = threading.Event(), threading.Event()
+
+        def work() -> str:
+            began.set()
+            assert go_on.wait(20)
+            return "done"
+
+        job = loop.run_in_executor(None, work)
+        assert began.wait(20)
+        # The loop looks for ready files, finds none, and would go to its next timer.
+        select = loop._virtual._real.select  # type: ignore[attr-defined]
+
+        def wait(timeout: float) -> object:
+            if timeout:
+                go_on.set()
+            return select(timeout)
+
+        loop._virtual._real.select = wait  # type: ignore[attr-defined]
+        assert await asyncio.wait_for(job, 5) == "done"
+        return loop.time()
+
+    assert run(main()) == 0.0
+
+
+def test_job_of_an_executor_brings_an_event_before_the_timeout() -> None:
+    async def main() -> object:
+        answers: list[str] = []
+        async with aio.Purgatory() as purgatory:
+
+            def work() -> None:
+                answers.append("answer")
+                purgatory.notify_threadsafe("a")
+
+            held = purgatory.hold(["a"], until=lambda: answers and answers[0], timeout=30)
+            await asyncio.to_thread(work)
+            return await held
+
+    assert run(main()) == "answer"
+
+
+def test_time_jumps_over_a_job_that_takes_longer_than_a_test_should(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(testing, "_MAX_IDLE_S", 0.0)
+
+    async def main() -> float:
+        loop = asyncio.get_running_loop()
+        go_on = threading.Event()
+        job = loop.run_in_executor(None, go_on.wait, 20)
+        try:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(job), 5)
+            return loop.time()
+        finally:
+            monkeypatch.undo()
+            go_on.set()
+            await job
+
+    assert run(main()) == 5.0

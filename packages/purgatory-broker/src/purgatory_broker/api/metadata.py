@@ -34,6 +34,8 @@ EMPTY_TOPICS_IS_NONE_SINCE = 1
 AUTO_TOPIC_CREATION_FLAG_SINCE = 4
 TOPIC_ID_SINCE = 10
 NULL_TOPIC_NAME_SINCE = 12
+#: Of the response as a whole (KIP-1102).
+ERROR_CODE_SINCE = 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +185,11 @@ def _error_response(request: _Request, code: ErrorCode) -> Any:
     return MetadataResponse(brokers=[], topics=topics, error_code=int(code))
 
 
+def _tells_errors(request: _Request, version: int) -> bool:
+    """Return whether the error response has a place for the error: a topic, or its own."""
+    return bool(request.topics) or version >= ERROR_CODE_SINCE
+
+
 def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
     """Return what a request names; one for all topics names none."""
     return request_subjects(
@@ -203,6 +210,7 @@ API = ServedApi(
     decode=_decode,
     handle=_metadata,
     error_response=_error_response,
+    tells_errors=_tells_errors,
     subjects=_subjects,
     names=frozenset({Subject.TOPIC}),
 )

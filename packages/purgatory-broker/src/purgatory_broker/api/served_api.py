@@ -60,6 +60,8 @@ class ServedApi(Api, Generic[R]):
         error_response: Builds the response that reports an error for every part of a request, as
             `getErrorResponse` of Kafka's request classes; None if the request gets no response. For
             a request that is not handled, or whose handler fails.
+        tells_errors: Returns whether the error response of a request, in a version, has a place for
+            the error. Injected errors skip the other requests.
         subjects: Returns the topics, partitions and groups that a request names.
         names: The kinds of `subjects` that a request of any version may name.
         recorded_timeout_ms: Returns for how many milliseconds a request may wait for its response,
@@ -70,5 +72,6 @@ class ServedApi(Api, Generic[R]):
     handle: Callable[[BrokerApi, RequestContext, R], None]
     error_response: Callable[[R, ErrorCode], Any]
     subjects: Callable[[BrokerApi, R], RequestSubjects]
+    tells_errors: Callable[[R, int], bool] = lambda _request, _version: True
     names: frozenset[Subject] = frozenset()
     recorded_timeout_ms: Callable[[R], int] | None = None

@@ -10,7 +10,11 @@ InvalidArgumentError. With `"timeout": true` the error is a ClusterTimeoutError.
 
 A line that is no command ends the connection. A web page can send requests to loopback, but not
 choose their first line, so that no command in such a request runs. An error with `"closed": true`
-is the connection's last line, and no later command of the connection has run.
+is the connection's last line, and no later command of the connection has run. With `"retry": true`
+the connection was idle, and the client may connect again.
+
+A command that only looks, such as `wait_for`, ends when its client closes the connection, or its
+own side of it. One that changes the cluster goes on, since half of it could be worse than all.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -26,7 +31,12 @@ from typing import Any, NoReturn
 from purgatory_broker.cluster.cluster_errors import ClusterError, ClusterTimeoutError
 from purgatory_broker.cluster.commands.arguments import QUOTED_CHARACTERS, quoted
 from purgatory_broker.cluster.commands.cluster_commands import ClusterCommands
-from purgatory_broker.cluster.run_command import checked_arguments, command_timeout, run_command
+from purgatory_broker.cluster.run_command import (
+    LOOKING_COMMANDS,
+    checked_arguments,
+    command_timeout,
+    run_command,
+)
 from purgatory_broker.cluster.slices import VALUES_PER_SLICE, slices
 from purgatory_broker.listeners import LOOPBACK
 from request_purgatory.error_log import ErrorLog
@@ -43,10 +53,34 @@ MAX_LINE_BYTES = 2**20
 MAX_CONNECTIONS = 32
 #: Seconds for a client to read an answer.
 _READ_TIMEOUT = 60.0
+#: How often the client connects again for one command.
+_MAX_ATTEMPTS = 8
+#: The most bytes that the client reads at a time.
+_READ_BYTES = 2**16
 
 
 class _NoCommandError(Exception):
     """A line is no command."""
+
+
+class _Reader(asyncio.StreamReader):
+    """Tells when the client sends nothing more, also while lines before are unread."""
+
+    def __init__(self) -> None:
+        super().__init__(limit=MAX_LINE_BYTES)
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def feed_eof(self) -> None:
+        super().feed_eof()
+        self._end()
+
+    def set_exception(self, exc: BaseException) -> None:  # type: ignore[override,unused-ignore]
+        super().set_exception(exc)  # type: ignore[arg-type,unused-ignore]
+        self._end()
+
+    def _end(self) -> None:
+        if not self.ended.done():
+            self.ended.set_result(None)
 
 
 class _Connection:
@@ -55,10 +89,11 @@ class _Connection:
         self.is_running = False
         self.is_closed = False
 
-    def close(self, reason: str) -> None:
+    def close(self, reason: str, *, is_idle: bool = False) -> None:
         self.is_closed = True
         logger.info("control connection closed: %s", reason)
-        self.writer.write(_encode({"error": reason, "code": None, "closed": True}))
+        last = {"error": reason, "code": None, "closed": True}
+        self.writer.write(_encode(last | {"retry": True} if is_idle else last))
         self.writer.close()
 
 
@@ -78,8 +113,10 @@ class ControlServer:
         self._connections: dict[_Connection, None] = {}
 
     async def __aenter__(self) -> ControlServer:
-        self._server = await asyncio.start_server(
-            self._serve_connection, LOOPBACK, self.port, limit=MAX_LINE_BYTES
+        self._server = await asyncio.get_running_loop().create_server(
+            lambda: asyncio.StreamReaderProtocol(_Reader(), self._serve_connection),
+            LOOPBACK,
+            self.port,
         )
         self.port = self._server.sockets[0].getsockname()[1]
         return self
@@ -102,9 +139,10 @@ class ControlServer:
             )
             return
         self._connections[connection] = None
+        assert isinstance(reader, _Reader)
         try:
             while (line := await reader.readline()) and not connection.is_closed:
-                await self._run_line(connection, line)
+                await self._run_line(connection, reader, line)
         except ValueError:
             connection.close(f"the line is longer than {MAX_LINE_BYTES:,} bytes")
         except (ConnectionError, TimeoutError) as error:
@@ -126,10 +164,10 @@ class ControlServer:
         if idle is None:
             return False
         del self._connections[idle]
-        idle.close("it was idle, and another one needs its place")
+        idle.close("it was idle, and another one needs its place", is_idle=True)
         return True
 
-    async def _run_line(self, connection: _Connection, line: bytes) -> None:
+    async def _run_line(self, connection: _Connection, reader: _Reader, line: bytes) -> None:
         connection.is_running = True
         try:
             try:
@@ -137,7 +175,9 @@ class ControlServer:
             except _NoCommandError as error:
                 connection.close(f"invalid command: {error}")
                 return
-            answer = await self._answer(name, arguments)
+            answer = await self._answer_unless_gone(reader, name, arguments)
+            if answer is None:
+                return
             async for part in _encoded_parts(answer):
                 connection.writer.write(part)
                 async with asyncio.timeout(_READ_TIMEOUT):
@@ -145,6 +185,23 @@ class ControlServer:
         finally:
             connection.is_running = False
         self._connections[connection] = self._connections.pop(connection)
+
+    async def _answer_unless_gone(
+        self, reader: _Reader, name: str, arguments: dict[str, Any]
+    ) -> dict[str, Any] | None:
+        """Return the answer to a command; None if its client has gone, for whom it only looks."""
+        if name not in LOOKING_COMMANDS:
+            return await self._answer(name, arguments)
+        answering = asyncio.ensure_future(self._answer(name, arguments))
+        try:
+            awaited: set[asyncio.Future[Any]] = {answering, reader.ended}
+            await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+            if answering.done() or not reader.ended.done():
+                return await answering
+            logger.info("%s ends, since its client has gone", name)
+            return None
+        finally:
+            answering.cancel()
 
     async def _answer(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -207,7 +264,10 @@ def _refuse(number: str) -> NoReturn:
 
 
 class ControlClient:
-    """Runs commands on a cluster in another process, one at a time."""
+    """Runs commands on a cluster in another process, one at a time.
+
+    In a forked child it has a connection of its own, from the first command on.
+    """
 
     def __init__(self, address: str, *, timeout: float = 60.0) -> None:
         """Connect to a control server; `timeout` is in seconds, and beside a command's own."""
@@ -225,7 +285,10 @@ class ControlClient:
 
     def _connect(self) -> None:
         self._socket = socket.create_connection((self._host, self._port), self._timeout)
-        self._file = self._socket.makefile("rb")
+        #: The process whose connection it is; a forked child has a copy of the parent's.
+        self._process_id = os.getpid()
+        #: What was received of an answer.
+        self._received = b""
         #: No command was answered yet.
         self._is_new = True
         #: A command was sent whose answer was not read: it would be taken for the next one's.
@@ -233,35 +296,68 @@ class ControlClient:
 
     def call(self, command: str, arguments: dict[str, Any]) -> Any:
         checked = checked_arguments(command, arguments)
-        if self._is_closed:
-            raise ClusterError(f"{command}: the connection was closed")
+        timeout = self._timeout + command_timeout(checked)
         line = json.dumps({"command": command, "arguments": checked}).encode() + b"\n"
         if len(line) > MAX_LINE_BYTES:
             raise ClusterError(
                 f"{command}: its arguments are longer than {MAX_LINE_BYTES:,} bytes of JSON"
             )
+        for _ in range(_MAX_ATTEMPTS):
+            answer = self._exchange(command, line, timeout)
+            if "retry" not in answer:
+                break
+            self._is_stale = True
+        return _result(command, answer)
+
+    def _exchange(self, command: str, line: bytes, timeout: float) -> dict[str, Any]:
+        if self._is_closed:
+            raise ClusterError(f"{command}: the connection was closed")
         try:
             # An idle connection is closed when another one needs its place.
-            if self._is_stale or (not self._is_new and self._is_closed_by_server()):
-                self._file.close()
+            if self._is_unusable:
+                self._is_stale = True
                 self._socket.close()
                 self._connect()
-            self._socket.settimeout(self._timeout + command_timeout(checked))
+            self._socket.settimeout(timeout)
             self._is_stale = True  # Also where a signal handler raises before the answer is there.
             self._socket.sendall(line)
-            answer = self._file.readline()
-            self._is_stale = False
+            received = self._read_line()
         except ConnectionRefusedError:
             raise ClusterError(f"{command}: the cluster has stopped") from None
-        except (OSError, ValueError) as error:  # ValueError: another thread has closed it
+        except OSError as error:
             raise ClusterError(f"{command}: the cluster does not respond: {error}") from error
-        if not answer.endswith(b"\n"):
+        except BaseException:
+            self._socket.close()  # Else the server would keep the command, and its place.
+            raise
+        if not received.endswith(b"\n"):
             raise ClusterError(f"{command}: the cluster has stopped")
-        self._is_new = False
-        return _result(command, json.loads(answer))
+        answer: dict[str, Any] = json.loads(received)
+        self._is_stale = self._is_new = False
+        return answer
+
+    def _read_line(self) -> bytes:
+        """Return the next line; what came until then if the connection ends."""
+        # Not by a file: its lock may be held in the parent while a child is forked.
+        parts = [self._received]
+        while b"\n" not in parts[-1]:
+            part = self._socket.recv(_READ_BYTES)
+            if not part:
+                return b"".join(parts)
+            parts.append(part)
+        line, newline, self._received = b"".join(parts).partition(b"\n")
+        return line + newline
+
+    @property
+    def _is_unusable(self) -> bool:
+        """Whether the next command needs another connection."""
+        if self._is_stale or self._process_id != os.getpid():
+            return True
+        return not self._is_new and self._is_closed_by_server()
 
     def _is_closed_by_server(self) -> bool:
         """Return whether there is something to read, which only the end of a connection is."""
+        if self._received:
+            return True
         self._socket.settimeout(0)
         try:
             self._socket.recv(1, socket.MSG_PEEK)
@@ -272,11 +368,15 @@ class ControlClient:
         return True
 
     def close(self) -> None:
+        """Close the connection; a command of another thread ends with an error.
+
+        In a forked child, the parent's connection stays open.
+        """
         self._is_closed = True
-        with suppress(OSError):
-            # It ends the other thread's read, for which closing the file would wait.
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._file.close()
+        if self._process_id == os.getpid():
+            with suppress(OSError):
+                # It ends the other thread's read, which closing alone would not.
+                self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
 

@@ -67,8 +67,8 @@ class AsyncCluster(ClusterCommands):
     """A Kafka cluster for tests and development, on the running event loop.
 
     Composes the nodes, the controller and the network between them, for one `async with` block.
-    All nodes share the process and the event loop. Methods must be called on that loop's thread.
-    Nodes are named by their numbers, from 0.
+    All nodes share the process and the event loop. Methods are called on that loop's thread, and
+    commands raise ClusterError elsewhere. Nodes are named by their numbers, from 0.
     """
 
     def __init__(
@@ -141,6 +141,7 @@ class AsyncCluster(ClusterCommands):
         self.controller.register_broker(*range(len(self.nodes)))
         for node in self.nodes:
             node.connect_controller()
+        self.loop = asyncio.get_running_loop()
         return self
 
     async def __aexit__(
@@ -149,6 +150,7 @@ class AsyncCluster(ClusterCommands):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self.loop = None
         try:
             self._stop_all()
             await self._interceptions.wait_cancelled()
@@ -161,6 +163,22 @@ class AsyncCluster(ClusterCommands):
     def is_calling_function(self) -> bool:
         """Whether the caller is a function given to `intercept`."""
         return self._interceptions.is_calling
+
+    async def end_functions(self) -> None:
+        """Cancel the functions given to `intercept` that still run, as the end of the block does.
+
+        Not for such a function itself.
+        """
+        self._interceptions.cancel()
+        await self._interceptions.wait_cancelled()
+
+    def add_error_of_task(self, error: BaseException) -> None:
+        """Keep what a task on the event loop has raised that nobody has awaited, until it is seen.
+
+        Any thread may call this. A `Cluster` does so; on an event loop of their own, users see to
+        their tasks.
+        """
+        self._interceptions.add_error_of_task(error)
 
     def raise_unseen_errors(self) -> None:
         """Raise what functions given to `intercept` have raised, unless somebody has seen it.
@@ -181,6 +199,7 @@ class AsyncCluster(ClusterCommands):
         for node in self.nodes:
             if not node.is_stopped:
                 node.stop()
+            node.server.release_ports()
         if self._data_dir is not None:
             self._data_dir.release()
 

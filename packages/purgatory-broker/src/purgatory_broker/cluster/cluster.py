@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -30,6 +31,20 @@ _errors = ErrorLog(logger)
 
 #: Seconds for the start, for the stop, and for each command beside its own timeout.
 _TIMEOUT = 60.0
+#: The clusters of this process that were started.
+_started: weakref.WeakSet[Cluster] = weakref.WeakSet()
+
+
+def started_clusters() -> list[Cluster]:
+    """Return the clusters of this process that were started and are alive. Any thread may call it.
+
+    One that runs is alive, even if nothing else refers to it.
+    """
+    while True:
+        try:
+            return list(_started)
+        except RuntimeError:  # Another thread has started one meanwhile.
+            pass
 
 
 class Cluster(ClusterClient):
@@ -63,6 +78,8 @@ class Cluster(ClusterClient):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._cluster: AsyncCluster | None = None
         self._stopping: asyncio.Event | None = None
+        #: Whether the thread was asked to stop, maybe before it has a loop.
+        self._is_stopping = False
         self._bootstrap_servers = ""
         #: The commands that run, and whether any may begin, which the lock guards.
         self._calls: dict[Future[Any], Coroutine[Any, Any, Any]] = {}
@@ -87,22 +104,33 @@ class Cluster(ClusterClient):
         if self._thread is not None:
             raise RuntimeError("a cluster can be started once only; create another one")
         started: Future[None] = Future()
+        _started.add(self)
         self._thread = threading.Thread(
             target=self._run, args=(started,), name="purgatory-cluster", daemon=True
         )
-        self._thread.start()
         try:
+            self._thread.start()
             started.result(_TIMEOUT)
-        except BaseException:
-            self._thread.join(_TIMEOUT)
+        except BaseException:  # The start has failed, or a signal handler has raised.
+            self._ask_to_stop()
+            if self._thread.is_alive():
+                self._thread.join(_TIMEOUT)
             raise
         return self
+
+    def _ask_to_stop(self) -> None:
+        self._is_stopping = True
+        # Without a loop so far, the thread looks at the above when it has one.
+        if self._loop is not None and self._stopping is not None:
+            with suppress(RuntimeError):  # the loop was closed just now
+                self._loop.call_soon_threadsafe(self._stopping.set)
 
     def close(self) -> None:
         """Stop all nodes and the thread. Further calls do nothing.
 
         Raises:
             BaseException: a function given to `intercept` has raised it, and nobody has seen it.
+            RecorderError: the trace of `record` could not be written.
             ClusterError: a function given to `intercept` called this, or blocks the thread.
         """
         if self._thread is None:
@@ -110,16 +138,32 @@ class Cluster(ClusterClient):
         if self._is_own_thread:
             raise ClusterError("close: the cluster's own thread can't wait for its end")
         if self._thread.is_alive():
-            assert self._loop is not None
-            assert self._stopping is not None
-            with suppress(RuntimeError):  # the loop was closed just now
-                self._loop.call_soon_threadsafe(self._stopping.set)
+            self._ask_to_stop()
             self._thread.join(_TIMEOUT)
             if self._thread.is_alive():
                 raise ClusterError(f"close: the cluster's thread is busy for {_TIMEOUT:g} s")
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
+        # Of what has ended with the event loop.
+        self.raise_unseen_errors()
+
+    def end_functions(self) -> None:
+        """Cancel the functions given to `intercept` that still run, as `close` does.
+
+        No-op if the cluster is not running.
+
+        Raises:
+            ClusterError: a function given to `intercept` called this, or blocks the thread.
+        """
+
+        async def end(cluster: AsyncCluster) -> None:
+            await cluster.end_functions()
+
+        if self._is_own_thread:
+            raise ClusterError("end_functions: a function given to intercept can't end itself")
+        if self._is_running and self._thread is not None and self._thread.is_alive():
+            self._submit("end_functions", end, _TIMEOUT)
 
     def raise_unseen_errors(self) -> None:
         """Raise what functions given to `intercept` have raised, unless somebody has seen it.
@@ -141,7 +185,7 @@ class Cluster(ClusterClient):
         except BaseException as error:
             if started.done():
                 self._failure = error
-                if self._stopping is None or not self._stopping.is_set():
+                if not self._is_stopping:
                     _errors.log(error, "the cluster's thread has failed")
             else:
                 started.set_exception(error)
@@ -155,18 +199,29 @@ class Cluster(ClusterClient):
                 command.close()
 
     async def _main(self, started: Future[None]) -> None:
-        recorder = None if self._record is None else Recorder(self._record)
-        self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
-        try:
+        self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(self._note_error_of_task)
+        if self._is_stopping:
+            started.cancel()
+            return
+        with nullcontext() if self._record is None else Recorder(self._record) as recorder:
             async with AsyncCluster(self.settings, recorder=recorder) as self._cluster:
                 self._bootstrap_servers = self._cluster.bootstrap_servers
                 self._is_running = True
                 started.set_result(None)
                 await self._stopping.wait()
-        finally:
-            if recorder is not None:
-                recorder.close()
+
+    def _note_error_of_task(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Keep what a task has raised that a function has started and nobody has awaited."""
+        loop.default_exception_handler(context)
+        error = context.get("exception")
+        is_of_task = "task" in context or "future" in context
+        if is_of_task and isinstance(error, BaseException) and self._cluster is not None:
+            error.add_note(
+                "It was raised in a task of the cluster's event loop that nobody awaits."
+            )
+            self._cluster.add_error_of_task(error)
 
     # -- commands
 
@@ -191,7 +246,9 @@ class Cluster(ClusterClient):
         limit = _TIMEOUT + command_timeout(checked)
         return self._submit(command, lambda cluster: run_command(cluster, command, checked), limit)
 
-    def intercept(self, api: str | None, function: InterceptFunction) -> Interception:
+    def intercept(
+        self, api: str | None, function: InterceptFunction, *, may_be_cancelled: bool = False
+    ) -> Interception:
         """Call a function with each request of an API; see `ClusterCommands.intercept`.
 
         Args:
@@ -199,6 +256,8 @@ class Cluster(ClusterClient):
             function: called on the cluster's thread, with an `InterceptedRequest`. It must not
                 block, nor wait for a client: the cluster stands still while it runs. It may run
                 the commands that do not wait, such as `kill`.
+            may_be_cancelled: whether the function may be cancelled half way, when its client goes
+                or the cluster stops. Else that is an error, since an assertion may not have run.
 
         Returns:
             The interception, with its hits; `remove()` or the end of its `with` block ends it.
@@ -208,10 +267,11 @@ class Cluster(ClusterClient):
             InvalidArgumentError: no API has this name, or the function is not callable.
         """
         if self._is_own_thread:
-            return self._cluster_of_function("intercept").intercept(api, function)
+            cluster = self._cluster_of_function("intercept")
+            return cluster.intercept(api, function, may_be_cancelled=may_be_cancelled)
 
         async def intercept(cluster: AsyncCluster) -> Interception:
-            return cluster.intercept(api, function)
+            return cluster.intercept(api, function, may_be_cancelled=may_be_cancelled)
 
         interception: Interception = self._submit("intercept", intercept, _TIMEOUT)
         return interception

@@ -93,13 +93,21 @@ class ClusterClient(ABC):
     def call(self, command: str, /, **arguments: Any) -> Any:
         """Run a command by its name, as in `COMMANDS`, and return its result."""
 
-    def intercept(self, api: str | None, function: InterceptFunction) -> Interception:
+    def intercept(
+        self,
+        api: str | None,
+        function: InterceptFunction,
+        *,
+        may_be_cancelled: bool = False,  # noqa: ARG002 - of the clusters that call functions
+    ) -> Interception:
         """Call a function with each request of an API; see `ClusterCommands.intercept`.
 
         Args:
             api: Kafka's name of the API, such as "Produce"; None is every API.
             function: called on the cluster's thread, with an `InterceptedRequest`. What it raises,
                 of whatever kind, is raised again at the end of the block; see `Interception`.
+            may_be_cancelled: whether the function may be cancelled half way, when its client goes
+                or the cluster stops. Else that is an error, since an assertion may not have run.
 
         Returns:
             The interception, with its hits; `remove()` or the end of its `with` block ends it.
@@ -113,6 +121,14 @@ class ClusterClient(ABC):
             f"intercept: the function {function!r} for {api or 'every API'} can't be called by a "
             "cluster in another process; use Cluster or AsyncCluster, or inject_request_error"
         )
+
+    def end_functions(self) -> None:  # noqa: B027 - most clusters call no functions
+        """Cancel the functions given to `intercept` that still run, as the end of the cluster does.
+
+        A fixture whose cluster serves several tests calls this after each, so that the right one
+        fails where a function was cancelled half way. No-op if the cluster is in another process,
+        or is not running.
+        """
 
     def raise_unseen_errors(self) -> None:  # noqa: B027 - most clusters call no functions
         """Raise what functions given to `intercept` have raised, unless somebody has seen it.

@@ -9,10 +9,10 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Unpack
+from typing import IO, Any, Unpack
 
 from purgatory_broker.cluster.admin_server import ControlClient
 from purgatory_broker.cluster.cluster_client import ClusterClient
@@ -27,7 +27,11 @@ class ClusterProcess(ClusterClient):
     """A Kafka cluster for tests and development, in its own process.
 
     A test that blocks its interpreter does not block the cluster. The methods are those of
-    `Cluster`. The process ends with the process that started it, however that ends.
+    `Cluster`. The process ends with the process that started it, however that ends; if that is
+    killed, with the last of its forked children that have not called `close`.
+
+    A forked child may run commands, on a connection of its own. Its `close`, or the end of its
+    block, leaves the cluster to the process that has started it.
     """
 
     def __init__(
@@ -41,6 +45,8 @@ class ClusterProcess(ClusterClient):
         self.settings = settings_from(nodes, settings)
         self._record = record_folder(record)
         self._process: subprocess.Popen[bytes] | None = None
+        #: The process that has started the cluster, and that stops it.
+        self._parent_id = 0
         self._control: ControlClient | None = None
         self._call_lock = threading.Lock()
         self._bootstrap_servers = ""
@@ -57,24 +63,29 @@ class ClusterProcess(ClusterClient):
         """
         if self._process is not None:
             raise RuntimeError("a cluster can be started once only; create another one")
+        self._parent_id = os.getpid()
+        try:
+            self._start()
+        except BaseException as error:  # Such as what a signal handler raises.
+            self.kill_process()
+            if isinstance(error, (OSError, ValueError)):
+                raise ClusterError(f"the cluster's process did not start: {error}") from error
+            raise
+        return self
+
+    def _start(self) -> None:
         given = {"settings": asdict(self.settings), "record": self._record}
         command = [sys.executable, "-m", "purgatory_broker.cluster.process_main"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(json.dumps(given, default=os.fspath).encode() + b"\n")
-            self._process.stdin.flush()
-            report = json.loads(self._read_first_line() or b"{}")
-        except (OSError, ValueError) as error:
-            self.kill_process()
-            raise ClusterError(f"the cluster's process did not start: {error}") from error
+        self._process.stdin.write(json.dumps(given, default=os.fspath).encode() + b"\n")
+        self._process.stdin.flush()
+        report = json.loads(self._read_first_line() or b"{}")
         if "bootstrap_servers" not in report:
-            self.kill_process()
             reason = report.get("error", "it ended without a message")
             raise ClusterError(f"the cluster's process did not start: {reason}")
         self._bootstrap_servers = report["bootstrap_servers"]
         self._control = ControlClient(report["control"])
-        return self
 
     def _read_first_line(self) -> bytes:
         assert self._process is not None
@@ -94,39 +105,79 @@ class ClusterProcess(ClusterClient):
         return line
 
     def close(self) -> None:
-        """Stop all nodes in an orderly way, and the process. Further calls do nothing."""
+        """Stop all nodes in an orderly way, and the process. Further calls do nothing.
+
+        In a forked child, only the child's own connection ends.
+
+        Raises:
+            ClusterError: the end of the cluster has failed, as where the trace can't be written.
+        """
         if self._process is None:
             return
-        if self._control is not None:
-            self._control.close()
-            self._control = None
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        try:
-            self._process.wait(_TIMEOUT)
-        except subprocess.TimeoutExpired:
-            self.kill_process()
-        self._close_output()
+        self._close_control()
+        stdin = self._process.stdin
+        if self._is_parent and stdin is not None and not stdin.closed:
+            with suppress(OSError):  # The process is gone.
+                # Closing is not enough while a forked child has a copy of the pipe.
+                stdin.write(b"stop\n")
+                stdin.flush()
+        self._close_pipe(stdin)
+        failure = None
+        if self._is_parent:
+            try:
+                self._process.wait(_TIMEOUT)
+                failure = self._read_failure()
+            except subprocess.TimeoutExpired:
+                self.kill_process()
+        self._close_pipe(self._process.stdout)
+        if failure is not None:
+            raise ClusterError(failure)
+
+    def _read_failure(self) -> str | None:
+        """Return why the cluster has failed, in the last line of its process; None if it has not.
+
+        Of further calls, all return None.
+        """
+        assert self._process is not None
+        output = self._process.stdout
+        if output is None or output.closed or self._process.returncode != 1:
+            return None
+        lines = output.read().splitlines()
+        failure: str | None = json.loads(lines[-1]).get("error") if lines else None
+        return failure
 
     def kill_process(self) -> None:
-        """Kill the process by SIGKILL; the files in `data_dir` stay as they are."""
+        """Kill the process by SIGKILL; the files in `data_dir` stay as they are.
+
+        Raises:
+            ClusterError: the caller is a forked child of the process that has started the cluster.
+        """
         if self._process is None:
             return
+        if not self._is_parent:
+            raise ClusterError(
+                f"kill_process: process {self._parent_id} has started the cluster, "
+                f"not this one ({os.getpid()})"
+            )
         self._process.kill()
         self._process.wait(_TIMEOUT)
-        if self._control is not None:
-            self._control.close()
-            self._control = None
-        if self._process.stdin is not None and not self._process.stdin.closed:
-            try:
-                self._process.stdin.close()
-            except OSError:
-                pass  # Unsent data: the process that would read it is gone.
-        self._close_output()
+        self._close_control()
+        self._close_pipe(self._process.stdin)
+        self._close_pipe(self._process.stdout)
 
-    def _close_output(self) -> None:
-        if self._process is not None and self._process.stdout is not None:
-            self._process.stdout.close()
+    @property
+    def _is_parent(self) -> bool:
+        return self._parent_id == os.getpid()
+
+    def _close_control(self) -> None:
+        control, self._control = self._control, None
+        if control is not None:
+            control.close()
+
+    def _close_pipe(self, pipe: IO[bytes] | None) -> None:
+        if pipe is not None:
+            with suppress(OSError):  # Unsent data: the process that would read it is gone.
+                pipe.close()
 
     @property
     def bootstrap_servers(self) -> str:

@@ -59,6 +59,11 @@ class InterceptedRequest:
         self._handle = handle
         self._broker = broker
         self._inner: RequestContext | None = None
+        #: Whether the function's task was cancelled from outside, and where the function was then.
+        self.is_cancelled = False
+        self.is_cancelled_half_way = False
+        #: The calls of `handle` that wait for the broker's response.
+        self._num_waiting = 0
         self._response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     @property
@@ -88,7 +93,11 @@ class InterceptedRequest:
                 self._handle(self._inner, self.request)
             except WireError as error:
                 self._context.close_connection(str(error))
-        return await asyncio.shield(self._response)
+        self._num_waiting += 1
+        try:
+            return await asyncio.shield(self._response)
+        finally:
+            self._num_waiting -= 1
 
     def error_response(self, error: str | int) -> Any:
         """Return a response that reports an error for every part of the request.
@@ -108,6 +117,17 @@ class InterceptedRequest:
     def _take_response(self, _context: RequestContext, response: Any) -> None:
         if not self._response.done():
             self._response.set_result(response)
+
+    def cancel_function(self, task: asyncio.Task[Any]) -> None:
+        """Cancel the task of the function; further calls do nothing.
+
+        They would interrupt what the function does when it is cancelled.
+        """
+        if not self.is_cancelled:
+            self.is_cancelled = True
+            # In `handle` it has seen all that there is: the broker has not responded.
+            self.is_cancelled_half_way = not self._num_waiting or self._response.done()
+            task.cancel()
 
     def cancel(self) -> None:
         """Cancel what the request waits for in the broker, if anything."""

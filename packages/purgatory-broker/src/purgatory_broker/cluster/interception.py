@@ -39,6 +39,11 @@ class Interception:
     becomes its context. What nobody has seen until then, such as an exception after the block's
     end, is raised when the cluster stops.
 
+    A coroutine function is cancelled when its client goes, or when the cluster stops or is reset.
+    What it would have checked is not checked then, which is a ClusterError, raised in the same
+    way. It is none while the function awaits `handle()`, whose response does not come, nor with
+    `may_be_cancelled`. A function that catches the CancelledError and returns was not cancelled.
+
     Attributes:
         id: as in `faults`.
         hits: the number of requests that the function was called with.
@@ -50,14 +55,21 @@ class Interception:
         api: ServedApi[Any] | None,
         function: InterceptFunction,
         on_error: Callable[[UnseenErrors], None],
+        *,
+        may_be_cancelled: bool,
     ) -> None:
         if not callable(function):
             raise InvalidArgumentError("function", "callable", function)
+        if not isinstance(may_be_cancelled, bool):
+            raise InvalidArgumentError("may_be_cancelled", "True or False", may_be_cancelled)
         self.id = number
         self.hits = 0
         self.is_removed = False
         self._errors: list[BaseException] = []
         self._unseen = UnseenErrors()
+        self._num_cancelled = 0
+        self._unseen_cancelled = UnseenErrors()
+        self._may_be_cancelled = may_be_cancelled
         self._on_error = on_error
         self._error_log = ErrorLog(logger)
         self._api = api
@@ -73,14 +85,25 @@ class Interception:
             pass
         return list(self._errors)
 
+    @property
+    def cancelled(self) -> int:
+        """How many times the function was cancelled half way, which then counts as seen."""
+        for _ in self._unseen_cancelled.take():
+            pass
+        return self._num_cancelled
+
     def remove(self) -> None:
         """Intercept no further request. Any thread may call this.
 
         Raises:
             BaseException: the first that the function has raised, and nobody has seen.
+            ClusterError: the function was cancelled half way.
         """
         self.end()
-        raise_first(list(self._unseen.take()))
+        raise_first(self._take_unseen())
+
+    def _take_unseen(self) -> list[BaseException]:
+        return [*self._unseen.take(), *self._unseen_cancelled.take()]
 
     def end(self) -> None:
         """Intercept no further request; what the function has raised stays unseen."""
@@ -96,7 +119,7 @@ class Interception:
         traceback: TracebackType | None,
     ) -> None:
         self.end()
-        raise_first(list(self._unseen.take()), error)
+        raise_first(self._take_unseen(), error)
 
     def matches(self, api: ServedApi[Any]) -> bool:
         """Return whether requests of an API are intercepted."""
@@ -119,7 +142,8 @@ class Interception:
             answer = self._function(request)
             return await answer if inspect.isawaitable(answer) else answer
         except asyncio.CancelledError as error:
-            if task.cancelling():
+            if request.is_cancelled:
+                self._note_cancelled(request, error)
                 raise
             failure = ClusterError(f"the function that intercepts {request.api} was cancelled")
             failure.__cause__ = error
@@ -132,6 +156,22 @@ class Interception:
             if isinstance(error, GeneratorExit) and _task_that_runs() is not task:
                 raise  # The task is dropped, without a step.
             return self._failed(request, error)
+
+    def _note_cancelled(
+        self, request: InterceptedRequest, cancelled: asyncio.CancelledError
+    ) -> None:
+        if not request.is_cancelled_half_way:
+            return
+        self._num_cancelled += 1
+        if not self._may_be_cancelled:
+            error = ClusterError(
+                f"the function that intercepts {request.api} was cancelled half way, as its client "
+                "has gone or the cluster has stopped; intercept(..., may_be_cancelled=True) "
+                "allows that"
+            )
+            error.__cause__ = cancelled  # whose traceback says where
+            self._unseen_cancelled.add(error)
+            self._on_error(self._unseen_cancelled)
 
     def _failed(self, request: InterceptedRequest, error: BaseException) -> Any:
         self.fail(request.api, error)
@@ -165,12 +205,6 @@ class Interception:
         }
 
 
-def _cancel_once(task: asyncio.Task[Any]) -> None:
-    # A further time would interrupt what the function does when it is cancelled.
-    if not task.cancelling():
-        task.cancel()
-
-
 def _task_that_runs() -> asyncio.Task[Any] | None:
     try:
         return asyncio.current_task()
@@ -182,12 +216,27 @@ class Interceptions:
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
         self._all: list[Interception] = []
-        self._tasks: set[asyncio.Task[None]] = set()
+        #: The functions that run, with their requests.
+        self._tasks: dict[asyncio.Task[None], InterceptedRequest] = {}
         #: Of functions that have failed since the last `take_unseen`, also of removed ones.
         self._unseen: deque[UnseenErrors] = deque()
+        #: Of tasks that functions have started.
+        self._of_tasks = UnseenErrors()
 
-    def add(self, api: ServedApi[Any] | None, function: InterceptFunction) -> Interception:
-        made = Interception(next(self._faults.ids), api, function, self._unseen.append)
+    def add(
+        self,
+        api: ServedApi[Any] | None,
+        function: InterceptFunction,
+        *,
+        may_be_cancelled: bool = False,
+    ) -> Interception:
+        made = Interception(
+            next(self._faults.ids),
+            api,
+            function,
+            self._unseen.append,
+            may_be_cancelled=may_be_cancelled,
+        )
         self._all.append(made)
         return made
 
@@ -204,14 +253,19 @@ class Interceptions:
 
     def cancel(self) -> None:
         """End the functions that are running, since the cluster stops."""
-        for task in self._tasks:
-            _cancel_once(task)
+        for task, request in self._tasks.items():
+            request.cancel_function(task)
 
     async def wait_cancelled(self) -> None:
         if self._tasks:
             _, running = await asyncio.wait(self._tasks, timeout=_CANCEL_TIMEOUT)
             for task in running:
                 logger.warning("a function given to intercept did not end: %s", task)
+
+    def add_error_of_task(self, error: BaseException) -> None:
+        """Keep what a task has raised that nobody has awaited. Any thread may call this."""
+        self._of_tasks.add(error)
+        self._unseen.append(self._of_tasks)
 
     def take_unseen(self) -> list[BaseException]:
         """Return what functions have raised and nobody has seen. Any thread may call this."""
@@ -240,12 +294,12 @@ class Interceptions:
         request: InterceptedRequest,
     ) -> None:
         task = asyncio.get_running_loop().create_task(self._answer(interceptions, request))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = request
+        task.add_done_callback(self._tasks.pop)
 
         def cancel() -> None:
+            request.cancel_function(task)
             request.cancel()
-            _cancel_once(task)
 
         context.on_cancel = cancel
 

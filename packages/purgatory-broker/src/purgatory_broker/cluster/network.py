@@ -14,8 +14,8 @@ from collections.abc import Callable
 CONTROLLER = -1
 
 _Link = tuple[int, int]
-#: The time at which a message is due, by the loop's clock in seconds, and the delivery itself.
-_Message = tuple[float, Callable[[], None]]
+#: When a message is due and when it was sent, by the loop's clock in seconds, and the delivery.
+_Message = tuple[float, float, Callable[[], None]]
 
 
 class Network:
@@ -45,14 +45,24 @@ class Network:
         if in_flight is None:
             in_flight = self._in_flight[link] = deque()
         now = loop.time()
-        latency_ms = max(self._latency_ms.get(source, 0), self._latency_ms.get(target, 0))
-        due = now + latency_ms / 1_000
+        due = now + self._link_latency(link)
         if in_flight:
             # The latency may have been reduced: no message overtakes an earlier one.
             due = max(due, in_flight[-1][0])
-        in_flight.append((due, deliver))
+        in_flight.append((due, now, deliver))
+        self._schedule(loop, in_flight, due, now)
+
+    def _link_latency(self, link: _Link) -> float:
+        """Return a link's latency in seconds."""
+        source, target = link
+        return max(self._latency_ms.get(source, 0), self._latency_ms.get(target, 0)) / 1_000
+
+    def _schedule(
+        self, loop: asyncio.AbstractEventLoop, in_flight: deque[_Message], due: float, now: float
+    ) -> None:
         # The loop does not keep the order of calls that are due at the same time. So each call
         # delivers the link's first message that is due, whichever message it was scheduled for.
+        # There are never fewer calls than messages; one too many finds nothing that is due.
         if due <= now:
             loop.call_soon(self._deliver_first, in_flight, due)
         else:
@@ -60,7 +70,10 @@ class Network:
 
     def _deliver_first(self, in_flight: deque[_Message], due: float) -> None:
         if in_flight and in_flight[0][0] <= due:
-            in_flight.popleft()[1]()
+            _, _, deliver = in_flight.popleft()
+            # What it raises is the loop's to report. It is as if the message were lost, and its
+            # sender asks again.
+            deliver()
 
     def is_connected(self, source: int, target: int) -> bool:
         """Return True unless one of the two ends is partitioned; an end reaches itself always."""
@@ -89,7 +102,25 @@ class Network:
         return self._latency_ms.get(node, 0)
 
     def set_latency(self, node: int, latency_ms: int) -> None:
+        """Delay later messages from and to a node; a lower latency those in flight, too."""
+        is_lower = latency_ms < self.latency_ms(node)
         if latency_ms:
             self._latency_ms[node] = latency_ms
         else:
             self._latency_ms.pop(node, None)
+        if is_lower:
+            for link, in_flight in self._in_flight.items():
+                if node in link and in_flight:
+                    self._advance(link, in_flight)
+
+    def _advance(self, link: _Link, in_flight: deque[_Message]) -> None:
+        """Deliver the messages of a link at the time of its present latency, if that is earlier."""
+        loop = asyncio.get_running_loop()
+        now, latency = loop.time(), self._link_latency(link)
+        before = 0.0
+        for number, (due, sent, deliver) in enumerate(in_flight):
+            earlier = max(before, min(due, sent + latency))
+            if earlier < due:
+                in_flight[number] = earlier, sent, deliver
+                self._schedule(loop, in_flight, earlier, now)
+            before = earlier

@@ -1,7 +1,8 @@
 """The process of a `ClusterProcess`: `python -m purgatory_broker.cluster.process_main`.
 
-The first line of standard input is a JSON object with the settings. The cluster runs until standard
-input ends, which it also does when the parent process dies.
+The first line of standard input is a JSON object with the settings. The cluster runs until there is
+anything more, or standard input ends, which it also does when the parent process dies. A forked
+child of the parent may have a copy of the pipe, and keep the end from coming.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import logging
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 from purgatory_broker.cluster.admin_server import ControlServer
@@ -22,7 +24,7 @@ from request_purgatory.errors import PurgatoryError
 
 
 async def _serve(settings: ClusterSettings, record: str | None) -> None:
-    """Run a cluster until standard input ends.
+    """Run a cluster until standard input has something more, or ends.
 
     When the cluster has started, print a line of JSON with `bootstrap_servers` and `control`, the
     control server's address.
@@ -31,8 +33,7 @@ async def _serve(settings: ClusterSettings, record: str | None) -> None:
         settings: the cluster's settings.
         record: the folder for a trace of the requests that wait; None records none.
     """
-    recorder = None if record is None else Recorder(Path(record))
-    try:
+    with nullcontext() if record is None else Recorder(Path(record)) as recorder:
         async with (
             AsyncCluster(settings, recorder=recorder) as cluster,
             ControlServer(cluster) as control,
@@ -42,11 +43,7 @@ async def _serve(settings: ClusterSettings, record: str | None) -> None:
             await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
             started = {"bootstrap_servers": cluster.bootstrap_servers, "control": control.address}
             print(json.dumps(started), flush=True)
-            while await reader.read(1_024):
-                pass
-    finally:
-        if recorder is not None:
-            recorder.close()
+            await reader.read(1)
 
 
 def _read_first_line() -> bytes:
@@ -64,10 +61,13 @@ def main() -> int:
     """Read the settings from standard input, and run the cluster.
 
     Returns:
-        The exit code: 0, 1 if the cluster did not start, 130 after Ctrl-C.
+        The exit code: 0, 1 if the cluster did not start or has failed, 130 after Ctrl-C.
     """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    given = json.loads(_read_first_line())
+    line = _read_first_line()
+    if not line:
+        return 1  # The parent was interrupted, or has died.
+    given = json.loads(line)
     try:
         settings = settings_from(given["settings"].pop("nodes"), given["settings"])
         with collecting_less():

@@ -65,7 +65,11 @@ class RequestHandler:
             self._handle(api, context, decode(api, message, context))
 
     def _handle(self, api: ServedApi[R], context: RequestContext, request: R) -> None:
-        if self._faults.has_request_errors and context.header.is_supported:
+        if (
+            self._faults.has_request_errors
+            and context.header.is_supported
+            and api.tells_errors(request, context.version)
+        ):
             subjects = partial(api.subjects, self._broker, request)
             code = self._faults.take_request_error(self._broker.node_id, context, subjects)
             if code is not None:

@@ -9,6 +9,7 @@ from typing import Any
 from purgatory_broker.cluster.cluster_errors import ClusterError
 from purgatory_broker.cluster.commands.arguments import checked_types, quoted
 from purgatory_broker.cluster.commands.cluster_commands import COMMANDS, ClusterCommands
+from purgatory_broker.cluster.commands.inspection_commands import InspectionCommands
 from purgatory_broker.cluster.json_values import to_json
 from purgatory_broker.cluster.slices import VALUES_PER_SLICE, slices
 from purgatory_broker.log.log_errors import RecordError
@@ -21,6 +22,8 @@ _MAX_WAIT_S = 3e7
 
 #: Commands that wait for what happens on the event loop later.
 WAITING_COMMANDS = frozenset({"reset", "restart", "truncate", "wait_for"})
+#: Commands that change nothing, and may end half way.
+LOOKING_COMMANDS = frozenset(InspectionCommands.commands()) - {"forget_requests"}
 
 
 def run_command_at_once(cluster: ClusterCommands, name: str, arguments: dict[str, Any]) -> Any:
@@ -54,6 +57,10 @@ async def run_command(cluster: ClusterCommands, name: str, arguments: dict[str, 
         raise ClusterError(f"{name}: {error}", error.code.name) from error
     except PurgatoryClosedError:
         raise ClusterError(f"{name}: the cluster has stopped") from None
+    except TimeoutError:  # An OSError, too; `wait_for` raises a ClusterTimeoutError.
+        raise
+    except OSError as error:
+        raise ClusterError(f"{name}: {error}") from error
     if not isinstance(result, list):
         return to_json(result)
     shown: list[Any] = []

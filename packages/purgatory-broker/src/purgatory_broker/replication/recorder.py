@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from purgatory_broker.request_context import RequestContext
@@ -17,13 +19,15 @@ if TYPE_CHECKING:
     from purgatory_broker.replication.delayed_produce import ProducedPartition
     from purgatory_broker.replication.replica import Replica
 
+logger = logging.getLogger(__name__)
+
 #: Rows buffered in memory before they are written.
 ROWS_PER_FILE = 100_000
 _LONGEST_TIMEOUT_MS = 2**31 - 1
 
 
 class RecorderError(PurgatoryError):
-    """Traffic can't be recorded: pyarrow is missing."""
+    """Traffic can't be recorded: pyarrow is missing, or the trace can't be written."""
 
 
 class Recorder:
@@ -38,6 +42,9 @@ class Recorder:
     - JoinGroup, SyncGroup and DeleteRecords requests: wait for their response (aggregate count).
 
     Requests that never wait are not recorded.
+
+    A trace that can't be written harms no request: recording ends, which is logged, and `close`
+    raises the error.
     """
 
     def __init__(
@@ -63,6 +70,8 @@ class Recorder:
         self._pa = pa
         self._pq = pq
         self._folder = folder
+        #: What has ended the recording.
+        self._failure: Exception | None = None
         self._now_us = now_us
         self._request_numbers = itertools.count()
         self._file_numbers = itertools.count()
@@ -197,17 +206,28 @@ class Recorder:
         self._add("events", (f"node-{node}", key, self._now_us(), float(amount)))
 
     def _add(self, table: str, row: tuple[Any, ...]) -> None:
+        if self._failure is not None:
+            return
         rows = self._rows[table]
         rows.append(row)
         if len(rows) >= ROWS_PER_FILE:
             self._write(table)
 
     def _write(self, table: str) -> None:
+        """Write the buffered rows of a table; end the recording if that fails."""
         rows, self._rows[table] = self._rows[table], []
+        try:
+            self._write_rows(table, rows)
+        except Exception as error:  # An OSError, or an error of pyarrow's.
+            self._failure = error
+            self._rows = {name: [] for name in self._rows}
+            logger.error("the trace in %s can't be written, and ends here: %s", self._folder, error)
+
+    def _write_rows(self, table: str, rows: list[tuple[Any, ...]]) -> None:
         schema = self._schemas[table]
         columns = [
-            self._pa.array(column, type=field.type)
-            for column, field in zip(zip(*rows, strict=True), schema, strict=True)
+            self._pa.array([row[number] for row in rows], type=field.type)
+            for number, field in enumerate(schema)
         ]
         path = self._folder / table / f"part-{next(self._file_numbers):05d}.parquet"
         partial = path.with_suffix(".partial")
@@ -215,12 +235,33 @@ class Recorder:
         partial.replace(path)
 
     def close(self) -> None:
-        """Write the buffered rows. After this, each table has at least one file."""
-        for table, rows in self._rows.items():
-            if rows:
+        """Write the buffered rows. After this, each table has at least one file.
+
+        Raises:
+            RecorderError: the trace could not be written.
+        """
+        for table in self._rows:
+            is_empty = not any((self._folder / table).glob("*.parquet"))
+            if self._failure is None and (self._rows[table] or is_empty):
                 self._write(table)
-            elif not any((self._folder / table).glob("*.parquet")):
-                empty = self._schemas[table].empty_table()
-                self._pq.write_table(
-                    empty, self._folder / table / f"part-{next(self._file_numbers):05d}.parquet"
-                )
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise RecorderError(
+                f"the trace in {self._folder} is incomplete: {failure}"
+            ) from failure
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self.close()
+        except RecorderError as failure:
+            if error is None:
+                raise
+            error.add_note(str(failure))

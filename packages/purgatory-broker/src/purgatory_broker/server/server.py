@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from purgatory_broker.listeners import Listener
@@ -120,6 +122,8 @@ class Server:
         self._connection_limit = connection_limit
         self._security = security
         self._sockets: list[asyncio.Server | TlsListener] = []
+        #: Bound to the ports of a stopped server, without listening.
+        self._reserved: list[socket.socket] = []
         self._sweep: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
@@ -131,7 +135,7 @@ class Server:
 
     async def _listen(self, listener: Listener) -> int:
         # One socket: with a host that has several addresses, asyncio would take several free ports.
-        family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
+        family = _family(listener)
         bound = socket.create_server((listener.host, listener.port), family=family, backlog=BACKLOG)
         try:
             if listener.protocol.has_tls:
@@ -175,6 +179,24 @@ class Server:
             self._sweep.cancel()
         for connection in list(self.connections):
             connection.abort()
+
+    def reserve_ports(self) -> None:
+        """Keep the ports of a stopped server from other programs, and refuse connections.
+
+        A program that asks for any free port does not get one of them; one that asks for this port
+        may. Further calls do nothing.
+        """
+        if self._reserved:
+            return
+        for listener in self.listeners:
+            if listener.port:
+                with suppress(OSError):  # Another program was faster.
+                    self._reserved.append(_bind(listener))
+
+    def release_ports(self) -> None:
+        """Undo `reserve_ports`."""
+        while self._reserved:
+            self._reserved.pop().close()
 
     # -- connections
 
@@ -243,3 +265,22 @@ class Server:
             ):
                 connection.close(f"idle for {idle_ms} ms")
         self._schedule_sweep()
+
+
+def _family(listener: Listener) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in listener.host else socket.AF_INET
+
+
+def _bind(listener: Listener) -> socket.socket:
+    """Return a socket that is bound to a listener's port as `socket.create_server` does."""
+    bound = socket.socket(_family(listener), socket.SOCK_STREAM)
+    try:
+        if os.name == "posix":
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if bound.family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        bound.bind((listener.host, listener.port))
+    except BaseException:
+        bound.close()
+        raise
+    return bound

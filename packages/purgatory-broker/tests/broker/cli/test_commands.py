@@ -323,7 +323,7 @@ def test_records_and_waits_on_the_command_line(
         assert main([*waiting, "--fault", f"{fault}:1"]) == ExitCode.FAILED
         assert f"expected 1 hits of fault {fault}, got 0 (" in capsys.readouterr().err
         client = connect(addresses[0])
-        client.call("Metadata", 4, topics=[])
+        client.call("Metadata", 4, topics=[{"name": "orders"}])
         assert main([*waiting, "--fault", f"{fault}:1"]) == ExitCode.OK
         leader = run_command(capsys, control, "describe-topic", "orders")[0]["leader"]
         produce(connect(addresses[leader]), "orders", b"a", b"b", b"c")

@@ -261,6 +261,64 @@ def test_connection_beyond_those_that_run_commands_is_told_so(run_scenario: RunS
     run_scenario(scenario)
 
 
+@pytest.mark.parametrize("sent", [WAIT, WAIT + METRICS, WAIT + METRICS[:9]])
+def test_command_that_waits_ends_with_its_connection(
+    run_scenario: RunScenario, sent: bytes
+) -> None:
+    async def scenario(cluster: AsyncCluster) -> None:
+        async with ControlServer(cluster) as control:
+            for _ in range(MAX_CONNECTIONS + 1):
+                _, writer = await _open(control, sent)
+                while not cluster.waits.purgatory.num_delayed:
+                    await asyncio.sleep(0.01)
+                writer.close()
+                while cluster.waits.purgatory.num_delayed:
+                    await asyncio.sleep(0.01)
+            assert "result" in (await _send_line(control, METRICS.strip()) or {})
+
+    run_scenario(scenario)
+
+
+def test_change_goes_on_without_its_connection(
+    run_scenario: RunScenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reset that ended half way would leave nodes stopped."""
+    began, go_on, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def change(_cluster: AsyncCluster) -> None:
+        began.set()
+        await go_on.wait()
+        ended.set()
+
+    monkeypatch.setitem(COMMANDS, "reset", change)
+
+    async def scenario(cluster: AsyncCluster) -> None:
+        async with ControlServer(cluster) as control:
+            _, writer = await _open(control, RESET)
+            await began.wait()
+            writer.close()
+            await asyncio.sleep(0.1)
+            go_on.set()
+            await asyncio.wait_for(ended.wait(), 10)
+
+    run_scenario(scenario)
+
+
+def test_new_client_whose_connection_made_room_connects_again(run_scenario: RunScenario) -> None:
+    async def scenario(cluster: AsyncCluster) -> None:
+        async with ControlServer(cluster) as control:
+            client = await asyncio.to_thread(ControlClient, control.address)
+            held = [await _open(control, METRICS) for _ in range(MAX_CONNECTIONS)]
+            for reader, _ in held:
+                assert "result" in json.loads(await reader.readline())
+            assert await asyncio.to_thread(client.call, "bootstrap_servers", {})
+            client.close()
+            for _, writer in held:
+                writer.transport.abort()
+
+    run_scenario(scenario)
+
+
 def test_client_connects_again_when_its_idle_connection_made_room(
     run_scenario: RunScenario,
 ) -> None:
@@ -290,17 +348,13 @@ def test_answer_to_an_interrupted_command_is_not_taken_for_the_next_one(
             client = await asyncio.to_thread(ControlClient, control.address)
             await asyncio.to_thread(client.call, "create_topic", {"name": "t"})
 
-            class Interrupting:
-                """The file of the connection, in whose read the handler raises."""
+            def interrupt() -> bytes:
+                raise Interrupted
 
-                close = client._file.close
-
-                def readline(self) -> bytes:
-                    raise Interrupted
-
-            monkeypatch.setattr(client, "_file", Interrupting())
-            with pytest.raises(Interrupted):
-                client.call("describe_topic", {"topic": "t"})
+            with monkeypatch.context() as patched:
+                patched.setattr(client, "_read_line", interrupt)
+                with pytest.raises(Interrupted):
+                    client.call("describe_topic", {"topic": "t"})
             assert (
                 await asyncio.to_thread(
                     client.call, "high_watermark", {"topic": "t", "partition": 0}

@@ -68,6 +68,48 @@ def test_messages_arrive_once_and_in_order(sent: list[tuple[int, int, bool]]) ->
     run(main)
 
 
+def test_lower_latency_applies_to_messages_in_flight() -> None:
+    """As if they had been sent with it, and in their order."""
+
+    async def main() -> None:
+        network = Network()
+        came: list[tuple[str, int]] = []
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+
+        def send(source: int, target: int, name: str) -> None:
+            network.send(
+                source, target, lambda: came.append((name, round((loop.time() - began) * 1_000)))
+            )
+
+        network.set_latency(1, 60_000)
+        network.set_latency(2, 40)
+        send(0, 1, "first")
+        send(1, 2, "to a slow end")
+        await asyncio.sleep(0.01)
+        send(0, 1, "second")
+        network.set_latency(1, 30)
+        send(0, 1, "third")
+        await asyncio.sleep(0.02)
+        network.set_latency(1, 0)
+        send(0, 1, "fourth")
+        await asyncio.sleep(1)
+        network.set_latency(1, 90)
+        network.set_latency(1, 80)
+        send(0, 1, "fifth")
+        await asyncio.sleep(100)
+        assert came == [
+            ("first", 30),
+            ("second", 30),
+            ("third", 30),
+            ("fourth", 30),
+            ("to a slow end", 40),
+            ("fifth", 1_110),
+        ]
+
+    run(main)
+
+
 def test_messages_in_flight_of_a_partitioned_node_are_lost() -> None:
     async def main() -> None:
         network, came = Network(), list[tuple[str, int]]()

@@ -1,10 +1,12 @@
-"""The future of a request that is held on an event loop."""
+"""The future of a request that is held on an event loop. Compiled."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from contextlib import suppress
-from typing import Any, TypeVar
+from contextvars import Context
+from typing import Any, TypeAlias, TypeVar
 
 from request_purgatory.aio.loop_clock import is_foreign_thread, running_loop
 from request_purgatory.purgatory.hold import discard, wrap_error
@@ -12,9 +14,20 @@ from request_purgatory.purgatory.operation import DelayedOperation
 
 T = TypeVar("T")
 
+#: A future's callbacks, each with its context.
+Callbacks: TypeAlias = list[tuple[Any, Context]]
+
+#: How often a step that has to be made is tried where it raises: a signal handler may raise in each
+#: of these calls, and without memory each of them fails.
+MAX_ATTEMPTS = 20
+
 
 class HoldFuture(asyncio.Future[T]):
     """A future whose cancellation takes its operation out of the purgatory.
+
+    Its loop's `call_soon` may be Python code, in which a signal handler may raise. asyncio then
+    drops the callbacks that it has not scheduled yet, and so a task that waits. They are scheduled
+    here, and what was raised is raised after that.
 
     Attributes:
         operation: What ends the future.
@@ -25,7 +38,11 @@ class HoldFuture(asyncio.Future[T]):
     operation: DelayedOperation
 
     def cancel(self, msg: Any | None = None) -> bool:
-        """Cancel the future and its operation; RuntimeError on another thread than the loop's."""
+        """Cancel the future and its operation; RuntimeError on another thread than the loop's.
+
+        Raises:
+            BaseException: A signal handler raised it; the future is cancelled, and all are told.
+        """
         if self.done():
             return False
         if is_foreign_thread(self.get_loop()):
@@ -35,35 +52,104 @@ class HoldFuture(asyncio.Future[T]):
                 "thread: call loop.call_soon_threadsafe(future.cancel) from other threads"
             )
         try:
-            return super().cancel(msg)
+            callbacks = self._callbacks
+            try:
+                return super().cancel(msg)
+            except BaseException:
+                if self.done():
+                    self._schedule(callbacks)
+                raise
         finally:
             # Also where a closed loop refuses the future's callbacks: it is cancelled all the same.
             discard(self.operation)
 
     def answer(self, value: Any, error: BaseException | None) -> None:
-        """End the future, in the loop's next round from another thread; no-op if it has ended."""
+        """End the future, in the loop's next round from another thread; no-op if it has ended.
+
+        Raises:
+            BaseException: A signal handler raised it; the future ends all the same.
+        """
         loop = self.get_loop()
         if running_loop() is loop:
             self._answer(value, error)
             return
-        try:
-            loop.call_soon_threadsafe(self._answer, value, error)
-        except RuntimeError:
-            if not loop.is_closed():
-                raise
-            # It refuses the future's callbacks, too: no task is left that waits.
-            with suppress(RuntimeError):
-                self._answer(value, error)
+        failure: BaseException | None = None
+        for _ in range(MAX_ATTEMPTS):
+            try:
+                # Twice does no harm: a call that raises may have told the loop, or not.
+                loop.call_soon_threadsafe(self._answer, value, error)
+            except BaseException as interruption:
+                failure = interruption
+                if loop.is_closed():
+                    # It refuses the future's callbacks, too: no task is left that waits.
+                    with suppress(RuntimeError):
+                        self._answer(value, error)
+                    return
+            else:
+                break
+        if failure is not None:
+            raise failure
 
     def _answer(self, value: Any, error: BaseException | None) -> None:
-        if self.done():
+        """End the future on its loop's thread, tell all who wait, and then raise what came between.
+
+        No-op if the future was cancelled.
+        """
+        failure: BaseException | None = None
+        attempts = MAX_ATTEMPTS
+        while not self.done() and attempts:
+            attempts -= 1
+            callbacks: Callbacks | None = None
+            try:
+                callbacks = self._callbacks
+                if error is None:
+                    self.set_result(value)
+                elif issubclass(type(error), (StopIteration, asyncio.CancelledError)):
+                    self.set_exception(wrap_error(error))
+                else:
+                    self.set_exception(error)
+            except BaseException as interruption:
+                failure = interruption
+                if self.done():
+                    self._schedule(callbacks)
+        if failure is not None:
+            raise failure
+
+    def _schedule(self, callbacks: Callbacks | None) -> None:
+        """Schedule the callbacks, of those that the future had, that asyncio dropped at its end."""
+        loop = self.get_loop()
+        # A loop without this has a compiled `call_soon`, as uvloop: no handler comes between.
+        ready = getattr(loop, "_ready", None)
+        if callbacks is None or ready is None:
             return
-        if error is None:
-            self.set_result(value)
-        elif issubclass(type(error), (StopIteration, asyncio.CancelledError)):
-            self.set_exception(wrap_error(error))
-        else:
-            self.set_exception(error)
+        for index in range(len(callbacks)):
+            callback, context = callbacks[index]
+            times = 1  # A callback that was added twice is called twice.
+            for earlier, _ in callbacks[:index]:
+                if earlier is callback:
+                    times += 1
+            attempts = MAX_ATTEMPTS
+            while attempts and not loop.is_closed():
+                attempts -= 1
+                try:
+                    # A call that raised may have scheduled the callback all the same.
+                    if _count_calls(ready, callback, self) < times:
+                        loop.call_soon(callback, self, context=context)
+                    break
+                except BaseException:
+                    continue  # Who calls this raises the first error.
 
     def disown(self) -> None:
         """Do nothing: a forked child closes the purgatory, which ends its futures."""
+
+
+def _count_calls(ready: deque[Any], callback: object, future: object) -> int:
+    """Return how often a loop with these handles is about to call a callback with a future."""
+    calls = 0
+    for handle in list(ready):
+        # asyncio's, since Python 3.4; both None once the handle is cancelled.
+        if handle._callback is callback:  # noqa: SLF001
+            args = handle._args  # noqa: SLF001
+            if args is not None and len(args) == 1 and args[0] is future:
+                calls += 1
+    return calls

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import timedelta
 from types import TracebackType
@@ -12,14 +11,18 @@ from typing import Literal, NoReturn, TypeVar
 
 from request_purgatory._native import primitives
 from request_purgatory._native.forks import register_for_forks
+from request_purgatory.aio.alarm import Alarm
 from request_purgatory.aio.hold import HoldFuture
 from request_purgatory.aio.loop_clock import clock_of, is_foreign_thread, running_loop
 from request_purgatory.aio.sweep import Sweeper
+from request_purgatory.aio.wait_answers import WaitAnswers
 from request_purgatory.errors import (
     NotInitializedError,
     PurgatoryClosedError,
     checked_name,
     number_within,
+    refuse_copy,
+    refuse_pickling,
     require_type,
 )
 from request_purgatory.purgatory.core import (
@@ -116,11 +119,7 @@ class Purgatory:
         # Until the block is entered; from then on the core has them.
         self._hooks = (on_watch, on_try, on_end)
         self._core: PurgatoryCore | None = None
-        # The keys that other threads have notified and the loop has not handled yet.
-        self._posted: set[Hashable] = set()
         self._in_child = False
-        self._alarm: asyncio.TimerHandle | None = None
-        self._alarm_ms: float = math.inf
 
     def _add_hooks(
         self,
@@ -143,15 +142,32 @@ class Purgatory:
             f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
         )
 
+    def __copy__(self) -> NoReturn:
+        """Refuse to be copied: a copy would share the original's operations.
+
+        Raises:
+            TypeError: Always.
+        """
+        refuse_copy(self)
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        """Refuse to be copied, as `__copy__`."""
+        refuse_copy(self)
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled, for the same reason.
+
+        Raises:
+            TypeError: Always.
+        """
+        refuse_pickling(self)
+
     async def __aenter__(self) -> Purgatory:
         if self._core is not None:
             raise RuntimeError(
                 f"purgatory {self.name!r} was entered before: make a new one for each block"
             )
         self._loop = asyncio.get_running_loop()
-        # Operations expire in the context of the block, not in that of the caller that happened to
-        # set the alarm.
-        self._context = contextvars.copy_context()
         self._timer = SystemTimer(
             self.name,
             tick_ms=self._tick_ms,
@@ -159,7 +175,7 @@ class Purgatory:
             clock=clock_of(self._loop),
         )
         on_watch, on_try, on_end = self._hooks
-        self._answers = _WaitAnswers(self.name, on_end)
+        self._answers = WaitAnswers(self.name, on_end)
         self._core = PurgatoryCore(
             self.name,
             timer=self._timer,
@@ -170,6 +186,12 @@ class Purgatory:
             on_try=on_try,
             on_end=self._answers.operation_ended,
         )
+        # A loop of `testing` fails the test of what callbacks raise.
+        self._core._errors.listener = getattr(self._loop, "callback_failed", None)
+        # Operations expire in the context of the block, not in that of the caller that happened to
+        # set the alarm.
+        context = contextvars.copy_context()
+        self._alarm = Alarm(self._core, self._timer, self._loop, context, self.batch)
         self._sweeper = Sweeper(self._core, self._loop, self.batch)
         register_for_forks(self)
         return self
@@ -195,13 +217,11 @@ class Purgatory:
         """As `HoldsRequests.hold`."""
         core = self._core
         if core is None or core.is_closed or running_loop() is not self._loop:
-            core = self._here()  # Raises.
+            self._here()  # Raises.
         keys = _unique_keys(keys)
         future: HoldFuture[T] = HoldFuture(loop=self._loop)
         operation = HoldOperation(until, timeout_to_ms(timeout), future, not_yet)
-        core.try_complete_else_watch(operation, keys)
-        if not future.done():
-            self._set_first_alarm_for(core, operation)
+        self._alarm.enter(operation, keys)
         return future
 
     def gather(
@@ -217,7 +237,7 @@ class Purgatory:
         operation = QuorumOperation(tuple(futures), quorum, timeout_to_ms(timeout), future)
         operation.watch_in(core)
         if not future.done():
-            self._set_first_alarm_for(core, operation)
+            self._alarm.set_first_for(operation)
         return future
 
     # -- requests as operations
@@ -245,7 +265,7 @@ class Purgatory:
             BaseException: What the operation's own code raises in its first try; the operation has
                 ended then.
         """
-        core = self._here()
+        self._here()
         require_type("operation", operation, DelayedOperation)
         keys = _unique_keys(keys)
         future: HoldFuture[Outcome] = HoldFuture(loop=self._loop)
@@ -254,18 +274,17 @@ class Purgatory:
         # future once the callbacks have run.
         ended_before = operation.is_completed
         new = operation._purgatory is None
-        if new:
-            self._answers.futures[id(operation)] = future
         try:
-            core.try_complete_else_watch(operation, keys)
+            if new:
+                self._answers.futures[id(operation)] = future
+            self._alarm.enter(operation, keys)
+            if ended_before:
+                # Its callbacks ran before it was handed over, and its end is not reported again.
+                self._answers.answer(operation)
         except BaseException:
             if new:
                 self._answers.futures.pop(id(operation), None)
             raise
-        if ended_before:
-            # Its callbacks ran before it was handed over, and its end is not reported again.
-            self._answers.answer(operation)
-        self._set_first_alarm_for(core, operation)
         return future
 
     def try_complete_else_watch(
@@ -288,20 +307,13 @@ class Purgatory:
         """
         core = self._core
         if core is None or core.is_closed or running_loop() is not self._loop:
-            core = self._here()  # Raises.
-        completed = core.try_complete_else_watch(operation, watch_keys)
-        self._set_first_alarm_for(core, operation)
-        return completed
+            self._here()  # Raises.
+        return self._alarm.enter(operation, watch_keys)
 
     def renew(self, operation: DelayedOperation, timeout: float | timedelta | None) -> bool:
         """As `HoldsRequests.renew`."""
-        core = self._here()
-        renewed = core.renew(operation, timeout)
-        try:
-            self._set_alarm_for(core, operation)
-        except MemoryError:
-            self._set_alarm_for(core, operation)  # It has its new deadline already.
-        return renewed
+        self._here()
+        return self._alarm.renew(operation, timeout)
 
     # -- events
 
@@ -348,24 +360,8 @@ class Purgatory:
         Raises:
             RuntimeError: The block was not entered.
         """
-        if self._entered().is_closed:
-            return
-        # The loop removes the key before it looks, so it sees what changed before this call.
-        if key in self._posted and not self._loop.is_closed():
-            return
-        try:
-            self._posted.add(key)
-            self._loop.call_soon_threadsafe(self._notify_posted, key)
-        except BaseException as error:
-            # Also after a signal handler's exception: the next call posts the key again.
-            self._posted.discard(key)
-            if not (isinstance(error, RuntimeError) and self._loop.is_closed()):
-                raise
-
-    def _notify_posted(self, key: Hashable) -> None:
-        self._posted.discard(key)
-        if not self.is_closed:
-            self.notify(key)
+        if not self._entered().is_closed:
+            self._sweeper.post(key)
 
     def check_and_complete(self, key: Hashable) -> int:
         """Try all operations that watch `key` now, however many they are.
@@ -400,57 +396,6 @@ class Purgatory:
             return []
         self._refuse_other_threads("call_soon_threadsafe(purgatory.cancel_for_key, key)")
         return core.cancel_for_key(key)
-
-    # -- the clock
-
-    def _set_alarm_for(self, core: PurgatoryCore, operation: DelayedOperation) -> None:
-        """Set the alarm earlier if the operation's bucket is the first that falls due."""
-        if operation._timer_list is not None and operation.timer_expiration_ms < self._alarm_ms:
-            if self._alarm is None:
-                self._set_next_alarm(core)  # The last one may have found no memory for this.
-            else:
-                self._set_alarm(operation.timer_expiration_ms)
-        if core._purge_requested:
-            core._purge_if_due()
-
-    def _set_first_alarm_for(self, core: PurgatoryCore, operation: DelayedOperation) -> None:
-        """Set the alarm for an operation that has just entered, or leave nothing of it behind."""
-        try:
-            self._set_alarm_for(core, operation)
-        except BaseException:
-            core._discard(operation)
-            raise
-
-    def _set_next_alarm(self, core: PurgatoryCore) -> None:
-        next_ms = self._timer.next_expiration_ms
-        # What ran may have added an operation and set an alarm for it, or closed the purgatory.
-        if next_ms is not None and next_ms < self._alarm_ms and not core.is_closed:
-            self._set_alarm(next_ms)
-
-    def _set_alarm(self, now_ms: float) -> None:
-        # The new alarm first: where the loop finds no memory for it, the old one stays.
-        alarm = None
-        if now_ms < math.inf:
-            alarm = self._loop.call_at(now_ms / 1000, self._on_alarm, context=self._context)
-        before, self._alarm = self._alarm, alarm
-        self._alarm_ms = now_ms
-        if before is not None:
-            before.cancel()
-
-    def _on_alarm(self) -> None:
-        self._alarm = None
-        self._alarm_ms = math.inf
-        core = self._core
-        if core is None or core.is_closed:
-            return
-        try:
-            self._timer.run_due(self.batch)
-            core._purge_if_due()
-        finally:
-            try:
-                self._set_next_alarm(core)
-            except MemoryError:
-                self._set_next_alarm(core)  # Without an alarm no timeout would come.
 
     # -- what it holds
 
@@ -515,9 +460,10 @@ class Purgatory:
     def _check_invariants(self) -> None:
         core = self._entered()
         core._check_invariants()
-        assert self._alarm is None or not self._alarm.cancelled(), "the alarm was cancelled"
+        handle = self._alarm.handle
+        assert handle is None or not handle.cancelled(), "the alarm was cancelled"
         next_ms = self._timer.next_expiration_ms
-        assert next_ms is None or core.is_closed or self._alarm is not None, (
+        assert next_ms is None or core.is_closed or handle is not None, (
             "something is pending and no alarm is set"
         )
         assert len(self._answers.futures) <= core.num_delayed, (
@@ -552,7 +498,7 @@ class Purgatory:
             if core.is_closed:
                 self._timer.shutdown()
                 self._sweeper.clear()
-                self._set_alarm(math.inf)
+                self._alarm.cancel()
 
     def _refuse_other_threads(self, instead: str) -> None:
         if is_foreign_thread(self._loop):
@@ -599,53 +545,13 @@ class Purgatory:
     def _reset_in_child(self) -> None:
         """Refuse every later use: an event loop does not run on in a forked child."""
         self._in_child = True
-        self._posted.clear()
         if self._core is not None:
+            self._sweeper.clear()
             self._answers.futures.clear()
             # Before `close`, whether or not the core was reset by itself already.
             self._core._reset_in_child()
             if not self._core.is_closed:
                 self._close(self._core)
-
-
-class _WaitAnswers:
-    """Answers the futures of `wait`, and reports the ends of all operations.
-
-    The purgatory's core refers to it, and it refers to neither the core nor the purgatory. So these
-    make no cycle, and a purgatory that nobody uses any more is freed without the cyclic collector,
-    which would have to walk its timing wheel.
-
-    Attributes:
-        futures: The futures, by the ids of their operations.
-    """
-
-    def __init__(self, name: str, on_end: Callable[[DelayedOperation], object] | None) -> None:
-        self.futures: dict[int, HoldFuture[Outcome]] = {}
-        self.is_closed = False
-        self._name = name
-        self.on_end = on_end
-
-    def operation_ended(self, operation: DelayedOperation) -> None:
-        """Answer `wait` and call `on_end`; called by the thread that ended the operation."""
-        try:
-            self.answer(operation)
-        except MemoryError:
-            self.answer(operation)  # Nothing else would.
-        if self.on_end is not None:
-            self.on_end(operation)
-
-    def answer(self, operation: DelayedOperation) -> None:
-        """Answer the future of an operation that has ended; no-op if it has none."""
-        key = id(operation)
-        future = self.futures.get(key)
-        if future is None:
-            return
-        if operation.outcome == "cancelled" and self.is_closed:
-            future.answer(None, PurgatoryClosedError(self._name))
-        else:
-            future.answer(operation.outcome, None)
-        # Last: a call that finds no memory before can be made again.
-        del self.futures[key]
 
 
 def _unique_keys(keys: Iterable[Hashable]) -> list[Hashable]:

@@ -1,4 +1,4 @@
-"""Trying the operations that watch a key, a limited number at a time."""
+"""Trying the operations that watch a key, a limited number at a time. Compiled."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ import asyncio
 from collections import deque
 from collections.abc import Hashable
 
+from request_purgatory.aio.hold import MAX_ATTEMPTS
 from request_purgatory.purgatory.core import PurgatoryCore
 from request_purgatory.purgatory.operation import DelayedOperation
+
+#: For how many ms of the purgatory's clock the loop is trusted to call what it was given. An
+#: exception that leaves it, such as a signal handler's, may take along what it was about to call.
+TRUSTED_MS = 20
+_UNTRUSTED_MS = -TRUSTED_MS - 1
 
 
 class Sweep:
@@ -69,6 +75,18 @@ class Sweeper:
     one, and a key that is notified in the middle of its own sweep is swept once more.
     """
 
+    __slots__ = (
+        "_batch",
+        "_core",
+        "_loop",
+        "_posted",
+        "_rest",
+        "_round_ms",
+        "_sweeping",
+        "_sweeps",
+        "_turn",
+    )
+
     def __init__(self, core: PurgatoryCore, loop: asyncio.AbstractEventLoop, batch: int) -> None:
         self._core = core
         self._loop = loop
@@ -78,12 +96,18 @@ class Sweeper:
         self._turn: deque[Sweep] = deque()
         self._rest: deque[Sweep] = deque()
         self._sweeping = False
+        # When the loop was last asked for a next round.
+        self._round_ms = 0
+        # The keys that other threads have notified and the loop has not come to: when it was asked.
+        self._posted: dict[Hashable, int] = {}
 
     def notify(self, key: Hashable) -> None:
         """Try the operations that watch `key`, or leave them to the loop's next rounds."""
         sweep = self._sweeps.get(key)
         if sweep is not None:
             sweep.again = sweep.begun
+            if self._rest and not self._is_trusted(self._round_ms):
+                self._ask_for_round()
             return
         count = self._core.num_watchers(key)
         if not count:
@@ -106,14 +130,48 @@ class Sweeper:
         if self._turn:
             self._run(self._batch - count)
 
+    def post(self, key: Hashable) -> None:
+        """Have the loop notify `key` soon, from any thread; once for all calls until then."""
+        asked_ms = self._posted.get(key)
+        # The loop removes the key before it looks, so it sees what changed before this call.
+        if asked_ms is not None and self._is_trusted(asked_ms):
+            return
+        try:
+            self._posted[key] = self._now_ms()
+            self._loop.call_soon_threadsafe(self._notify_posted, key)
+        except BaseException as error:
+            is_closed = self._loop.is_closed()
+            if is_closed:
+                self._posted.pop(key, None)
+            elif key in self._posted:
+                # After a signal handler's exception the loop may have been asked, or not: if it
+                # was, it finds the key. The next call asks again.
+                self._posted[key] = _UNTRUSTED_MS
+            if not is_closed or not isinstance(error, RuntimeError):
+                raise
+
+    def _notify_posted(self, key: Hashable) -> None:
+        # A key that was posted twice, as the loop was busy for long, is notified once.
+        if self._posted.pop(key, None) is not None and not self._core.is_closed:
+            self.notify(key)
+
+    def _now_ms(self) -> int:
+        return self._core._now_or(0)
+
+    def _is_trusted(self, asked_ms: int) -> bool:
+        """Return True if the loop was asked so lately that it only has not come to it yet."""
+        return self._now_ms() - asked_ms <= TRUSTED_MS
+
     def clear(self) -> None:
         """Forget all sweeps, when the purgatory is closed; one that runs ends by itself."""
         self._sweeps.clear()
         self._rest.clear()
+        self._posted.clear()
 
     def _plan(self, key: Hashable) -> None:
-        self._sweeps[key] = sweep = Sweep(self._core, key)
+        sweep = Sweep(self._core, key)
         self._turn.append(sweep)
+        self._sweeps[key] = sweep
 
     def _run(self, left: int) -> None:
         """Try the operations of the keys in turn, until `left` operations have been tried."""
@@ -132,11 +190,28 @@ class Sweeper:
                 self._put_off()
 
     def _put_off(self) -> None:
+        asked = bool(self._rest) and self._is_trusted(self._round_ms)
         if not self._core.is_closed:
-            if not self._rest:
-                self._loop.call_soon(self._next_round)
             self._rest.extend(self._turn)
         self._turn.clear()
+        if self._rest and not asked:
+            self._ask_for_round()
+
+    def _ask_for_round(self) -> None:
+        """Have the loop call `_next_round`; also where a signal handler raises, and then raise."""
+        failure: BaseException | None = None
+        attempts = MAX_ATTEMPTS
+        while attempts:
+            attempts -= 1
+            try:
+                self._loop.call_soon(self._next_round)
+                self._round_ms = self._now_ms()
+                break
+            except BaseException as interruption:
+                # A round too many does nothing.
+                failure = interruption
+        if failure is not None and (not attempts or not issubclass(type(failure), MemoryError)):
+            raise failure
 
     def _next_round(self) -> None:
         self._turn.extend(self._rest)

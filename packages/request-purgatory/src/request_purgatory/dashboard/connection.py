@@ -15,10 +15,14 @@ from typing import Any
 
 from request_purgatory.dashboard.feed import MAX_PAGES, Feed
 from request_purgatory.dashboard.http_request import HttpRequest, RequestError, read_request
+from request_purgatory.error_log import ErrorLog
 from request_purgatory.errors import PurgatoryError
 
 logger = logging.getLogger(__name__)
+_errors = ErrorLog(logger)
 
+#: How many characters of an unforeseen exception the page gets.
+_MAX_MESSAGE = 500
 #: Seconds for a client to send its request, and to take what it is sent.
 _TIMEOUT = 20.0
 _EVERY_RESPONSE = {
@@ -72,13 +76,19 @@ async def _act(request: HttpRequest, writer: asyncio.StreamWriter, feed: Feed) -
     try:
         asked = json.loads(request.body)
         result = await feed.act(asked["panel"], asked["action"], asked["arguments"])
+        body = json.dumps({"result": result}, default=str).encode()
     except PurgatoryError as error:
         raise RequestError(HTTPStatus.BAD_REQUEST, str(error)) from error
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise RequestError(
             HTTPStatus.BAD_REQUEST, f"not a valid action: {type(error).__name__}: {error}"
         ) from error
-    body = json.dumps({"result": result}, default=str).encode()
+    except Exception as error:
+        # A panel's own exception. The page shows it, and stays connected.
+        _errors.log(error, "an action of the live page has failed")
+        raise RequestError(
+            HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}"[:_MAX_MESSAGE]
+        ) from error
     await _send(writer, HTTPStatus.OK, "application/json", body)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import numbers
 import os
 import socket
 import threading
@@ -69,14 +70,29 @@ def serve_dashboard(
 
     Raises:
         InvalidArgumentError: Something shown is neither a purgatory nor a timer, the port is not
-            free, or the interval is not a positive number.
+            free, the interval is not a positive number, or an argument has another type.
     """
-    if not (math.isfinite(interval) and interval > 0):
-        raise InvalidArgumentError("interval", "a positive number of seconds", interval)
+    seconds = _positive_number("interval", interval)
     if not 0 <= whole_number("port", port) <= 65_535:
         raise InvalidArgumentError("port", "between 0 and 65535", port)
+    if not isinstance(title, str):
+        raise InvalidArgumentError("title", "a str", title)
+    if not isinstance(panels, Sequence) or not all(isinstance(each, Panel) for each in panels):
+        raise InvalidArgumentError("panels", "a sequence of Panel", panels)
+    if clock is not None and not isinstance(clock, Clock):
+        raise InvalidArgumentError("clock", "a Clock or None", clock)
     feed = Feed(Shown(shown), clock or MonotonicClock(), panels, title)
-    return Dashboard(feed, _listen(port), interval)
+    return Dashboard(feed, _listen(port), seconds)
+
+
+def _positive_number(name: str, value: object) -> float:
+    found = math.nan
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        with suppress(OverflowError):
+            found = float(value)
+    if not (math.isfinite(found) and found > 0):
+        raise InvalidArgumentError(name, "a positive number of seconds", value)
+    return found
 
 
 def _listen(port: int) -> socket.socket:

@@ -65,9 +65,9 @@ cdef class PurgatoryCore(OperationHost):
     cdef bint _withdraw(self, DelayedOperation operation) except -1
 
     @cython.final
-    cdef bint _abandon(self, DelayedOperation operation, error, bint counted) except -1
+    cdef _abandon(self, DelayedOperation operation, error, bint counted)
 
-    @cython.locals(now_ns=longlong, now_ms=longlong, timeout_ms=longlong)
+    @cython.locals(now_ns=longlong, now_ms=longlong, timeout_ms=longlong, was_added=bint)
     cpdef bint renew(self, DelayedOperation operation, timeout) except -1
 
     cpdef bint _discard(self, DelayedOperation operation) except -1
@@ -86,6 +86,12 @@ cdef class PurgatoryCore(OperationHost):
     cpdef Py_ssize_t check_and_complete(self, key) except -1
 
     @cython.final
+    cdef _postpone(self, key)
+
+    @cython.final
+    cdef _check_postponed(self)
+
+    @cython.final
     @cython.locals(only=DelayedOperation, operation=DelayedOperation, completed=Py_ssize_t)
     cdef Py_ssize_t _try_all(self, WatchShard shard, WatcherList watchers) except -1
 
@@ -101,6 +107,8 @@ cdef class PurgatoryCore(OperationHost):
     cpdef bint advance_clock(self, timeout_ms) except -1
 
     cpdef _reap(self)
+
+    cdef _reap_within(self, timeout_ms)
 
     cpdef _purge_if_due(self)
 
@@ -129,6 +137,11 @@ cdef class PurgatoryCore(OperationHost):
     cpdef _hide_waiting(self)
 
     cdef _drop_ended(self)
+
+    @cython.final
+    cdef _put_off(self, error)
+
+    cdef _raise_interrupt(self)
 
     @cython.locals(waited_ms=longlong)
     cdef _operation_ended(self, DelayedOperation operation, int state)

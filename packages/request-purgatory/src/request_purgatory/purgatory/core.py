@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Executor
 from datetime import timedelta
 from types import TracebackType
-from typing import Protocol, Self
+from typing import NoReturn, Protocol, Self
 
 from request_purgatory._native import hiding, linked_list, primitives, states
 from request_purgatory._native.failsafe import ends_program, warn
@@ -15,12 +15,15 @@ from request_purgatory._native.forks import register_for_forks
 from request_purgatory.clock import Clock, ManualClock, MonotonicClock
 from request_purgatory.error_log import ErrorLog
 from request_purgatory.errors import (
+    InterruptedUseError,
     InvalidArgumentError,
     PurgatoryClosedError,
     TaskInUseError,
     TimerClosedError,
     checked_name,
     number_within,
+    refuse_copy,
+    refuse_pickling,
     require_type,
     shown,
 )
@@ -91,7 +94,8 @@ class PurgatoryCore(OperationHost):
             name: Shown in errors, logs and the thread's name.
             timer: A SystemTimer of its own unless given. A given timer is not shut down with the
                 purgatory. It may serve several purgatories if they have no reaper and its owner
-                calls `advance_clock` of each.
+                calls `advance_clock` of each. Close its purgatories before the timer: operations
+                whose timer is shut down wait without a timeout, which the reaper logs.
             tick_ms: The resolution of timeouts in whole milliseconds, as of SystemTimer.
             wheel_size: Buckets per timing wheel, as of SystemTimer.
             purge_interval: Purge the watch table once about this many ended operations are in it.
@@ -163,6 +167,7 @@ class PurgatoryCore(OperationHost):
         self.on_watch = on_watch
         self.on_try = on_try
         self.on_end = on_end
+        self._interrupts = None
         self._initialized = True
         if self._hides:
             hiding.register(self)  # From here on a collection may ask for all of the above.
@@ -192,7 +197,8 @@ class PurgatoryCore(OperationHost):
 
         Args:
             operation: One that has not been in a purgatory.
-            watch_keys: One or more keys.
+            watch_keys: One or more keys. A key that is given twice is watched twice, and an event
+                tries the operation once for each.
 
         Returns:
             True if this call completed the operation. False if it is pending, or was ended by
@@ -242,7 +248,7 @@ class PurgatoryCore(OperationHost):
                 if self._closed and self._withdraw(operation):
                     raise PurgatoryClosedError(self.name)
         except BaseException as error:
-            return self._abandon(operation, error, counted)
+            self._abandon(operation, error, counted)
         return False
 
     def _count_in(self, operation: DelayedOperation, now_ms: int) -> bool:
@@ -319,7 +325,7 @@ class PurgatoryCore(OperationHost):
         except MemoryError:
             # The deadline is beyond the wheels that there are. The next tick, which is early as
             # well, needs no further wheel.
-            next_ms = primitives.floor_ms(self._clock.read_ns()) + 1
+            next_ms = self._now_or(operation.timer_expiration_ms) + 1
             self._move_in_timer(operation, next_ms - operation.timer_delay_ms)
 
     def _withdraw(self, operation: DelayedOperation) -> bool:
@@ -327,22 +333,27 @@ class PurgatoryCore(OperationHost):
         cancelled = operation._end(states.CANCELLED, 0)
         self._table.drop_watches(operation)
         if cancelled and self.on_watch is not None:
-            operation._notify_end()
+            # Not that of an operation with a future, which nobody has.
+            DelayedOperation._notify_end(operation)
         return cancelled
 
-    def _abandon(self, operation: DelayedOperation, error: BaseException, counted: bool) -> bool:
+    def _abandon(self, operation: DelayedOperation, error: BaseException, counted: bool) -> None:
         """Leave nothing behind of an operation that could not be taken in, and raise `error`.
 
-        Where `close` took the timer away, raise PurgatoryClosedError, or return False for one that
-        has ended otherwise.
+        Where `close` took the timer away, raise PurgatoryClosedError, or return for one that has
+        ended otherwise.
         """
-        cancelled = self._withdraw(operation)
-        if not counted:
-            self._counters.count_ended_at_once(operation._state)
-        elif self._closed and issubclass(type(error), TimerClosedError):
+        try:
+            cancelled = self._withdraw(operation)
+        finally:
+            # Also where `_withdraw` raises what was put off.
+            if not counted:
+                self._counters.count_ended_at_once(operation._state)
+        self._raise_interrupt()
+        if counted and self._closed and issubclass(type(error), TimerClosedError):
             if cancelled:
                 raise PurgatoryClosedError(self.name) from None
-            return False
+            return
         raise error
 
     def renew(self, operation: DelayedOperation, timeout: float | timedelta | None) -> bool:
@@ -359,12 +370,14 @@ class PurgatoryCore(OperationHost):
         # The deadline first: a timer that comes to the operation now finds it renewed.
         if not operation._renew(now_ms, timeout_ms):
             return False
+        was_added = False
         try:
             self._add_to_timer(operation, primitives.ceil_ms(now_ns))
             self._follow_renewals(operation, now_ms, timeout_ms)
+            was_added = True
         except TimerClosedError:
-            return False  # `close` cancels it.
-        return operation._state == states.PENDING
+            pass  # `close` cancels it.
+        return was_added and operation._state == states.PENDING
 
     def _discard(self, operation: DelayedOperation) -> bool:
         """Cancel an operation and remove it from every list at once; True if this call ended it."""
@@ -440,18 +453,37 @@ class PurgatoryCore(OperationHost):
         depth = primitives.enter_check()
         try:
             if depth > primitives.MAX_CHECK_DEPTH:
-                nested_checks.postpone(primitives.thread_tag(), self, key)
-                primitives.set_postponed(True)
+                self._postpone(key)
                 return 0
             return self._try_all(shard, watchers)
         finally:
             try:
                 # Not `depth`: of greenlets that share a thread, the first may not leave last.
                 if primitives.has_postponed() and primitives.check_depth() == 1:
-                    primitives.set_postponed(False)
-                    nested_checks.check_postponed(primitives.thread_tag())
+                    self._check_postponed()
             finally:
                 primitives.leave_check()
+
+    def _postpone(self, key: Hashable) -> None:
+        """Leave a check to the outermost one of this thread, whatever a signal handler raises."""
+        primitives.set_postponed(True)
+        try:
+            nested_checks.postpone(primitives.thread_tag(), self, key)
+        except BaseException:
+            nested_checks.postpone(primitives.thread_tag(), self, key)
+            raise
+
+    def _check_postponed(self) -> None:
+        """Make the checks that were postponed on this thread, whatever a signal handler raises.
+
+        As long as some are left, the thread's next check looks for them.
+        """
+        try:
+            nested_checks.check_postponed(primitives.thread_tag())
+        except BaseException:
+            nested_checks.check_postponed(primitives.thread_tag())
+            raise
+        primitives.set_postponed(False)
 
     def _try_all(self, shard: WatchShard, watchers: WatcherList) -> int:
         """Return the number of operations that this call completed."""
@@ -464,8 +496,8 @@ class PurgatoryCore(OperationHost):
             try:
                 if self._try_watching(shard, watchers, operation):
                     completed += 1
-            except (KeyboardInterrupt, SystemExit) as error:
-                leaving = error
+            except BaseException as error:
+                leaving = error  # An exit, or what a signal handler raised while one was logged.
         if leaving is not None:
             raise leaving
         return completed
@@ -535,7 +567,21 @@ class PurgatoryCore(OperationHost):
 
     def _reap(self) -> None:
         # Without a limit: an idle purgatory uses no CPU, and a purge that falls due wakes it.
-        self.advance_clock(None)
+        self._reap_within(None)
+
+    def _reap_within(self, timeout_ms: int | None) -> None:
+        """As `advance_clock`, and log that the timer was shut down."""
+        try:
+            self.advance_clock(timeout_ms)
+        except TimerClosedError:
+            warn(
+                logger,
+                "purgatory %r: its timer was shut down before it: %d pending operations have no "
+                "timeout any more, and wait for an event or for `close`",
+                self.name,
+                self.num_delayed,
+            )
+            raise
 
     def _make_reaper(self) -> ClockThread:
         return ClockThread(f"{self.name}-reaper", self._reap, self.timer.wake)
@@ -584,8 +630,10 @@ class PurgatoryCore(OperationHost):
             if self._reaper is not None:
                 try:
                     self.timer.wake()
-                except Exception:
+                except BaseException as error:
                     self._purge_requested = False  # The next end requests it again.
+                    if not issubclass(type(error), Exception):
+                        raise
 
     def _drop_ended(self) -> int:
         """Remove ended operations from the watch table, and return the number of entries."""
@@ -722,6 +770,26 @@ class PurgatoryCore(OperationHost):
             )
         return cancelled
 
+    def __copy__(self) -> NoReturn:
+        """Refuse to be copied: a copy would share the original's operations, and drop them.
+
+        Raises:
+            TypeError: Always.
+        """
+        refuse_copy(self)
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        """Refuse to be copied, as `__copy__`."""
+        refuse_copy(self)
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled, for the same reason.
+
+        Raises:
+            TypeError: Always.
+        """
+        refuse_pickling(self)
+
     def __enter__(self) -> Self:
         return self
 
@@ -737,14 +805,25 @@ class PurgatoryCore(OperationHost):
         # The purgatory was dropped with operations pending. Lists and operations refer to one
         # another, and in the compiled build nothing else takes that apart.
         self._closed = True  # A finalizer of the ring may bring the purgatory back.
-        leaving = getattr(self, "_leaving", None)  # None if `__init__` raised before it was made.
-        if leaving is not None:
+        # None if `__init__` raised before it was made.
+        leaving = getattr(self, "_leaving", None)
+        if leaving is None or self._holds_nothing():
+            return
+        try:
             try:
                 self._table.remove_all(leaving)
             finally:
                 self._abandon_leaving(self.on_watch is not None)
                 # One by one: an operation that goes takes the next one of its chain with it.
                 self._backlog.clear()
+        except InterruptedUseError:
+            # The collector has come between two steps of this thread in the interpreted core. There
+            # it takes the ring apart by itself, and no code of the operations runs.
+            pass
+
+    def _holds_nothing(self) -> bool:
+        """Return True if no operation is in a list or chain, without a lock."""
+        return self._table.num_keys == 0 and self._leaving.length == 0 and len(self._backlog) == 0
 
     def _abandon_leaving(self, notify: bool) -> None:
         failure: BaseException | None = None
@@ -793,11 +872,30 @@ class PurgatoryCore(OperationHost):
 
     def _operation_ended(self, operation: DelayedOperation, state: int) -> None:
         # Compiled, nothing here needs memory. So no end stops between its state and its callbacks.
+        # What Python code raises here is put off until they have run.
         waited_ms = self._now_or(operation._entered_ms) - operation._entered_ms
         if operation._try_state == states.IDLE:
             self._backlog.add(operation)
         if self._purge_due(self._counters.count_ended(state, waited_ms)):
-            self._request_purge()
+            try:
+                self._request_purge()
+            except BaseException as error:
+                self._put_off(error)
+
+    def _put_off(self, error: BaseException) -> None:
+        """Keep an exception for the thread's next `_raise_interrupt`, if there is memory for it."""
+        try:
+            if self._interrupts is None:
+                self._interrupts = {}
+            self._interrupts[primitives.thread_tag()] = error
+        except MemoryError:
+            pass  # The end has to be counted.
+
+    def _raise_interrupt(self) -> None:
+        if self._interrupts is not None:
+            interrupt = self._interrupts.pop(primitives.thread_tag(), None)
+            if interrupt is not None:
+                raise interrupt
 
     def _callback_failed(self, operation: DelayedOperation, error: BaseException) -> None:
         if ends_program(error):
@@ -809,10 +907,15 @@ class PurgatoryCore(OperationHost):
         if self._trusts_clock:
             return primitives.floor_ms(self._clock.read_ns())
         try:
-            return primitives.floor_ms(self._clock.read_ns())
-        except Exception as error:  # A clock may be anything.
-            self._errors.log(error, "purgatory %r: its clock raised", self.name)
-            return otherwise_ms
+            try:
+                return primitives.floor_ms(self._clock.read_ns())
+            except Exception as error:  # A clock may be anything.
+                self._errors.log(error, "purgatory %r: its clock raised", self.name)
+        except MemoryError:
+            pass  # Of the log. The end has to be counted.
+        except BaseException as interrupt:
+            self._put_off(interrupt)
+        return otherwise_ms
 
     def _callbacks_ran(self, operation: DelayedOperation, began_ms: int) -> None:
         if not self._measures:
@@ -821,6 +924,7 @@ class PurgatoryCore(OperationHost):
         late_ms = began_ms - operation._entered_ms - operation.timer_delay_ms
         took_ms = now_ms - began_ms
         self._counters.record_callback_times(late_ms, took_ms)
+        self._raise_interrupt()
         if took_ms >= self.warn_after_ms:
             warn(
                 logger,

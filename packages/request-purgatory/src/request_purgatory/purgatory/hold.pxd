@@ -9,14 +9,20 @@ cpdef timeout_to_ms(timeout)
 
 cdef class FutureOperation(DelayedOperation):
     cdef readonly object future
+    cdef public object _value
+    cdef public object _error
 
-    cpdef detach(self)
+    cdef _notify_end(self)
+
+    cdef _end_future(self)
+
+    cdef _make_answer(self)
+
+    cdef _let_go(self)
 
 
 cdef class HoldOperation(FutureOperation):
     cdef public object _until
-    cdef public object _value
     cdef object _not_yet
-    cdef public object _error
 
     cdef _timeout_error(self)

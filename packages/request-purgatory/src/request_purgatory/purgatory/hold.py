@@ -6,9 +6,16 @@ import logging
 import math
 import threading
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, InvalidStateError
+from concurrent.futures._base import (
+    CANCELLED,
+    CANCELLED_AND_NOTIFIED,
+    FINISHED,
+    PENDING,
+    RUNNING,
+)
 from datetime import timedelta
-from types import CoroutineType
+from types import CoroutineType, TracebackType
 from typing import Any, Protocol, TypeVar
 
 from request_purgatory._native import primitives, states
@@ -26,6 +33,10 @@ T = TypeVar("T")
 
 #: That of `concurrent.futures`, which logs what the callbacks of a future raise.
 logger = logging.getLogger("concurrent.futures")
+
+#: How often a step of an end is made again that a signal handler interrupts or that finds no
+#: memory. No handler comes so often between two steps.
+_MOST_TRIES = 100
 
 
 class Answerable(Protocol):
@@ -67,55 +78,100 @@ def timeout_to_ms(timeout: float | timedelta | None) -> int:
 class FutureOperation(DelayedOperation):
     """An operation whose end ends a future.
 
+    A future that is not ended would be waited for without end. So whatever is raised while the
+    answer is made and handed over, by a signal handler or by code of users, is raised once the
+    future has ended.
+
     Attributes:
-        future: The future, of threads or of asyncio; None once the operation has ended.
+        future: The future, of threads or of asyncio; None once it has ended.
     """
 
-    __slots__ = ("future",)
+    __slots__ = ("_error", "_value", "future")
 
     def __init__(self, timeout_ms: int, future: Answerable) -> None:
         super().__init__(timeout_ms)
         self.future: Answerable | None = future
+        self._value: object = None
+        self._error: BaseException | None = None
         future.operation = self
+
+    def on_complete(self) -> None:
+        """End the future with the answer, or with why there is none."""
+        self._end_future()
 
     def on_cancellation(self) -> None:
         """End the future with the reason, unless its owner cancelled it."""
+        self._end_future()
+
+    def _notify_end(self) -> None:
         try:
-            future = self.detach()
-        except MemoryError:  # Of the look for an override.
-            future = FutureOperation.detach(self)
+            if self.future is not None:
+                # An override of a callback raised, or was interrupted, and did not come so far.
+                self._end_future()
+        finally:
+            # `super()` would need memory.
+            DelayedOperation._notify_end(self)
+
+    def _end_future(self) -> None:
+        """Make the answer, hand it over, forget the future, and then raise what came between."""
+        future = self.future
         assert future is not None, "an operation ends once"
+        error: BaseException | None
+        leaving: BaseException | None = None
+        try:
+            error = self._make_answer()
+        except BaseException as first:
+            try:
+                # A signal handler raises once; what is looked at may raise each time.
+                error = self._make_answer()
+            except BaseException as second:
+                error = second
+                if issubclass(type(first), (KeyboardInterrupt, SystemExit)):
+                    leaving = first
+            else:
+                if not issubclass(type(first), MemoryError):
+                    leaving = first
+        value = self._value if error is None else None
+        tries = 0
+        while tries < _MOST_TRIES:
+            try:
+                self._let_go()
+                future.answer(value, error)
+                tries = _MOST_TRIES
+            except BaseException as failure:
+                # Of a future that has ended, the next call does nothing.
+                leaving = failure
+                tries += 1
+        self.future = None
+        if leaving is not None:
+            raise leaving
+
+    def _make_answer(self) -> BaseException | None:
+        """Set `_value` and return None, or return why there is no answer."""
         purgatory = self._purgatory
         name = "" if purgatory is None else purgatory.name
-        error: BaseException
-        try:
-            if purgatory is not None and purgatory.is_closed:
-                error = PurgatoryClosedError(name)
-            else:
-                error = OperationCancelledError(name, self)
-        except MemoryError as no_memory:
-            error = no_memory
-        future.answer(None, error)
+        if purgatory is not None and purgatory.is_closed:
+            return PurgatoryClosedError(name)
+        return OperationCancelledError(name, self)
+
+    def _let_go(self) -> None:
+        """Forget what the operation needed for its tries; no-op at a second call."""
 
     def _abandon_in_child(self) -> None:
         """End in a forked child, and cancel the copy of the future."""
         DelayedOperation._abandon_in_child(self)
-        future = self.detach()
-        if future is not None:
-            future.disown()
-
-    def detach(self) -> Answerable | None:
-        """Return the future and forget it; called once, when the operation has ended."""
+        self._let_go()
         # Future and operation need not keep one another alive until the collector finds them.
         future = self.future
         self.future = None
-        return future
+        if future is not None:
+            future.disown()
 
 
 class HoldOperation(FutureOperation):
     """Waits until a condition returns an answer, which ends a future."""
 
-    __slots__ = ("_error", "_not_yet", "_until", "_value")
+    __slots__ = ("_not_yet", "_until")
 
     def __init__(
         self,
@@ -129,8 +185,6 @@ class HoldOperation(FutureOperation):
         super().__init__(timeout_ms, future)
         self._until: Callable[[], object] | None = until
         self._not_yet = not_yet
-        self._value: object = None
-        self._error: BaseException | None = None
 
     @property
     def condition_name(self) -> str:
@@ -143,7 +197,8 @@ class HoldOperation(FutureOperation):
         try:
             return str(until.__qualname__)
         except Exception:  # A callable object, which may have any attributes.
-            return type(until).__qualname__
+            pass
+        return type(until).__qualname__
 
     def try_complete(self) -> bool:
         """Complete if the condition has an answer, or raises: that is kept as its error."""
@@ -166,17 +221,16 @@ class HoldOperation(FutureOperation):
         except BaseException as error:
             # The caller of `hold` learns of it now: a condition that raises does not become true.
             self._error = error
-            return self.force_complete()
-        self._value = value
+        else:
+            self._value = value
         return self.force_complete()
 
-    def on_complete(self) -> None:
-        future = self.detach()
-        assert future is not None, "an operation ends once"
+    def _make_answer(self) -> BaseException | None:
+        if self._state == states.CANCELLED:
+            return FutureOperation._make_answer(self)  # noqa: SLF001 - what this one overrides
         if self._state == states.EXPIRED:
-            future.answer(None, self._timeout_error())
-        else:
-            future.answer(self._value, self._error)
+            return self._timeout_error()
+        return self._error
 
     def _timeout_error(self) -> BaseException:
         """Return a TimeoutError, without a text or a MemoryError where there is no memory."""
@@ -186,13 +240,14 @@ class HoldOperation(FutureOperation):
             return TimeoutError(f"the condition did not hold within {self.timer_delay_ms} ms")
         except MemoryError:
             pass
+        failure: BaseException
         try:
-            return TimeoutError()
+            failure = TimeoutError()
         except MemoryError as error:
-            return error
+            failure = error
+        return failure
 
-    def detach(self) -> Answerable | None:
-        """Return the future; forget it and the condition."""
+    def _let_go(self) -> None:
         # Whoever keeps the future need not keep the condition. On free threads a try may read it at
         # this moment. It is freed after the lock, as that may run user code.
         until = self._until
@@ -200,7 +255,6 @@ class HoldOperation(FutureOperation):
         self._until = None
         self._unlock_fields()
         del until
-        return FutureOperation.detach(self)
 
 
 def discard(operation: DelayedOperation) -> None:
@@ -216,8 +270,28 @@ def wrap_error(error: BaseException) -> RuntimeError:
     return wrapped
 
 
+class _Condition(threading.Condition):
+    """The condition of a future, whose lock no signal handler's exception leaves held.
+
+    Compiled, nothing comes between these methods and those of the lock.
+    """
+
+    _lock: threading.RLock
+
+    def __enter__(self) -> bool:
+        return self._lock.acquire()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._lock.release()
+
+
 class HoldFuture(Future[T]):
-    """A future of threads whose cancellation takes its operation out of the purgatory.
+    """A future of threads whose end takes its operation out of the purgatory.
 
     Attributes:
         operation: What ends the future.
@@ -225,74 +299,193 @@ class HoldFuture(Future[T]):
 
     operation: DelayedOperation
     # Those of `Future`, since Python 3.2.
-    _done_callbacks: list[Callable[[Future[T]], object]]
+    _condition: threading.Condition
+    _state: str
     _result: T | None
     _exception: BaseException | None
+    _waiters: list[Any]
+    _done_callbacks: list[Callable[[Future[T]], object]]
+    # The waiters of `concurrent.futures.wait` and `as_completed` that know of the end.
+    _told: list[Any] | None = None
+
+    def __init__(self) -> None:
+        # As that of `Future`, with another condition.
+        self._condition = _Condition()
+        self._state = PENDING
+        self._result = None
+        self._exception = None
+        self._waiters = []
+        self._done_callbacks = []
 
     def cancel(self) -> bool:
-        """Cancel the future and its operation; after a MemoryError it is pending as before."""
+        """Cancel the future and its operation; after a MemoryError it is pending as before.
+
+        Raises:
+            BaseException: An exit out of a done callback, or what a signal handler raised. The
+                operation has left the purgatory unless the future is pending.
+        """
         try:
-            if not super().cancel():
-                return False
-        except MemoryError:
-            if not self.cancelled():
-                raise
+            # Not that of `Future`, which may be interrupted before its callbacks are called.
+            self._condition.__enter__()
             try:
-                self._tell()
+                if self._state == PENDING:
+                    self._state = CANCELLED
             finally:
-                discard(self.operation)
+                self._condition.__exit__(None, None, None)
+            if self._state in (RUNNING, FINISHED):
+                return False
+            self._tell(True)
             return True
-        discard(self.operation)
-        return True
+        finally:
+            if self._state in (CANCELLED, CANCELLED_AND_NOTIFIED):
+                discard(self.operation)
+
+    def set_result(self, result: T) -> None:
+        """End the future by hand, and cancel its operation.
+
+        Raises:
+            InvalidStateError: The future is done.
+        """
+        self._set(result, None)
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        """End the future by hand, as `set_result`.
+
+        Raises:
+            InvalidStateError: The future is done.
+        """
+        self._set(None, exception)
+
+    def _set(self, value: T | None, error: BaseException | None) -> None:
+        if self._state not in (PENDING, RUNNING):
+            raise InvalidStateError(f"{self._state}: {self!r}")
+        try:
+            self.answer(value, error)
+        finally:
+            discard(self.operation)
 
     def answer(self, value: Any, error: BaseException | None) -> None:
-        """End the future; no-op if it was cancelled. It has ended, too, after a MemoryError."""
-        try:
-            self._answer(value, error)
-        except MemoryError:
+        """End the future; no-op if it was done. It has ended, too, after a MemoryError.
+
+        Raises:
+            MemoryError: Not all who wait for it could be told.
+            BaseException: An exit out of a done callback, or what a signal handler raised. All who
+                wait for it were told.
+        """
+        leaving: BaseException | None = None
+        ended = False
+        tries = 0
+        while True:
             try:
-                self._answer(value, error)  # Nothing else would; each step is made once.
-            except MemoryError:
-                if not self.done():
-                    # A later `result` has it. Threads that wait already, and callbacks, have not.
-                    self._result = value
-                    self._exception = error
-                    self._state = "FINISHED"
-                raise
+                ended = self._end(value, error)
+                break
+            except BaseException as failure:
+                leaving = failure
+                tries += 1
+                if tries == _MOST_TRIES:
+                    if self._state in (PENDING, RUNNING):
+                        # A later `result` has it. Threads that wait already, and callbacks, have
+                        # not.
+                        self._result = value
+                        self._exception = error
+                        self._state = FINISHED
+                    raise
+        if ended or tries:  # Interpreted, a call that was interrupted may have ended it.
+            self._tell(self._state == FINISHED)
+        if leaving is not None and not issubclass(type(leaving), MemoryError):
+            raise leaving
 
-    def _answer(self, value: Any, error: BaseException | None) -> None:
-        if self.done() and not self.cancelled():
-            self._tell()
+    def _end(self, value: Any, error: BaseException | None) -> bool:
+        """End the future, or note that the purgatory knows of its cancellation; False if done."""
+        if error is not None and issubclass(type(error), (StopIteration, CancelledError)):
+            error = wrap_error(error)
+        self._condition.__enter__()
+        try:
+            if self._state in (PENDING, RUNNING):
+                self._result = value
+                self._exception = error
+                self._state = FINISHED
+            elif self._state == CANCELLED:
+                self._state = CANCELLED_AND_NOTIFIED
+            else:
+                return False
+        finally:
+            self._condition.__exit__(None, None, None)
+        return True
+
+    def _tell(self, calls_back: bool) -> None:
+        """Tell all who wait of the end, each once, and then raise the last of what came between.
+
+        With `calls_back`, call the callbacks that are left, too.
+        """
+        leaving: BaseException | None = None
+        tries = 0
+        while True:
+            try:
+                self._condition.__enter__()
+                try:
+                    for waiter in self._waiters:
+                        self._tell_waiter(waiter, tries > 0)
+                    self._condition.notify_all()
+                finally:
+                    self._condition.__exit__(None, None, None)
+                if calls_back:
+                    self._invoke_callbacks()
+                break
+            except BaseException as failure:
+                leaving = failure
+                tries += 1
+                if tries == _MOST_TRIES:
+                    raise
+        if leaving is not None and not issubclass(type(leaving), MemoryError):
+            raise leaving
+
+    def _tell_waiter(self, waiter: Any, again: bool) -> None:
+        """Tell a call of `concurrent.futures.wait` or `as_completed`, which counts what it is told.
+
+        `again`: an earlier call of this method may have been interrupted.
+        """
+        if self._state == CANCELLED or (self._told is not None and waiter in self._told):
             return
-        # Of a cancelled future this informs `concurrent.futures.wait` and `as_completed`, which
-        # `cancel` alone does not.
-        if not self.running() and not self.set_running_or_notify_cancel():
-            return
-        if error is None:
-            self.set_result(value)
-        elif issubclass(type(error), (StopIteration, CancelledError)):
-            self.set_exception(wrap_error(error))
+        if again and self in waiter.finished_futures:
+            # It was interrupted behind that. What interrupts `Condition.__enter__` leaves the lock
+            # of the event held, in any program: then nothing wakes the call.
+            lock = waiter.event._cond  # noqa: SLF001 - there is no other way to look
+            if lock.acquire(timeout=0.1):
+                lock.release()
+                waiter.event.set()
+        elif self._state == CANCELLED_AND_NOTIFIED:
+            waiter.add_cancelled(self)
+        elif self._exception is not None:
+            waiter.add_exception(self)
         else:
-            self.set_exception(error)
-
-    def _tell(self) -> None:
-        """Tell of the end once more, after a call that could not tell everybody."""
-        with self._condition:
-            self._condition.notify_all()
-        self._invoke_callbacks()
+            waiter.add_result(self)
+        if self._told is None:
+            self._told = []
+        self._told.append(waiter)
 
     def _invoke_callbacks(self) -> None:
-        """Call each callback once, also where a call of this method could not go on."""
+        """Call each callback once, and then raise the last that is no Exception of one of them."""
+        leaving: BaseException | None = None
         while self._done_callbacks:
-            callback = self._done_callbacks.pop(0)
+            callback = None
             try:
-                callback(self)
-            except Exception as error:
-                log_contained(logger, error, "exception calling callback for %r", self)
+                callback = self._done_callbacks.pop(0)
+            except IndexError:
+                pass  # Another thread has called it.
+            try:
+                try:
+                    if callback is not None:
+                        callback(self)
+                except Exception as error:
+                    log_contained(logger, error, "exception calling callback for %r", self)
+            except BaseException as error:
+                leaving = error
+        if leaving is not None:
+            raise leaving
 
     def disown(self) -> None:
         """Cancel a forked child's copy of the future; its callbacks are not called."""
-        # `Future` has no public way to do this with a fresh lock. It has had these attributes since
-        # Python 3.2.
-        vars(self).update(_condition=threading.Condition(), _waiters=[], _done_callbacks=[])
+        # `Future` has no public way to do this with a fresh lock.
+        vars(self).update(_condition=_Condition(), _waiters=[], _done_callbacks=[])
         super().cancel()

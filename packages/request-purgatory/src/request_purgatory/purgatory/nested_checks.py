@@ -1,12 +1,13 @@
 """Checks that callbacks make inside of checks.
 
-A chain of any length, on a stack of bounded depth.
+A chain of any length, on a stack of bounded depth. Compiled, as a signal handler that raises
+between two bytecodes here would lose a check.
 """
 
 from __future__ import annotations
 
 import reprlib
-from collections import Counter
+from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Protocol
 
@@ -24,12 +25,12 @@ class Checking(Protocol):
 
 #: By the tags of threads, the checks that came too deep inside of others, each once, in the order
 #: in which they came.
-postponed: dict[int, dict[tuple[Checking, Hashable], None]] = {}
+postponed: dict[int, OrderedDict[tuple[Checking, Hashable], None]] = {}
 
 
 def postpone(thread: int, purgatory: Checking, key: Hashable) -> None:
     """Leave a check to the outermost one of this thread, which makes it before it returns."""
-    postponed.setdefault(thread, {})[purgatory, key] = None
+    postponed.setdefault(thread, OrderedDict())[purgatory, key] = None
 
 
 def check_postponed(thread: int) -> None:
@@ -37,24 +38,25 @@ def check_postponed(thread: int) -> None:
 
     `thread` is `primitives.thread_tag()`: Python's `get_ident` may be another one, as gevent
     replaces it by one for each greenlet. NotificationLoopError if one comes back again and again.
+    What a check raises, such as KeyboardInterrupt, is raised once all were made.
     """
     checks = postponed.get(thread)
     if checks is None:
         return
     leaving: BaseException | None = None
-    in_vain: Counter[tuple[Checking, Hashable]] = Counter()
+    in_vain: dict[tuple[Checking, Hashable], int] = {}
     while checks:
-        check = next(iter(checks))
-        del checks[check]
+        check, _ = checks.popitem(last=False)  # Calls no `__hash__` of a key, which may raise.
         purgatory, key = check
         try:
             if purgatory.check_and_complete(key):
                 in_vain.clear()
                 continue
-        except (KeyboardInterrupt, SystemExit) as error:
+        except BaseException as error:
             leaving = error
-        in_vain[check] += 1
-        if in_vain[check] == _MOST_IN_VAIN:
+        times = in_vain.get(check, 0) + 1
+        in_vain[check] = times
+        if times == _MOST_IN_VAIN:
             checks.clear()
             leaving = NotificationLoopError(
                 f"the check of watch key {reprlib.repr(key)}", _MOST_IN_VAIN

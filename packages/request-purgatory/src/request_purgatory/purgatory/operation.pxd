@@ -14,11 +14,13 @@ cdef class OperationHost:
     cdef public object on_watch
     cdef public object on_try
     cdef public object on_end
+    cdef dict _interrupts
 
     cpdef bint try_complete_else_watch(self, DelayedOperation operation, watch_keys) except -1
     cpdef Py_ssize_t check_and_complete(self, key) except -1
     # In C only: the look for an override would make an object, and an end finds no memory for one.
     cdef _operation_ended(self, DelayedOperation operation, int state)
+    cdef _raise_interrupt(self)
     cdef _callback_failed(self, DelayedOperation operation, error)
     cdef long long _now_or(self, long long otherwise_ms) except? -1
     cdef _ran_early(self, DelayedOperation operation)
@@ -59,7 +61,7 @@ cdef class DelayedOperation(TimerTask):
     @cython.locals(purgatory=OperationHost)
     cdef _notify_try(self)
 
-    @cython.final
+    # Operations with a future override it.
     @cython.locals(purgatory=OperationHost)
     cdef _notify_end(self)
 

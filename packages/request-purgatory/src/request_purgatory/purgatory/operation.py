@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Hashable, Iterable, Sequence
+import inspect
+import weakref
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from types import FunctionType
 from typing import Any, Literal, TypeAlias
 
 from request_purgatory._native import hiding, primitives, states
-from request_purgatory._native.failsafe import ends_program
 from request_purgatory._native.forks import reinit_in_child
-from request_purgatory.errors import NotCompletedError, NotificationLoopError
+from request_purgatory.errors import NotCompletedError, NotificationLoopError, type_name
 from request_purgatory.timer.task import TimerTask
 
 #: How an operation ended.
 Outcome: TypeAlias = Literal["completed", "expired", "cancelled"]
+
+#: The flags of functions whose call runs nothing of them.
+_DEFERRED = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
 #: How often in a row a try may cause an event for its own operation.
 _MAX_SELF_NOTIFICATIONS = 1000
@@ -28,6 +33,39 @@ _OUTCOMES: tuple[Outcome | None, ...] = (None, "completed", "expired", "cancelle
 reinit_in_child(lambda: primitives.reinit_locks())
 
 
+#: The methods that subclasses write.
+_METHODS = ("try_complete", "on_complete", "on_expiration", "on_cancellation")
+
+# The fields themselves: a metaclass may have its own, which raise.
+_get_mro: Callable[[type], tuple[type, ...]] = vars(type)["__mro__"].__get__
+_get_members: Callable[[type], Mapping[str, object]] = vars(type)["__dict__"].__get__
+
+#: By their ids, the classes of which an object was made before. Interpreted build only.
+_known_classes: dict[int, weakref.ref[type]] = {}
+
+
+def _remember_class(kind: type) -> None:
+    # Not the class itself: its metaclass may have a `__hash__` that raises.
+    key = id(kind)
+    _known_classes[key] = weakref.ref(kind, lambda _: _known_classes.pop(key, None))
+
+
+def _check_methods(operation: DelayedOperation) -> None:
+    """Check that the methods that the purgatory calls do their work when they are called.
+
+    Raises:
+        TypeError: One of them is a coroutine or generator function.
+    """
+    for name in _METHODS:
+        members = [_get_members(base) for base in _get_mro(type(operation))]
+        *_, method = [each[name] for each in reversed(members) if name in each]
+        if type(method) is FunctionType and method.__code__.co_flags & _DEFERRED:
+            raise TypeError(
+                f"{type_name(operation)}.{name} must be a plain function: the purgatory calls it, "
+                "and neither awaits a coroutine nor runs a generator"
+            )
+
+
 class OperationHost:
     """The interface of a purgatory to the operations in it.
 
@@ -37,14 +75,18 @@ class OperationHost:
     Attributes:
         name: The purgatory's name.
         on_watch, on_try, on_end: The hooks, as `PurgatoryCore` describes them; None calls nothing.
+        _interrupts: By thread, what was raised between an operation's end and its callbacks, such
+            as by a signal handler inside of a clock that is written in Python; None before the
+            first of them. `_raise_interrupt` raises it once the callbacks have run.
     """
 
-    __slots__ = ("name", "on_end", "on_try", "on_watch")
+    __slots__ = ("_interrupts", "name", "on_end", "on_try", "on_watch")
 
     name: str
     on_watch: Callable[[DelayedOperation, Sequence[Hashable]], object] | None
     on_try: Callable[[DelayedOperation], object] | None
     on_end: Callable[[DelayedOperation], object] | None
+    _interrupts: dict[int, BaseException] | None
 
     @property
     def is_closed(self) -> bool:
@@ -62,7 +104,11 @@ class OperationHost:
         raise NotImplementedError
 
     def _operation_ended(self, operation: DelayedOperation, state: int) -> None:
-        """Count an operation of this purgatory that has left PENDING for `state`."""
+        """Count an operation of this purgatory that has left PENDING for `state`; never raises."""
+        raise NotImplementedError
+
+    def _raise_interrupt(self) -> None:
+        """Raise what was put off on this thread, once."""
         raise NotImplementedError
 
     def _callback_failed(self, operation: DelayedOperation, error: BaseException) -> None:
@@ -70,7 +116,10 @@ class OperationHost:
         raise NotImplementedError
 
     def _now_or(self, otherwise_ms: int) -> int:
-        """Return the timer's time, or `otherwise_ms` where the clock raises, which is logged."""
+        """Return the timer's time, or `otherwise_ms` where the clock raises.
+
+        An Exception is logged; anything else is put off until `_raise_interrupt`.
+        """
         raise NotImplementedError
 
     def _ran_early(self, operation: DelayedOperation) -> None:
@@ -127,6 +176,7 @@ class DelayedOperation(TimerTask):
         Raises:
             InvalidArgumentError: `timeout_ms` is not a whole number, or is more than 10,000 years.
             TaskInUseError: Called again, and the operation is or was in a purgatory.
+            TypeError: A method that the purgatory calls is a coroutine or generator function.
         """
         if primitives.COMPILED:  # A constant. Interpreted, there is no such field before.
             in_use = self._purgatory is not None
@@ -144,8 +194,12 @@ class DelayedOperation(TimerTask):
             self._purgatory: OperationHost | None = None
             self._watches: Any = None  # the first Watch of a chain
             self._next_in_chain: DelayedOperation | None = None  # of an OperationChain
+            if id(type(self)) not in _known_classes:
+                _check_methods(self)
+                _remember_class(type(self))
         elif primitives.is_made_slowly(self):
             # Once for each class. That module imports this one.
+            _check_methods(self)
             construction = importlib.import_module("request_purgatory._native.construction")
             construction.construct_quickly(type(self))
 
@@ -251,6 +305,7 @@ class DelayedOperation(TimerTask):
             if not self._run_out(began_ms):
                 if self._state == states.PENDING:
                     purgatory._ran_early(self)
+                purgatory._raise_interrupt()
                 return
         except (KeyboardInterrupt, SystemExit):
             raise
@@ -273,6 +328,8 @@ class DelayedOperation(TimerTask):
             purgatory._ran_early(self)
         else:
             self.cancel()
+        if purgatory is not None:
+            purgatory._raise_interrupt()
 
     def _abandon_in_child(self) -> None:
         """End in a forked child without a callback: the parent answers the request."""
@@ -312,9 +369,19 @@ class DelayedOperation(TimerTask):
             purgatory.on_try(self)
 
     def _notify_end(self) -> None:
+        """Call `on_end`, and raise what was put off on this thread until now."""
         purgatory = self._purgatory
-        if purgatory is not None and purgatory.on_end is not None:
-            purgatory.on_end(self)
+        if purgatory is None:
+            return
+        if purgatory._interrupts is None:
+            if purgatory.on_end is not None:
+                purgatory.on_end(self)
+            return
+        try:
+            if purgatory.on_end is not None:
+                purgatory.on_end(self)
+        finally:
+            purgatory._raise_interrupt()
 
     def _end(self, state: int, now_ms: int) -> bool:
         """Leave PENDING for `state`, then the timer and the counts; True if this call did.
@@ -404,11 +471,13 @@ class DelayedOperation(TimerTask):
         """
         leaving: BaseException | None = None
         self_notifications = 0
+        # Python code, where a signal handler may raise, must not end this loop: the operation would
+        # never be tried again.
         while True:
             error = primitives.take_error() if answer < 0 else None
             completed = answer > 0 and self._state == states.COMPLETED
             if answer > 0 and self._state == states.PENDING:
-                error = NotCompletedError(type(self).__name__)
+                error = _not_completed(self)
             primitives.lock_object(self)
             again = self._try_state != states.TRYING and self._state == states.PENDING
             if again and self._try_state == states.TRY_AGAIN_FOR_ITSELF:
@@ -418,7 +487,8 @@ class DelayedOperation(TimerTask):
             if again:
                 self._count_try()
             primitives.unlock_object(self)
-            if error is not None and ends_program(error):
+            # As `failsafe.ends_program`, which is Python code.
+            if error is not None and issubclass(type(error), (KeyboardInterrupt, SystemExit)):
                 # The program is to end, but may also go on. So another thread's event is looked at
                 # first.
                 leaving = error
@@ -433,7 +503,10 @@ class DelayedOperation(TimerTask):
                 # The next try decides the result; this error is logged and not lost.
                 purgatory = self._purgatory
                 assert purgatory is not None, "only a purgatory tries"
-                purgatory._callback_failed(self, error)
+                try:
+                    purgatory._callback_failed(self, error)
+                except BaseException as interrupt:
+                    leaving = interrupt
             answer = primitives.try_complete(self)
         if leaving is not None:
             raise leaving
@@ -477,6 +550,16 @@ class DelayedOperation(TimerTask):
         return (
             f"<{type(self).__name__} timeout_ms={self.timer_delay_ms} {self.outcome or 'pending'}>"
         )
+
+
+def _not_completed(operation: DelayedOperation) -> BaseException:
+    """Return a NotCompletedError, or what was raised while it was made."""
+    made: BaseException
+    try:
+        made = NotCompletedError(type(operation).__name__)
+    except BaseException as error:
+        made = error
+    return made
 
 
 if not primitives.COMPILED:

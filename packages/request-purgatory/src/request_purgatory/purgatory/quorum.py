@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
+from request_purgatory._native import states
 from request_purgatory.errors import InvalidArgumentError, PurgatoryError
 from request_purgatory.purgatory.hold import Answerable, FutureOperation
 from request_purgatory.purgatory.operation import OperationHost
@@ -88,7 +89,7 @@ class _Listener:
     The listener has no lock: futures end on any thread, inside signal handlers and finalizers too.
     Each step is one atomic access of a dict. An operation enters before it looks at its futures,
     and a future is done before it calls. So an operation that enters too late for the call sees a
-    future that is done.
+    future that is done. It leaves when it has ended.
     """
 
     __slots__ = ("__weakref__", "_operations", "future_ref")
@@ -129,11 +130,14 @@ class _Listener:
         """Try the operations in the order of their arrival; raise an exit after the last one."""
         leaving: BaseException | None = None
         for operation in list(self._operations):
-            self.leave(operation)
             try:
                 operation.future_done()
             except BaseException as error:
                 leaving = error  # The others are tried first: nothing else will try them.
+                try:
+                    operation.future_done()  # The future does not call again.
+                except BaseException as second:
+                    leaving = second
         if leaving is not None:
             raise leaving
 
@@ -182,7 +186,7 @@ class QuorumOperation(FutureOperation):
         finally:
             # The purgatory refused it, or another thread ended it while it entered the listeners.
             if self._purgatory is None or self.is_completed:
-                self._leave_listeners()
+                self._let_go()
 
     def future_done(self) -> None:
         purgatory = self._purgatory
@@ -190,15 +194,48 @@ class QuorumOperation(FutureOperation):
             purgatory.check_and_complete(self)
 
     def quorum(self) -> Quorum:
-        done = [future for future in self._futures if future.done()]
-        return Quorum(
-            succeeded=tuple(future for future in done if _has_succeeded(future)),
-            failed=tuple(future for future in done if not _has_succeeded(future)),
-            missing=tuple(future for future in self._futures if not future.done()),
-        )
+        succeeded: list[FutureLike] = []
+        failed: list[FutureLike] = []
+        missing: list[FutureLike] = []
+        for future in self._futures:
+            if not future.done():
+                missing.append(future)
+            elif _has_succeeded(future):
+                succeeded.append(future)
+            else:
+                failed.append(future)
+        return Quorum(tuple(succeeded), tuple(failed), tuple(missing))
 
     def try_complete(self) -> bool:
-        """Complete if the quorum has succeeded, or can no longer be reached."""
+        """Complete if the quorum has succeeded, can no longer be reached, or a future raises.
+
+        Raises:
+            BaseException: An exit that a future raised, or what a signal handler raised.
+        """
+        leaving: BaseException | None = None
+        try:
+            decided = self._is_decided()
+        except BaseException as first:
+            try:
+                # A signal handler raises once, and the future brings no further event. A future
+                # that raises each time is no future of this gather any more.
+                decided = self._is_decided()
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as second:
+                self._error = second
+                decided = True
+                if issubclass(type(first), (KeyboardInterrupt, SystemExit)):
+                    leaving = first
+            else:
+                leaving = first
+        completed = decided and self.force_complete()
+        if leaving is not None:
+            raise leaving
+        return completed
+
+    def _is_decided(self) -> bool:
+        """Return True if the quorum has succeeded, or can no longer be reached."""
         succeeded = failed = 0
         for future in self._futures:
             if future.done():
@@ -206,41 +243,29 @@ class QuorumOperation(FutureOperation):
                     succeeded += 1
                 else:
                     failed += 1
-        if succeeded < self._needed <= len(self._futures) - failed:
-            return False
-        return self.force_complete()
+        return not succeeded < self._needed <= len(self._futures) - failed
 
-    def on_complete(self) -> None:
-        answer = self.detach()
-        assert answer is not None, "an operation ends once"
-        quorum: Quorum | None = None
-        error: BaseException | None = None
-        try:
-            quorum = self.quorum()
-            error = self._error(quorum)
-        except MemoryError as no_memory:
-            error = no_memory
-        answer.answer(quorum if error is None else None, error)
-
-    def _error(self, quorum: Quorum) -> BaseException | None:
-        """Return why there is no quorum; None if there is one."""
+    def _make_answer(self) -> BaseException | None:
+        if self._state == states.CANCELLED:
+            # `super()` would need memory.
+            return FutureOperation._make_answer(self)  # noqa: SLF001 - what this one overrides
+        if self._state == states.COMPLETED and self._error is not None:
+            return self._error
+        quorum = self.quorum()
         if len(quorum.succeeded) >= self._needed:
+            self._value = quorum
             return None
-        if self.outcome == "expired":
+        if self._state == states.EXPIRED:
             return QuorumTimeoutError(self._needed, quorum, self.timeout_ms)
         return QuorumFailedError(self._needed, quorum)
 
-    def _leave_listeners(self) -> None:
+    def _let_go(self) -> None:
+        """Leave the listeners of all futures."""
         try:
             for listener in self._listeners:
                 listener.leave(self)
         except MemoryError:
             pass  # A listener goes with its future, which finds that this operation has ended.
-
-    def detach(self) -> Answerable | None:
-        """Return the future and forget it; leave the listeners of all futures."""
-        self._leave_listeners()
-        return FutureOperation.detach(self)  # `super()` would need memory.
 
 
 def _has_succeeded(future: FutureLike) -> bool:

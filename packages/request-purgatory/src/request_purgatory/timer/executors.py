@@ -39,22 +39,21 @@ def check_executor(executor: Executor | None) -> None:
 
 
 class Submission:
-    """A call of a timer's task, which the executor and the timer may both try: the first makes it."""
+    """A call of a timer's task, which the executor and the timer may both try: the first makes it.
 
-    __slots__ = ("_claim", "_run", "task")
+    Attributes:
+        claimed: A lock that stays with the first who acquires it, and with it the task.
+    """
 
-    def __init__(self, run: Callable[[TimerTask], object], task: TimerTask) -> None:
+    __slots__ = ("_run", "claimed", "task")
+
+    def __init__(self, run: Callable[[Submission], object], task: TimerTask) -> None:
         self._run = run
         self.task = task
-        self._claim = threading.Lock()
-
-    def claim(self) -> bool:
-        """Return True to the first caller, and False to all others."""
-        return self._claim.acquire(blocking=False)
+        self.claimed = threading.Lock()
 
     def __call__(self) -> None:
-        if self.claim():
-            self._run(self.task)
+        self._run(self)
 
 
 class ParentsExecutor:

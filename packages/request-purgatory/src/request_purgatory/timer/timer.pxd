@@ -33,6 +33,10 @@ cdef class SystemTimer:
     cpdef add(self, TimerTask task)
 
     @cython.final
+    @cython.locals(expiration_ms=longlong, next_ms=longlong, is_due=bint)
+    cdef _add_passed(self, TimerTask task)
+
+    @cython.final
     @cython.locals(bucket=Bucket)
     cdef bint _take_out(self, TimerTask task) noexcept
 
@@ -95,6 +99,10 @@ cdef class SystemTimer:
 
     @cython.locals(handle=TimerHandle)
     cpdef _run_task(self, TimerTask task)
+
+    cpdef _run_submission(self, submission)
+
+    cdef _drop_task(self, TimerTask task)
 
     cpdef wake(self)
 

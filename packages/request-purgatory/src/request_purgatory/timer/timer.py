@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from request_purgatory._native import hiding, linked_list, primitives
 from request_purgatory._native.failsafe import ends_program
@@ -15,10 +15,13 @@ from request_purgatory._native.forks import register_for_forks
 from request_purgatory.clock import Clock, MonotonicClock, check_range
 from request_purgatory.error_log import ErrorLog
 from request_purgatory.errors import (
+    InterruptedUseError,
     TaskInUseError,
     TimerClosedError,
     checked_name,
     number_within,
+    refuse_copy,
+    refuse_pickling,
     require_type,
     shown,
     whole_number,
@@ -56,8 +59,9 @@ class SystemTimer:
     True
 
     A task never runs before its delay has passed. It is late by at most one tick plus scheduling.
-    Tasks of one tick run in any order. An exception that a task raises is logged and counted in
-    `callback_errors`, and the next task runs.
+    A clock that goes back makes tasks late, none early: the timer waits until the clock has come to
+    where it was. Tasks of one tick run in any order. An exception that a task raises is logged and
+    counted in `callback_errors`, and the next task runs.
 
     >>> from request_purgatory.clock import ManualClock
     >>> clock = ManualClock()
@@ -101,8 +105,9 @@ class SystemTimer:
                 20 do.
             clock: The source of time, from 0 to 292 years; a MonotonicClock by default.
             executor: Runs the tasks; by default the thread that advances the clock does. A task
-                that the executor refuses runs on that thread. If the executor drops a task, the
-                timer calls `TimerTask.drop`. A forked child does not use its parent's executor.
+                that the executor refuses, or returns no future for, runs on that thread. If the
+                executor drops a task, the timer calls `TimerTask.drop`. A forked child does not use
+                its parent's executor.
 
         Raises:
             InvalidArgumentError: `name` is not a str, `tick_ms` or `wheel_size` is below its
@@ -291,19 +296,49 @@ class SystemTimer:
         if start_ms > self._wheel.current_ms + self._wheel.tick_ms:
             self._skip_idle_time(start_ms - 1)
         task.timer_expiration_ms = expiration_ms
-        if self._wheel.add(task):
-            # A coarse bucket has to be collected before its tasks are due.
-            bucket: Bucket = linked_list.list_of(task)
-            expiration_ms = bucket.expiration_ms
-        else:
-            # Another thread has advanced the wheel past the task since the clock was read: the task
-            # is due, and stays pending until it is executed.
-            linked_list.append(self._due, task)
+        if not self._wheel.add(task):
+            self._add_passed(task)
+            return
+        # A coarse bucket has to be collected before its tasks are due.
+        bucket: Bucket = linked_list.list_of(task)
+        expiration_ms = bucket.expiration_ms
         self._pending.count += 1
         wakes_too_late = expiration_ms < self._sleepers.earliest_ms
         self._lock.release()
         if wakes_too_late:
             self._wake_sleepers()
+
+    def _add_passed(self, task: TimerTask) -> None:
+        """Add a task whose time the wheel has passed; the caller holds the lock, which is released.
+
+        If another thread has advanced the wheel since this one read the clock, the task is due, and
+        stays pending until it is executed. If the clock itself has gone back, the task is early: it
+        waits for the wheel's next tick.
+        """
+        expiration_ms = task.timer_expiration_ms
+        next_ms = self._wheel.current_ms + self._wheel.tick_ms
+        # First into a bucket, as the clock may raise.
+        task.timer_expiration_ms = next_ms
+        self._wheel.add(task)
+        self._pending.count += 1
+        self._lock.release()
+        self._wake_sleepers()
+        try:
+            is_due = primitives.floor_ms(self.clock.read_ns()) >= expiration_ms
+        except Exception:
+            is_due = False
+        if not is_due:
+            return
+        self._lock.acquire()
+        if (
+            linked_list.is_linked(task)
+            and task.timer_expiration_ms == next_ms
+            and self._take_out(task)
+        ):
+            linked_list.append(self._due, task)
+            self._pending.count += 1
+        self._lock.release()
+        self._wake_sleepers()
 
     def _take_out(self, task: TimerTask) -> bool:
         """Unlink a pending task, under the lock; False if it is pending in another timer."""
@@ -526,23 +561,37 @@ class SystemTimer:
             return
         submission: Submission | None = None
         try:
-            submission = Submission(self._run_task, task)
+            submission = Submission(self._run_submission, task)
             accepted = executor.submit(submission)
-            # A user-defined executor may return an object that is not a future.
             add_done_callback = getattr(accepted, "add_done_callback", None)
             if add_done_callback is not None:
                 add_done_callback(partial(self._on_executor_done, submission))
+            elif submission.claimed.acquire(blocking=False):
+                # Without a future nothing tells whether the executor has the task, or dropped it.
+                try:
+                    self._errors.warn(
+                        "timer %r: the executor returned no future for %s, which runs on the "
+                        "clock's thread instead",
+                        self.name,
+                        task,
+                    )
+                finally:
+                    self._run_task(task)
         except BaseException as error:
-            begun = submission is not None and not submission.claim()
+            begun = submission is not None and not submission.claimed.acquire(blocking=False)
             if not begun:
-                # The executor was shut down, or its queue is full, say. The task must not be lost.
-                self._errors.log(
-                    error,
-                    "timer %r: the executor refused %s, which runs on the clock's thread instead",
-                    self.name,
-                    task,
-                )
-                self._run_task(task)
+                # The executor was shut down, or its queue is full, say. The task must not be lost,
+                # whatever logging raises.
+                try:
+                    self._errors.log(
+                        error,
+                        "timer %r: the executor refused %s, which runs on the clock's thread "
+                        "instead",
+                        self.name,
+                        task,
+                    )
+                finally:
+                    self._run_task(task)
             elif not ends_program(error):
                 self._errors.log(
                     error, "timer %r: the executor raised after it had begun %s", self.name, task
@@ -550,19 +599,35 @@ class SystemTimer:
             if ends_program(error):
                 raise
 
+    def _run_submission(self, submission: Submission) -> None:
+        """Run the task of a submission unless it was claimed.
+
+        Compiled, no signal handler comes between the claim and the task.
+        """
+        if submission.claimed.acquire(blocking=False):
+            self._run_task(submission.task)
+
     def _on_executor_done(self, submission: Submission, accepted: Future[object]) -> None:
         """Call `task.drop()` if the executor was shut down, or failed, before it ran the task."""
-        if (accepted.cancelled() or accepted.exception() is not None) and submission.claim():
+        if accepted.cancelled() or accepted.exception() is not None:
             task = submission.task
-            self._errors.warn(
-                "timer %r: the executor dropped %s, which will not run", self.name, task
-            )
+            if not submission.claimed.acquire(blocking=False):
+                return
             try:
-                task.drop()
-            except (KeyboardInterrupt, SystemExit):
-                raise
-            except BaseException as error:
-                self._errors.log(error, "timer %r: %s raised", self.name, task)
+                self._errors.warn(
+                    "timer %r: the executor dropped %s, which will not run", self.name, task
+                )
+            finally:  # Whatever logging raises.
+                self._drop_task(task)
+
+    def _drop_task(self, task: TimerTask) -> None:
+        """Call `task.drop()`; log what it raises, but exits."""
+        try:
+            task.drop()
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            self._errors.log(error, "timer %r: %s raised", self.name, task)
 
     def _run_task(self, task: TimerTask) -> None:
         """Run the task; log and count what it raises, but exits."""
@@ -626,6 +691,26 @@ class SystemTimer:
 
     def _make_clock_thread(self) -> ClockThread:
         return ClockThread(f"{self.name}-timer", partial(self.advance_clock, None), self.wake)
+
+    def __copy__(self) -> NoReturn:
+        """Refuse to be copied: a copy would share the original's tasks, and drop them.
+
+        Raises:
+            TypeError: Always.
+        """
+        refuse_copy(self)
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        """Refuse to be copied, as `__copy__`."""
+        refuse_copy(self)
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled, for the same reason.
+
+        Raises:
+            TypeError: Always.
+        """
+        refuse_pickling(self)
 
     def __enter__(self) -> SystemTimer:
         self.start()
@@ -711,8 +796,14 @@ class SystemTimer:
     def __del__(self) -> None:
         # Buckets and pending tasks refer to one another, and the compiled build's tasks are not
         # tracked by the cyclic collector: break the cycles here.
-        if getattr(self, "_wheel", None) is not None:  # None if `__init__` raised.
-            self._drain()
+        # None if `__init__` raised.
+        if getattr(self, "_wheel", None) is not None and self._pending.count > 0:
+            try:
+                self._drain()
+            except InterruptedUseError:
+                # The collector has come between two steps of this thread in the interpreted core.
+                # There it takes the cycles apart by itself.
+                pass
 
     def used_buckets(self) -> list[tuple[int, int]]:
         """Return (tick_ms, number of buckets that hold tasks) of each wheel, finest first."""

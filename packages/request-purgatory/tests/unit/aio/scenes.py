@@ -49,7 +49,7 @@ async def opened(**options: Any) -> AsyncIterator[Purgatory]:
     async with Purgatory("test", **options) as purgatory:
         yield purgatory
         purgatory._check_invariants()
-    assert (purgatory.num_delayed, purgatory.watched, purgatory._alarm) == (0, 0, None)
+    assert (purgatory.num_delayed, purgatory.watched, purgatory._alarm.handle) == (0, 0, None)
     purgatory._check_invariants()
     loop.set_exception_handler(None)
     assert raised == []

@@ -72,11 +72,11 @@ def test_alarm_stands_at_the_first_bucket(play: Scenario) -> None:
     async def scenario() -> None:
         async with opened() as purgatory:
             held = purgatory.hold(["a"], until=Condition(), timeout=0.2)
-            first = purgatory._alarm
+            first = purgatory._alarm.handle
             later = purgatory.hold(["a"], until=Condition(), timeout=0.201)
-            assert purgatory._alarm is first
+            assert purgatory._alarm.handle is first
             earlier = purgatory.hold(["a"], until=Condition(), timeout=0.199)
-            assert purgatory._alarm is not first
+            assert purgatory._alarm.handle is not first
             assert first is not None
             assert first.cancelled()
             for future in (held, later, earlier):
@@ -90,7 +90,7 @@ def test_operation_that_ends_at_once_sets_no_alarm(play: Scenario) -> None:
         async with opened() as purgatory:
             assert purgatory.try_complete_else_watch(Request(10, ready=True), ["a"]) is True
             await purgatory.wait(Request(10, ready=True), ["a"])
-            assert (purgatory._alarm, purgatory._alarm_ms) == (None, math.inf)
+            assert (purgatory._alarm.handle, purgatory._alarm.at_ms) == (None, math.inf)
 
     play(scenario)
 
@@ -102,12 +102,12 @@ def test_alarm_that_a_callback_sets_is_kept(play: Scenario) -> None:
 
             def add() -> None:
                 purgatory.try_complete_else_watch(Request(1), ["a"])
-                alarms.append(purgatory._alarm)
+                alarms.append(purgatory._alarm.handle)
 
             purgatory.try_complete_else_watch(Request(10, expiration=add), ["a"])
             far = purgatory.hold(["a"], until=Condition(), timeout=5)
             await asyncio.sleep(0.0101)
-            assert purgatory._alarm is alarms[0] is not None
+            assert purgatory._alarm.handle is alarms[0] is not None
             await asyncio.sleep(0.002)
             assert purgatory.num_delayed == 1
             far.cancel()
@@ -126,7 +126,7 @@ def test_callback_may_close_the_purgatory(play: Scenario) -> None:
             ]
             await asyncio.sleep(0.011)
             assert purgatory.is_closed
-            assert purgatory._alarm is None
+            assert purgatory._alarm.handle is None
             for future in futures:
                 with pytest.raises(PurgatoryClosedError):
                     await future

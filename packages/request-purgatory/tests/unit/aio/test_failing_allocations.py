@@ -15,7 +15,7 @@ import pytest
 from request_purgatory import DelayedOperation
 from request_purgatory._native import primitives
 from request_purgatory.aio import Purgatory
-from tests.support.failing_allocations import fails_at_the_limit, fails_each
+from tests.support.failing_allocations import fails_at_the_limit, fails_each, fails_in_a_row
 from tests.unit.aio.virtual import VirtualLoop, VirtualWheelLoop
 
 pytest.importorskip("_testcapi", reason="this Python has no tests of its own")
@@ -111,6 +111,31 @@ class LoopScene:
             if not answer.cancelled():
                 answer.exception()
 
+    def check_row(self, failed: bool) -> None:
+        """Check that all is ended; of the callbacks and answers some have found no memory."""
+        asyncio.events._set_running_loop(None)
+        self.loop.run_until_complete(self._check_row())
+        self.loop.run_until_complete(asyncio.sleep(0))
+        self.loop.close()
+
+    async def _check_row(self) -> None:
+        purgatory = self.purgatory
+        if not purgatory.is_closed:
+            further = Counted(1_000)
+            future = purgatory.wait(further, ["z"])
+            further.ready = True
+            purgatory.notify("z")
+            assert await future == "completed"
+            await asyncio.sleep(0.1)
+            assert purgatory._core is not None
+            for request in self.requests:
+                assert request.is_completed or request.timeout_ms > 100, f"{request} is overdue"
+            purgatory._core._check_invariants()
+        purgatory.close()
+        assert all(request.is_completed for request in self.requests)
+        assert all(request.ended <= 1 for request in [*self.requests, self.new])
+        assert (purgatory.num_delayed, purgatory.watched) == (0, 0)
+
     def referents(self) -> list[weakref.ref[Any]]:
         return [weakref.ref(self.purgatory), weakref.ref(self.loop)]
 
@@ -129,7 +154,7 @@ def gather(scene: LoopScene) -> None:
 
 def expire(scene: LoopScene) -> None:
     scene.loop.pass_time(0.05)
-    scene.purgatory._on_alarm()
+    scene.purgatory._alarm.ring()
 
 
 CALLS: dict[str, Callable[[LoopScene], object]] = {
@@ -162,6 +187,12 @@ LOOPS = {"heap": VirtualLoop, "wheel": VirtualWheelLoop}
 @pytest.mark.parametrize("call", CALLS)
 def test_call_on_a_loop_fails_alone(call: str, loop: str) -> None:
     fails_each(lambda: LoopScene(LOOPS[loop], CALLS[call]))
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("call", CALLS)
+def test_call_on_a_loop_ends_all_without_memory_to_go_on(call: str, loop: str) -> None:
+    fails_in_a_row(lambda: LoopScene(LOOPS[loop], CALLS[call]))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit is that of Linux")

@@ -35,12 +35,12 @@ def test_value_of_the_condition_is_the_result(play: Scenario) -> None:
         async with opened() as purgatory:
             condition = Condition("now")
             assert await purgatory.hold(["a"], until=condition, timeout=1) == "now"
-            assert purgatory._alarm is None
+            assert purgatory._alarm.handle is None
             condition = Condition()
             held = purgatory.hold(["a", "b"], until=condition, timeout=1)
             await turns()
             assert (held.done(), condition.looks, purgatory.num_delayed) == (False, 1, 1)
-            assert purgatory._alarm is not None
+            assert purgatory._alarm.handle is not None
             purgatory.notify("other")
             assert condition.looks == 1
             condition.value = [7]
@@ -73,7 +73,7 @@ def test_one_timer_on_the_loop_serves_all(play: Scenario) -> None:
                 purgatory.hold([number], until=Condition(), timeout=10 + number % 50)
                 for number in range(2_000)
             ]
-            assert purgatory._alarm is not None
+            assert purgatory._alarm.handle is not None
             assert len(loop._scheduled) - before <= 1  # type: ignore[attr-defined]
             began = now()
             with pytest.raises(TimeoutError):
@@ -83,7 +83,7 @@ def test_one_timer_on_the_loop_serves_all(play: Scenario) -> None:
             assert {type(outcome) for outcome in outcomes} == {TimeoutError}
             assert now() - began < 60
             await asyncio.sleep(100)
-            assert purgatory._alarm is None
+            assert purgatory._alarm.handle is None
 
     play(scenario)
 
@@ -280,7 +280,7 @@ def test_purgatory_is_for_one_block(play: Scenario) -> None:
         assert (
             purgatory.num_delayed,
             purgatory.watched,
-            purgatory._alarm,
+            purgatory.timer,
             purgatory.is_closed,
         ) == (0, 0, None, False)
         with pytest.raises(RuntimeError, match="async with"):

@@ -109,7 +109,7 @@ def test_exit_in_a_cancellation_callback_comes_after_the_others_were_told() -> N
             held = purgatory.hold(["a"], until=Condition(), timeout=5)
             with pytest.raises(SystemExit):
                 purgatory.close()
-            assert purgatory._alarm is None
+            assert purgatory._alarm.handle is None
             told.extend([first.exception(), held.exception()])
 
     run(scenario)

@@ -275,6 +275,25 @@ def test_unknown_action_is_refused(serve: Serve, asked: tuple[Any, Any, Any], me
     assert message in answer["error"]
 
 
+def test_failure_of_an_action_is_shown_and_logged(
+    serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The page would say otherwise that the connection is lost."""
+
+    async def read() -> dict[str, object]:
+        return {}
+
+    async def act(_action: str, arguments: dict[str, Any]) -> object:
+        raise OSError("the port is taken" + "!" * arguments["more"])
+
+    port = port_of(serve(panels=[Panel("lamp", read, act)]).url)
+    status, answer = press(port, "lamp", "switch", {"more": 0})
+    assert (status, answer["error"]) == (500, "OSError: the port is taken")
+    assert "an action of the live page has failed" in caplog.text
+    _, answer = press(port, "lamp", "switch", {"more": 10_000})
+    assert len(answer["error"]) == 500
+
+
 def test_panel_whose_state_is_no_json_is_reported(serve: Serve) -> None:
     async def read() -> dict[Any, Any]:
         return {("a", "tuple"): 1}
@@ -482,6 +501,14 @@ def test_taken_port_is_refused(serve: Serve) -> None:
         ({"port": 1.5}, r"port must be a whole number"),
         ({"interval": 0}, "interval must be a positive number of seconds, got 0"),
         ({"interval": float("nan")}, "interval must be a positive number"),
+        ({"interval": "x"}, "interval must be a positive number"),
+        ({"interval": None}, "interval must be a positive number"),
+        ({"interval": True}, "interval must be a positive number"),
+        ({"interval": 10**400}, "interval must be a positive number"),
+        ({"panels": 5}, "panels must be a sequence of Panel, got 5"),
+        ({"panels": [1]}, r"panels must be a sequence of Panel, got \[1\]"),
+        ({"clock": 5}, "clock must be a Clock or None, got 5"),
+        ({"title": 5}, "title must be a str, got 5"),
     ],
 )
 def test_invalid_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 
@@ -78,6 +79,58 @@ def test_arguments_of_a_class_s_own_init_arrive_as_they_were_given() -> None:
     operation = Named(5, "a", second=2, first=1)
     assert (operation.timeout_ms, operation.seen) == (5, (("a",), 1, 2))
     assert Named(first=3, timeout_ms=7).timeout_ms == 7
+
+
+async def coroutine_function(self: DelayedOperation) -> bool:
+    return True
+
+
+def generator_function(self: DelayedOperation) -> Iterator[bool]:
+    yield True
+
+
+async def asynchronous_generator_function(self: DelayedOperation) -> AsyncIterator[bool]:
+    yield True
+
+
+@pytest.mark.parametrize(
+    "method", ["try_complete", "on_complete", "on_expiration", "on_cancellation"]
+)
+@pytest.mark.parametrize(
+    "function",
+    [coroutine_function, generator_function, asynchronous_generator_function],
+    ids=lambda function: function.__name__,
+)
+def test_method_that_would_not_run_is_refused(
+    method: str, function: Callable[[DelayedOperation], object]
+) -> None:
+    class Sub(type("Base", (Plain,), {method: function})):  # type: ignore[misc]
+        pass
+
+    for _ in range(2):
+        with pytest.raises(
+            TypeError, match=rf"^Sub\.{method} must be a plain function: .* neither awaits"
+        ):
+            Sub(1)
+
+
+def test_method_that_a_subclass_replaces_is_not_looked_at() -> None:
+    base = type("Base", (Plain,), {"on_complete": coroutine_function})
+    kind = type("Sub", (base,), {"on_complete": lambda self: None})
+    assert kind(1).force_complete()
+
+
+def test_class_in_the_place_of_one_that_is_gone_is_looked_at() -> None:
+    for _ in range(20):
+        kind = type("Gone", (Plain,), {})
+        kind(1)
+        del kind
+        gc.collect()
+        wrong = type("Wrong", (Plain,), {"on_complete": coroutine_function})
+        with pytest.raises(TypeError, match=r"Wrong\.on_complete"):
+            wrong(1)
+        del wrong
+        gc.collect()
 
 
 def test_new_of_a_class_is_called() -> None:

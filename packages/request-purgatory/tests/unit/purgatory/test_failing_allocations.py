@@ -21,7 +21,7 @@ from request_purgatory import (
 )
 from request_purgatory._native import forks, primitives
 from request_purgatory.legacy import LegacyPurgatory
-from tests.support.failing_allocations import fails_at_the_limit, fails_each
+from tests.support.failing_allocations import fails_at_the_limit, fails_each, fails_in_a_row
 
 pytest.importorskip("_testcapi", reason="this Python has no tests of its own")
 
@@ -141,6 +141,25 @@ class PurgatoryScene:
         entered = metrics.completions + metrics.expirations + metrics.cancellations
         assert metrics.num_delayed_operations == 0
         assert entered >= len(requests) + 3
+
+    def check_row(self, failed: bool) -> None:
+        """Check that all is ended; of the callbacks and answers some have found no memory."""
+        purgatory = self.purgatory
+        for made in self.made:
+            made.close()
+        if not purgatory.is_closed:
+            purgatory._check_invariants()
+            self.check_use()
+        self.clock.advance(100)
+        if not purgatory.is_closed:
+            purgatory.advance_clock(0)
+            purgatory.purge()
+        purgatory.close()
+        assert all(request.is_completed for request in self.requests)
+        assert all(request.ended <= 1 for request in [*self.requests, self.new])
+        assert (purgatory.num_delayed, purgatory.timer.size, purgatory.watched) == (0, 0, 0)
+        for index in range(3):
+            assert self.answers[index].done(), f"answer {index} is missing"
 
     def check_use(self) -> None:
         """Check that the purgatory takes further operations, and ends them."""
@@ -332,6 +351,12 @@ KINDS = {"wheel": DelayedOperationPurgatory, "subclass": Subclass, "legacy": Leg
 @pytest.mark.parametrize("call", CALLS)
 def test_call_of_a_purgatory_fails_alone(call: str, kind: str) -> None:
     fails_each(lambda: PurgatoryScene(KINDS[kind], CALLS[call]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("call", CALLS)
+def test_call_of_a_purgatory_ends_all_without_memory_to_go_on(call: str, kind: str) -> None:
+    fails_in_a_row(lambda: PurgatoryScene(KINDS[kind], CALLS[call]))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -15,6 +15,7 @@ from request_purgatory import (
     SystemTimer,
 )
 from request_purgatory._native import primitives
+from request_purgatory.error_log import ErrorLog
 from request_purgatory.timer.wheel import max_buckets
 from tests.support.requests import Request, fail
 from tests.support.thread_group import ThreadGroup
@@ -195,3 +196,31 @@ def test_hold_whose_end_finds_no_memory_has_an_answer(
         purgatory.close()
         assert isinstance(held.exception(timeout=0), expected)
         assert called == [1]
+
+
+def test_end_whose_clock_raises_is_counted_where_nothing_can_be_logged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of an event loop the clock is its `time`, which may find no memory."""
+
+    class FailingClock(ManualClock):
+        def read_ns(self) -> int:
+            if failing:
+                raise MemoryError
+            return super().read_ns()
+
+    def log(log: ErrorLog, error: BaseException, message: str, *args: object) -> None:
+        raise MemoryError
+
+    failing = False
+    timer = SystemTimer("test", clock=FailingClock())
+    purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)
+    request = Request(10)
+    purgatory.try_complete_else_watch(request, ["a"])
+    monkeypatch.setattr(ErrorLog, "log", log)
+    failing = True
+    assert request.force_complete()
+    failing = False
+    assert purgatory.num_delayed == 0
+    purgatory._check_invariants()
+    purgatory.close()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
 
 import pytest
 
 from request_purgatory import DelayedOperation, DelayedOperationPurgatory, NotificationLoopError
 from request_purgatory.purgatory import nested_checks
-from tests.support.requests import Request
+from tests.support.requests import Fault, Request
 
 LENGTH = 60_000
 
@@ -131,6 +134,108 @@ def test_exit_out_of_a_link_is_raised_when_the_chain_has_ended(
     assert [link.outcome for link in links[:50]] == ["completed"] * 50
     assert [link.outcome for link in links[51:]] == ["completed"] * 49
     assert nested_checks.postponed == {}
+
+
+class Interrupting:
+    """Stands for a function of a module and raises before its first call, as a handler may.
+
+    Attributes:
+        left: The number of calls before which it raises.
+    """
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self.function = function
+        self.left = 1
+
+    def __call__(self, *args: object) -> object:
+        if self.left:
+            self.left -= 1
+            raise KeyboardInterrupt
+        return self.function(*args)
+
+
+@pytest.mark.parametrize("name", ["postpone", "check_postponed"])
+def test_interrupted_postponement_loses_no_check(
+    purgatory: DelayedOperationPurgatory, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    links = make_chain(purgatory, 60)
+    interrupting = Interrupting(getattr(nested_checks, name))
+    monkeypatch.setattr(nested_checks, name, interrupting)
+    with pytest.raises(KeyboardInterrupt):
+        purgatory.check_and_complete(0)
+    assert interrupting.left == 0
+    assert [link.outcome for link in links] == ["completed"] * 60
+    assert nested_checks.postponed == {}
+
+
+def test_checks_that_were_interrupted_twice_are_made_by_the_next_one(
+    purgatory: DelayedOperationPurgatory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    links = make_chain(purgatory, 60)
+    purgatory.try_complete_else_watch(Request(60_000), ["other"])
+    interrupting = Interrupting(nested_checks.check_postponed)
+    interrupting.left = 2
+    monkeypatch.setattr(nested_checks, "check_postponed", interrupting)
+    with pytest.raises(KeyboardInterrupt):
+        purgatory.check_and_complete(0)
+    assert links[-1].outcome is None
+    purgatory.check_and_complete("other")
+    assert [link.outcome for link in links] == ["completed"] * 60
+    assert nested_checks.postponed == {}
+
+
+def test_handler_that_raises_at_a_call_of_the_core_loses_no_postponed_check(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
+    """Compiled, no function of that module can be interrupted."""
+
+    def interrupt(frame: FrameType, event: str, argument: object) -> None:
+        if frame.f_code.co_name == "check_postponed":
+            sys.settrace(before)
+            raise KeyboardInterrupt
+
+    links = make_chain(purgatory, 60)
+    before = sys.gettrace()
+    sys.settrace(interrupt)
+    try:
+        with suppress(KeyboardInterrupt):
+            purgatory.check_and_complete(0)
+    finally:
+        sys.settrace(before)
+    assert [link.outcome for link in links] == ["completed"] * 60
+
+
+def test_key_that_raises_in_a_postponed_check_stops_no_other(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
+    class Key:
+        broken = False
+
+        def __hash__(self) -> int:
+            if self.broken:
+                raise Fault
+            return 1
+
+    class Breaking(Link):
+        def on_complete(self) -> None:
+            purgatory.check_and_complete(key)
+            super().on_complete()
+            key.broken = True
+
+    key = Key()
+    watching = Request(60_000)
+    purgatory.try_complete_else_watch(watching, [key])
+    links = make_chain(purgatory, 40)
+    purgatory.cancel_for_key(19)
+    breaking = Breaking(purgatory, 19)
+    purgatory.try_complete_else_watch(breaking, [19])
+    breaking.ready = True
+    with pytest.raises(Fault):
+        purgatory.check_and_complete(0)
+    assert breaking.outcome == "completed"
+    assert [link.outcome for link in links[20:]] == ["completed"] * 20
+    assert nested_checks.postponed == {}
+    key.broken = False
 
 
 def test_conditions_that_notify_one_another_without_end(

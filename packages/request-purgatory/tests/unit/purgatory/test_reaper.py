@@ -259,3 +259,33 @@ def test_reaper_works_on_the_machines_clock() -> None:
         assert told.told.wait(TIME_LIMIT)
         assert told.thread == "real-reaper"
         assert purgatory.num_delayed == 0
+
+
+def test_reaper_whose_timer_was_shut_down_logs_how_many_have_no_timeout(
+    sleeper_clock: SleepRecordingClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    timer = SystemTimer("test", clock=sleeper_clock)
+    with DelayedOperationPurgatory("shop", timer=timer) as purgatory:
+        sleeper_clock.wait_for_sleep(1)
+        request = Request(60_000)
+        purgatory.try_complete_else_watch(request, ["a"])
+        reaper = purgatory._reaper
+        assert timer.shutdown() == [request]
+        assert reaper is not None
+        reaper._thread.join(TIME_LIMIT)
+        assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+            (
+                "WARNING",
+                "purgatory 'shop': its timer was shut down before it: 1 pending operations have no "
+                "timeout any more, and wait for an event or for `close`",
+            )
+        ]
+        request.ready = True
+        assert purgatory.check_and_complete("a") == 1
+
+
+def test_close_of_a_purgatory_logs_nothing_of_its_timer(
+    reaped: DelayedOperationPurgatory, caplog: pytest.LogCaptureFixture
+) -> None:
+    reaped.close()
+    assert "timer" not in caplog.text

@@ -102,6 +102,97 @@ def test_future_that_refuses_callbacks_loses_no_task_and_runs_none_twice(
     assert "OSError: closed" in caplog.text
 
 
+def test_task_that_ran_is_not_dropped_though_its_future_fails() -> None:
+    answer: Future[None] = Future()
+    executor = Answering(answer)
+    timer = SystemTimer("test", clock=ManualClock(), executor=executor)
+    told: list[str] = []
+    timer.add(Noted(0, told))
+    executor.calls[0]()
+    answer.set_exception(OSError("late"))
+    assert told == ["run"]
+
+
+@pytest.mark.parametrize("answer", [None, 5], ids=repr)
+def test_task_for_which_the_executor_returns_no_future_runs_at_once_and_is_logged(
+    caplog: pytest.LogCaptureFixture, answer: object
+) -> None:
+    executor = Answering(answer)
+    timer = SystemTimer("test", clock=ManualClock(), executor=executor)
+    told: list[str] = []
+    timer.add(Noted(0, told))
+    assert told == ["run"]
+    executor.calls[0]()  # A queue of the executor's own.
+    assert told == ["run"]
+    assert [record.getMessage().partition("<Noted")[0] for record in caplog.records] == [
+        "timer 'test': the executor returned no future for "
+    ]
+
+
+def test_executor_that_runs_a_task_and_returns_no_future_runs_it_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Direct(Executor):
+        def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+            call(*args, **kwargs)
+
+    timer = SystemTimer("test", clock=ManualClock(), executor=Direct())
+    told: list[str] = []
+    timer.add(Noted(0, told))
+    assert (told, caplog.records) == (["run"], [])
+
+
+def test_exit_of_a_task_without_a_future_reaches_the_caller() -> None:
+    class Exiting(TimerTask):
+        def run(self) -> None:
+            raise SystemExit(3)
+
+    timer = SystemTimer("test", clock=ManualClock(), executor=Answering(None))
+    with pytest.raises(SystemExit):
+        timer.add(Exiting(0))
+
+
+def interrupt(record: logging.LogRecord) -> bool:
+    """Raise as a signal handler does while a record is logged."""
+    raise KeyboardInterrupt
+
+
+@pytest.fixture
+def interrupted_logging(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have every record of the timer interrupted."""
+    monkeypatch.setattr(logging.getLogger("request_purgatory.timer.timer"), "filters", [interrupt])
+
+
+def refuse(call: object) -> None:
+    raise RuntimeError("full")
+
+
+@pytest.mark.usefixtures("interrupted_logging")
+@pytest.mark.parametrize("refuses", [True, False], ids=["refused", "no future"])
+def test_task_runs_though_the_log_of_its_refusal_is_interrupted(
+    monkeypatch: pytest.MonkeyPatch, refuses: bool
+) -> None:
+    executor = Answering(None)
+    if refuses:
+        monkeypatch.setattr(executor, "submit", refuse)
+    timer = SystemTimer("test", clock=ManualClock(), executor=executor)
+    told: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        timer.add(Noted(0, told))
+    assert told == ["run"]
+
+
+@pytest.mark.usefixtures("interrupted_logging")
+def test_task_is_dropped_though_the_log_of_it_is_interrupted() -> None:
+    answer: Future[None] = Future()
+    answer.set_exception(OSError("broken"))
+    timer = SystemTimer("test", clock=ManualClock(), executor=Answering(answer))
+    told: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        timer.add(Noted(0, told))
+    assert told == ["dropped"]
+
+
 def test_task_that_the_executor_lost_to_an_error_is_dropped() -> None:
     answer: Future[None] = Future()
     executor = Answering(answer)

@@ -12,7 +12,7 @@ import pytest
 
 from request_purgatory import ManualClock, SystemTimer, TimerHandle, TimerTask
 from request_purgatory._native import primitives
-from tests.support.failing_allocations import fails_at_the_limit, fails_each
+from tests.support.failing_allocations import fails_at_the_limit, fails_each, fails_in_a_row
 
 pytest.importorskip("_testcapi", reason="this Python has no tests of its own")
 
@@ -89,6 +89,9 @@ class TimerScene:
         timer.shutdown()
         assert timer.size == 0
 
+    def check_row(self, failed: bool) -> None:
+        self.check(failed)
+
     def referents(self) -> list[weakref.ref[Any]]:
         return [weakref.ref(self.timer), weakref.ref(self.clock)]
 
@@ -129,6 +132,11 @@ CALLS: dict[str, Callable[[TimerScene], object]] = {
 @pytest.mark.parametrize("call", CALLS)
 def test_call_of_a_timer_fails_alone(call: str) -> None:
     fails_each(lambda: TimerScene(CALLS[call]))
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_call_of_a_timer_fails_alone_without_memory_to_go_on(call: str) -> None:
+    fails_in_a_row(lambda: TimerScene(CALLS[call]))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit is that of Linux")

@@ -159,10 +159,13 @@ def test_task_that_is_due_when_it_is_added_ends_the_wait() -> None:
     timer = SystemTimer("test", clock=clock)
     ran: list[str] = []
 
+    def go_on() -> None:
+        clock.now_ms_ = 10
+
     def add_late() -> None:
         clock.now_ms_ = 0
+        clock.during = [None, go_on]
         timer.call_later_ms(5, ran.append, "ran")
-        clock.now_ms_ = 10
 
     clock.now_ms_ = 10
     # The first reading collects due tasks; the second one is between that and the sleep.

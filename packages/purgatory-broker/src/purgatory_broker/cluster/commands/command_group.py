@@ -8,6 +8,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+from purgatory_broker.cluster.cluster_errors import ClusterError
 from purgatory_broker.cluster.commands.arguments import checked_call
 from purgatory_broker.cluster.node import ClusterParts, Node
 from purgatory_broker.metadata.controller_error import ControllerError
@@ -22,12 +23,17 @@ _MARK = "is_cluster_command"
 
 
 def command(function: F) -> F:
-    """Make a command of a method of a `CommandGroup`."""
+    """Make a command of a method of a `CommandGroup`.
+
+    While the cluster runs, it raises ClusterError anywhere but on its event loop, before anything
+    has changed.
+    """
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)
         async def checked(*args: Any, **kwargs: Any) -> Any:
             bound = checked_call(function, *args, **kwargs)
+            _require_own_loop(bound.args[0], function.__name__)
             return await function(*bound.args, **bound.kwargs)
 
     else:
@@ -35,10 +41,33 @@ def command(function: F) -> F:
         @functools.wraps(function)
         def checked(*args: Any, **kwargs: Any) -> Any:
             bound = checked_call(function, *args, **kwargs)
+            _require_own_loop(bound.args[0], function.__name__)
             return function(*bound.args, **bound.kwargs)
 
     setattr(checked, _MARK, True)
     return cast(F, checked)
+
+
+def command_of_any_thread(function: F) -> F:
+    """Make a command without parameters of a method that any thread may call."""
+    setattr(function, _MARK, True)
+    return function
+
+
+def _require_own_loop(cluster: CommandGroup, name: str) -> None:
+    loop = cluster.loop
+    if loop is None:
+        return
+    try:
+        running = asyncio.get_running_loop()
+    except RuntimeError:
+        running = None
+    if running is not loop:
+        raise ClusterError(
+            f"{name}: the commands of an AsyncCluster are called on its event loop only; from "
+            "another thread, use the loop's call_soon_threadsafe, or "
+            "asyncio.run_coroutine_threadsafe for a coroutine"
+        )
 
 
 class CommandGroup:
@@ -54,6 +83,8 @@ class CommandGroup:
         self.nodes = parts.nodes
         self.waits = parts.waits
         self._parts = parts
+        #: The event loop, while the cluster runs.
+        self.loop: asyncio.AbstractEventLoop | None = None
         self._fence_timers: dict[int, asyncio.TimerHandle] = {}
         #: Held while nodes start.
         self._start_lock = asyncio.Lock()

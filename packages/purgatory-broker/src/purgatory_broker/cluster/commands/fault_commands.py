@@ -32,7 +32,8 @@ class FaultCommands(CommandGroup):
 
         A request that names several topics, partitions or groups has the fault if one of them is
         the given one. It is answered with the error for all. A fetch names those of its session.
-        A topic and a group need not exist yet.
+        A topic and a group need not exist yet. Metadata requests below version 13 that name no
+        topic are handled, and not counted: their response has no place for an error.
 
         Args:
             api: Kafka's name of the API, such as "Produce".
@@ -146,7 +147,9 @@ class FaultCommands(CommandGroup):
         faults = [*self._faults.describe(), *self._interceptions.describe()]
         return sorted(faults, key=lambda each: each["id"])
 
-    def intercept(self, api: str | None, function: InterceptFunction) -> Interception:
+    def intercept(
+        self, api: str | None, function: InterceptFunction, *, may_be_cancelled: bool = False
+    ) -> Interception:
         """Call a function with each request of an API before the broker handles it.
 
         A plain function may change the request. It returns None to let the broker handle it, or a
@@ -164,6 +167,8 @@ class FaultCommands(CommandGroup):
             function: called on the cluster's event loop, with an `InterceptedRequest`. It must not
                 block: the cluster stands still while it runs. What it raises, of whatever kind, is
                 raised again at the end of the block; see `Interception`.
+            may_be_cancelled: whether the function may be cancelled half way, when its client goes
+                or the cluster stops. Else that is an error, since an assertion may not have run.
 
         Returns:
             The interception, with its hits; `remove()` or the end of its `with` block ends it.
@@ -171,4 +176,5 @@ class FaultCommands(CommandGroup):
         Raises:
             InvalidArgumentError: no API has this name, or the function is not callable.
         """
-        return self._interceptions.add(None if api is None else find_api(api), function)
+        found = None if api is None else find_api(api)
+        return self._interceptions.add(found, function, may_be_cancelled=may_be_cancelled)

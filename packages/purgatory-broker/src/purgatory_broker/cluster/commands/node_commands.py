@@ -6,7 +6,11 @@ import asyncio
 
 from purgatory_broker.cluster.cluster_errors import ClusterError
 from purgatory_broker.cluster.commands.arguments import INT32_MAX, require_between
-from purgatory_broker.cluster.commands.command_group import CommandGroup, command
+from purgatory_broker.cluster.commands.command_group import (
+    CommandGroup,
+    command,
+    command_of_any_thread,
+)
 from purgatory_broker.cluster.node import Node
 from purgatory_broker.listeners import join_address
 from purgatory_broker.metadata.topics import TopicPartition
@@ -18,10 +22,13 @@ _MAX_ADVANCED_MS = 10**13
 
 class NodeCommands(CommandGroup):
     @property
-    @command
+    @command_of_any_thread
     def bootstrap_servers(self) -> str:
         """The addresses of all nodes, "host:port,host:port", for clients' `bootstrap_servers`."""
-        return self.bootstrap_servers_of(self.nodes[0].server.listeners[0].name)
+        return self._addresses_of(self.nodes[0].server.listeners[0].name)
+
+    def _addresses_of(self, listener: str) -> str:
+        return ",".join(join_address(*node.server.advertised(listener)) for node in self.nodes)
 
     @command
     def bootstrap_servers_of(self, listener: str) -> str:
@@ -36,9 +43,7 @@ class NodeCommands(CommandGroup):
         names = [bound.name for bound in self.nodes[0].server.listeners]
         if listener.upper() not in names:
             raise InvalidArgumentError("listener", f"one of {', '.join(names)}", listener)
-        return ",".join(
-            join_address(*node.server.advertised(listener.upper())) for node in self.nodes
-        )
+        return self._addresses_of(listener.upper())
 
     @command
     def metrics(self) -> dict[int, dict[str, dict[str, float]]]:
@@ -80,6 +85,8 @@ class NodeCommands(CommandGroup):
     @command
     def set_latency(self, node: int, latency_ms: int) -> None:
         """Delay each message between a node and the other nodes or the controller.
+
+        A lower latency applies to messages on their way, too, a higher one to later messages.
 
         Args:
             node: the node's number.
@@ -132,6 +139,7 @@ class NodeCommands(CommandGroup):
     def kill(self, node: int) -> None:
         """Stop a node at once, as `kill -9` would: data written but not flushed survives.
 
+        Its port stays bound until `restart`, so that no other program gets it as a free one.
         Without `data_dir` the node's logs stay in memory. No-op if the node is not running.
 
         Args:
@@ -140,6 +148,7 @@ class NodeCommands(CommandGroup):
         killed = self._node(node)
         if not killed.is_stopped:
             killed.kill()
+            killed.server.reserve_ports()
             self.controller.fence_broker(node)
 
     @command
@@ -153,6 +162,7 @@ class NodeCommands(CommandGroup):
         if not stopped.is_stopped:
             self.controller.fence_broker(node)
             stopped.stop()
+            stopped.server.reserve_ports()
 
     @command
     async def restart(self, node: int) -> None:
@@ -163,6 +173,8 @@ class NodeCommands(CommandGroup):
 
         Raises:
             InvalidArgumentError: there is no such node, or it is running.
+            OSError: another process has taken the port; `restart` may be called again. Other
+                clusters than an AsyncCluster raise ClusterError.
         """
         async with self._start_lock:
             old = self._node(node)
@@ -175,13 +187,22 @@ class NodeCommands(CommandGroup):
                 old.server.listeners,
                 is_replication_paused=old.fetchers.is_paused,
             )
-            await new.start()
-            self.nodes[node] = new
-            old.release()
+            await self._replace(old, new)
             if node in self.network.partitioned_nodes:
                 new.start_without_metadata()
             else:
                 self._register(new)
+
+    async def _replace(self, old: Node, new: Node) -> None:
+        """Start a node on the ports of a stopped one."""
+        old.server.release_ports()
+        try:
+            await new.start()
+        except BaseException:
+            old.server.reserve_ports()
+            raise
+        self.nodes[new.node_id] = new
+        old.release()
 
     def _register(self, node: Node) -> None:
         self.controller.register_broker(node.node_id)
@@ -235,7 +256,8 @@ class NodeCommands(CommandGroup):
         Raises:
             ClusterError: a function given to `intercept` called this on an AsyncCluster.
             ControllerError: the empty metadata can't be stored; nothing has changed.
-            OSError: another process has taken a port; `reset` may be called again.
+            OSError: another process has taken a port; `reset` may be called again. Other clusters
+                than an AsyncCluster raise ClusterError.
         """
         if self._interceptions.is_calling:
             raise ClusterError(
@@ -249,6 +271,7 @@ class NodeCommands(CommandGroup):
             for node in self.nodes:
                 if not node.is_stopped:
                     node.kill()
+                    node.server.reserve_ports()
             self.network.reset()
             self._faults.clear()
             self._interceptions.clear()
@@ -258,9 +281,7 @@ class NodeCommands(CommandGroup):
             try:
                 for number, old in enumerate(self.nodes):
                     new = Node(self._parts, number, old.log_manager, old.server.listeners)
-                    await new.start()
-                    self.nodes[number] = new
-                    old.release()
+                    await self._replace(old, new)
             finally:
                 # Together, as at the start of the cluster.
                 live = [node for node in self.nodes if not node.is_stopped]

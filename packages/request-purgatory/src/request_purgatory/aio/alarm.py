@@ -1,0 +1,176 @@
+"""The one timer that a purgatory has on its event loop. Compiled."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Hashable, Iterable
+from contextvars import Context
+from datetime import timedelta
+
+from request_purgatory.aio.hold import MAX_ATTEMPTS
+from request_purgatory.purgatory.core import PurgatoryCore
+from request_purgatory.purgatory.operation import DelayedOperation
+from request_purgatory.timer.timer import SystemTimer
+
+
+class Alarm:
+    """Has the loop run a purgatory's timeouts: set to the first bucket that falls due.
+
+    An exception that leaves the loop, such as a signal handler's, may take along what the loop was
+    about to call. So an alarm whose time has passed when an operation enters counts as none.
+
+    Attributes:
+        handle: What the loop will call; None if nothing is pending.
+        at_ms: The time for which it is set, on the timer's clock; infinity if it is not.
+    """
+
+    __slots__ = (
+        "_batch",
+        "_context",
+        "_core",
+        "_has_strays",
+        "_loop",
+        "_timer",
+        "at_ms",
+        "handle",
+    )
+
+    def __init__(
+        self,
+        core: PurgatoryCore,
+        timer: SystemTimer,
+        loop: asyncio.AbstractEventLoop,
+        context: Context,
+        batch: int,
+    ) -> None:
+        """Make an alarm that is not set.
+
+        Args:
+            core: The purgatory's core.
+            timer: The core's timer, on the loop's clock.
+            loop: The loop.
+            context: That in which operations expire.
+            batch: How many of them expire before the loop runs other tasks.
+        """
+        self._core = core
+        self._timer = timer
+        self._loop = loop
+        self._context = context
+        self._batch = batch
+        # True once the loop's code raised: an alarm may be set that nobody knows of.
+        self._has_strays = False
+        self.handle: asyncio.TimerHandle | None = None
+        self.at_ms: float = math.inf
+
+    def enter(self, operation: DelayedOperation, keys: Iterable[Hashable]) -> bool:
+        """Put an operation into the purgatory and set the alarm, or leave nothing of it behind.
+
+        Returns:
+            True if this call completed the operation.
+        """
+        completed = self._core.try_complete_else_watch(operation, keys)
+        self.set_first_for(operation)
+        return completed
+
+    def renew(self, operation: DelayedOperation, timeout: float | timedelta | None) -> bool:
+        """Renew an operation and set the alarm.
+
+        Returns:
+            False if the operation has ended.
+        """
+        renewed = self._core.renew(operation, timeout)
+        try:
+            self.set_for(operation)
+        except MemoryError:
+            self.set_for(operation)  # It has its new deadline already.
+        except BaseException:
+            self._insist()
+            raise
+        return renewed
+
+    def set_first_for(self, operation: DelayedOperation) -> None:
+        """Set the alarm for an operation that has just entered, or leave nothing of it behind."""
+        try:
+            self.set_for(operation)
+        except BaseException:
+            self._core._discard(operation)
+            raise
+
+    def set_for(self, operation: DelayedOperation) -> None:
+        """Set the alarm earlier if the operation's bucket is the first that falls due."""
+        if operation._timer_list is not None:
+            if operation.timer_expiration_ms < self.at_ms:
+                if self.handle is None:
+                    self.set_next()  # The last one may have found no memory for this.
+                else:
+                    self._set(operation.timer_expiration_ms)
+            elif operation._entered_ms > self.at_ms:
+                # It should have come before now. Either the loop is about to come to it, or never.
+                self._set(operation._entered_ms)
+        if self._core._purge_requested:
+            self._core._purge_if_due()
+
+    def set_next(self) -> None:
+        """Set the alarm to the next bucket, if that is earlier."""
+        next_ms = self._timer._peek_expiration_ms()
+        # What ran may have added an operation and set an alarm for it, or closed the purgatory.
+        if 0 <= next_ms < self.at_ms and not self._core.is_closed:
+            self._set(next_ms)
+
+    def _set(self, at_ms: float) -> None:
+        # The new alarm first: where the loop finds no memory for it, the old one stays.
+        try:
+            handle = self._loop.call_at(at_ms / 1000, self.ring, context=self._context)
+            self.at_ms = at_ms
+            before = self.handle
+            self.handle = handle
+            if before is not None:
+                before.cancel()
+        except BaseException:
+            self._has_strays = True
+            raise
+
+    def _insist(self) -> None:
+        """Set the alarm to the next bucket after a call that could not."""
+        attempts = MAX_ATTEMPTS
+        while attempts:
+            attempts -= 1
+            try:
+                self.set_next()
+                return
+            except BaseException:
+                if not attempts:
+                    raise
+
+    def cancel(self) -> None:
+        """Call the alarm off."""
+        before = self.handle
+        self.handle = None
+        self.at_ms = math.inf
+        if before is not None:
+            before.cancel()
+
+    def ring(self) -> None:
+        """Run a batch of what is due, and set the next alarm; called by the loop."""
+        before = self.handle
+        self.handle = None
+        self.at_ms = math.inf
+        if self._core.is_closed:
+            return
+        try:
+            if before is not None and self._has_strays:
+                before.cancel()  # This call may be a stray one.
+            self._timer.run_due(self._batch)
+            self._core._purge_if_due()
+        finally:
+            self._ring_on()
+
+    def _ring_on(self) -> None:
+        """Set the next alarm: without one no timeout would come."""
+        try:
+            self.set_next()
+        except BaseException as failure:
+            self._insist()
+            if not issubclass(type(failure), MemoryError):
+                raise

@@ -1,0 +1,51 @@
+cimport cython
+
+from request_purgatory.purgatory.core cimport PurgatoryCore
+
+
+cdef class Sweep:
+    cdef PurgatoryCore _core
+    cdef readonly object key
+    cdef list _operations
+    cdef Py_ssize_t _next
+    cdef public bint begun
+    cdef public bint again
+    cdef public bint done
+
+    @cython.locals(size=Py_ssize_t, start=Py_ssize_t, stop=Py_ssize_t)
+    cpdef Py_ssize_t step(self, Py_ssize_t limit) except -1
+
+    cdef _end_pass(self)
+
+
+cdef class Sweeper:
+    cdef PurgatoryCore _core
+    cdef object _loop
+    cdef Py_ssize_t _batch
+    cdef readonly dict _sweeps
+    cdef readonly object _turn
+    cdef readonly object _rest
+    cdef bint _sweeping
+    cdef long long _round_ms
+    cdef readonly dict _posted
+
+    @cython.locals(sweep=Sweep, count=Py_ssize_t)
+    cpdef notify(self, key)
+
+    cpdef post(self, key)
+
+    cdef long long _now_ms(self) except? -1
+
+    cdef bint _is_trusted(self, long long asked_ms) except -1
+
+    cpdef clear(self)
+
+    cdef _plan(self, key)
+
+    @cython.locals(sweep=Sweep)
+    cdef _run(self, Py_ssize_t left)
+
+    @cython.locals(asked=bint)
+    cdef _put_off(self)
+
+    cdef _ask_for_round(self)

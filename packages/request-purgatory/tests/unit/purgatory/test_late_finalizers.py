@@ -1,0 +1,66 @@
+"""Dropped purgatories and timers, finalized while their thread is inside of the core.
+
+Interpreted, the collector may come there. Compiled, nothing does.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from collections.abc import Callable
+
+import pytest
+
+from request_purgatory import DelayedOperationPurgatory, SystemTimer
+from request_purgatory._native import primitives
+from request_purgatory.legacy import LegacyPurgatory
+from tests.support.requests import Request
+
+pytestmark = pytest.mark.skipif(
+    primitives.COMPILED, reason="nothing interrupts the compiled core inside of a lock"
+)
+
+
+def make_timer() -> SystemTimer:
+    return SystemTimer("test")
+
+
+def make_wheel() -> DelayedOperationPurgatory:
+    return DelayedOperationPurgatory("test", reaper=False)
+
+
+def make_legacy() -> LegacyPurgatory:
+    return LegacyPurgatory("test", reaper=False)
+
+
+@pytest.mark.parametrize("closed", [True, False], ids=["closed", "in use"])
+@pytest.mark.parametrize("make", [make_timer, make_wheel, make_legacy])
+def test_finalizer_inside_of_the_core_reports_nothing(
+    make: Callable[[], SystemTimer | DelayedOperationPurgatory],
+    closed: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reports: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda report: reports.append(report.exc_value))
+    dropped = make()
+    ghosts: list[weakref.ref[object]] = [weakref.ref(dropped)]
+    for number in range(5):
+        request = Request(60_000)
+        ghosts.append(weakref.ref(request))
+        if isinstance(dropped, SystemTimer):
+            dropped.add(request)
+        else:
+            dropped.try_complete_else_watch(request, ["a", number])
+    del request
+    if closed:
+        _ = dropped.shutdown() if isinstance(dropped, SystemTimer) else dropped.close()
+        del _
+    lock = primitives.CoreLock()
+    lock.acquire()
+    del dropped
+    gc.collect()
+    lock.release()
+    gc.collect()
+    assert reports == []
+    assert [ghost() for ghost in ghosts] == [None] * 6

@@ -1,0 +1,144 @@
+"""A clock that goes back, against its contract: no task is early, and no thread is kept busy."""
+
+from __future__ import annotations
+
+import pytest
+
+from request_purgatory import DelayedOperationPurgatory, SystemTimer, TimerTask
+from request_purgatory._native.parker import Parker
+from request_purgatory.clock import Clock
+from tests.support.requests import Request
+
+LATEST_MS = 10_000
+
+
+class Settable(Clock):
+    """A clock whose time is an attribute, in milliseconds; nobody sleeps on it."""
+
+    def __init__(self) -> None:
+        self.time_ms = LATEST_MS
+        self.readings = 0
+        self.after_reading: int | None = None
+
+    @property
+    def now_ns(self) -> int:
+        return self.read_ns()
+
+    def read_ns(self) -> int:
+        self.readings += 1
+        assert self.readings < 100, "the clock is read without end"
+        now_ms = self.time_ms
+        if self.after_reading is not None:
+            self.time_ms, self.after_reading = self.after_reading, None
+        return now_ms * 1_000_000
+
+    def wait_until(self, parker: Parker, until_ms: int | None) -> None:
+        pytest.fail("no test sleeps on this clock")
+
+
+@pytest.fixture
+def clock() -> Settable:
+    """Return a clock that stands at LATEST_MS."""
+    return Settable()
+
+
+@pytest.mark.parametrize("back_ms", [1, 50, 99, 100, 101, 1000, LATEST_MS])
+@pytest.mark.parametrize("tick_ms", [1, 7])
+def test_task_is_not_early(clock: Settable, back_ms: int, tick_ms: int) -> None:
+    timer = SystemTimer("test", tick_ms=tick_ms, wheel_size=4, clock=clock)
+    ran: list[int] = []
+    clock.time_ms = now_ms = LATEST_MS - back_ms
+    timer.call_later_ms(100, lambda: ran.append(clock.time_ms))
+    timer._check_invariants()
+    expiration_ms = timer.next_expiration_ms
+    assert expiration_ms is not None
+    timer.advance_clock(0)
+    assert ran == []
+    for clock.time_ms in range(now_ms, max(now_ms + 100, LATEST_MS) + 2 * tick_ms):
+        clock.readings = 0
+        timer.advance_clock(0)
+    assert len(ran) == 1
+    assert now_ms + 100 <= ran[0] <= max(now_ms + 100, LATEST_MS) + tick_ms
+    assert timer.size == 0
+
+
+@pytest.mark.parametrize("back_ms", [1, 50, 100, 1000, LATEST_MS])
+def test_operation_is_not_early_and_keeps_nobody_busy(clock: Settable, back_ms: int) -> None:
+    timer = SystemTimer("test", clock=clock)
+    purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)
+    request = Request(100)
+    clock.time_ms -= back_ms
+    purgatory.try_complete_else_watch(request, ["a"])
+    assert not purgatory.advance_clock(0)
+    assert (request.outcome, timer.size) == (None, 1)
+    clock.time_ms = LATEST_MS + 100
+    purgatory.advance_clock(0)
+    assert request.outcome == "expired"
+    purgatory._check_invariants()
+
+
+def test_operation_that_is_due_waits_for_a_clock_that_goes_back_before_it_runs(
+    clock: Settable,
+) -> None:
+    timer = SystemTimer("test", clock=clock)
+    purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)
+    request = Request(100)
+    purgatory.try_complete_else_watch(request, ["a"])
+    clock.time_ms += 200
+    clock.after_reading = LATEST_MS - 1000
+    assert purgatory.advance_clock(0)
+    assert (request.outcome, timer.size) == (None, 1)
+    assert not purgatory.advance_clock(0)
+    clock.time_ms = LATEST_MS + 201
+    purgatory.advance_clock(0)
+    assert request.outcome == "expired"
+    purgatory._check_invariants()
+
+
+def test_task_that_a_clock_goes_past_while_it_goes_back_is_due_at_once(clock: Settable) -> None:
+    """The clock is read again before the task is taken for early."""
+    timer = SystemTimer("test", clock=clock)
+    ran: list[str] = []
+    clock.time_ms -= 1000
+    clock.after_reading = LATEST_MS
+    timer.call_later_ms(100, ran.append, "ran")
+    assert timer.advance_clock(0)
+    assert ran == ["ran"]
+    timer._check_invariants()
+
+
+def test_task_that_is_cancelled_while_the_clock_is_read_again_does_not_run() -> None:
+    class Cancelling(Settable):
+        def read_ns(self) -> int:
+            for task in waiting():
+                assert task.cancel()
+            return super().read_ns()
+
+    def waiting() -> list[TimerTask]:
+        return timer._pending_tasks() if timer else []
+
+    clock = Cancelling()
+    timer: SystemTimer | None = None
+    timer = SystemTimer("test", clock=clock)
+    ran: list[str] = []
+    clock.time_ms -= 1000
+    clock.after_reading = LATEST_MS
+    timer.call_later_ms(100, ran.append, "ran")
+    assert timer.size == 0
+    clock.time_ms = LATEST_MS + 200
+    timer.advance_clock(0)
+    assert ran == []
+    timer._check_invariants()
+
+
+def test_clock_that_raises_at_its_second_reading_leaves_the_task_pending(clock: Settable) -> None:
+    timer = SystemTimer("test", clock=clock)
+    ran: list[str] = []
+    clock.time_ms -= 1000
+    clock.readings = 98
+    timer.call_later_ms(100, ran.append, "ran")
+    clock.readings = 0
+    assert timer.size == 1
+    clock.time_ms = LATEST_MS + 1
+    assert timer.advance_clock(0)
+    assert ran == ["ran"]
