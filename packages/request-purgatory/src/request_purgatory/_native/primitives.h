@@ -175,17 +175,15 @@ typedef struct {
 
 #define RP_METHODS 16
 
-static PyObject *rp_find_and_call(PyObject *target, rp_method *known, PyObject **name, const char *text)
+static PyObject *rp_find_and_call(PyObject *target, rp_method *known, PyObject *name)
 {
 #if !defined(Py_GIL_DISABLED) && defined(Py_TPFLAGS_MANAGED_DICT)
     PyTypeObject *type = Py_TYPE(target);
 #endif
-    if (*name == NULL && (*name = PyUnicode_InternFromString(text)) == NULL)
-        return NULL;
 #if !defined(Py_GIL_DISABLED) && defined(Py_TPFLAGS_MANAGED_DICT)
     if (type->tp_dictoffset == 0 && !PyType_HasFeature(type, Py_TPFLAGS_MANAGED_DICT)
         && type->tp_getattro == PyObject_GenericGetAttr) {
-        PyObject *function = _PyType_Lookup(type, *name);
+        PyObject *function = _PyType_Lookup(type, name);
         int versioned = type->tp_version_tag != 0;
 #if PY_VERSION_HEX < 0x030D0000
         versioned = versioned && PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG);
@@ -199,10 +197,10 @@ static PyObject *rp_find_and_call(PyObject *target, rp_method *known, PyObject *
         }
     }
 #endif
-    return PyObject_VectorcallMethod(*name, &target, 1, NULL);
+    return PyObject_VectorcallMethod(name, &target, 1, NULL);
 }
 
-static inline PyObject *rp_call_method(PyObject *target, rp_method *table, PyObject **name, const char *text)
+static inline PyObject *rp_call_method(PyObject *target, rp_method *table, PyObject *name)
 {
     PyTypeObject *type = Py_TYPE(target);
     rp_method *known = &table[((size_t)type >> 5) % RP_METHODS];
@@ -210,7 +208,7 @@ static inline PyObject *rp_call_method(PyObject *target, rp_method *table, PyObj
     PyObject *function, *result;
     /* The tag of a class that changed is 0, which is never in the table. */
     if (known->type != type || known->version != type->tp_version_tag)
-        return rp_find_and_call(target, known, name, text);
+        return rp_find_and_call(target, known, name);
     function = Py_NewRef(known->function);
     /* As PyObject_Vectorcall, without its look at the kind of callable and at the result. */
     call = *(vectorcallfunc *)((char *)function + Py_TYPE(function)->tp_vectorcall_offset);
@@ -220,11 +218,10 @@ static inline PyObject *rp_call_method(PyObject *target, rp_method *table, PyObj
 }
 
 #define RP_METHOD(method) \
-    static inline PyObject *rp_call_##method(PyObject *target) \
+    static inline PyObject *rp_call_##method(PyObject *target, PyObject *name) \
     { \
         static rp_method table[RP_METHODS]; \
-        static PyObject *name; \
-        return rp_call_method(target, table, &name, #method); \
+        return rp_call_method(target, table, name); \
     }
 
 RP_METHOD(try_complete)
@@ -232,9 +229,9 @@ RP_METHOD(try_complete)
 /* What a call raised stays the thread's current exception until `rp_take_error`, which has to be the next
    call of Python's interface. */
 
-static inline int rp_try_complete(PyObject *target)
+static inline int rp_try_complete(PyObject *target, PyObject *name)
 {
-    PyObject *answer = rp_call_try_complete(target);
+    PyObject *answer = rp_call_try_complete(target, name);
     int is_true;
     if (answer == NULL)
         return -1;

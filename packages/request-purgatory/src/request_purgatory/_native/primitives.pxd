@@ -21,11 +21,11 @@ cdef extern from "primitives.h":
     PyObject *rp_dict_setdefault(dict mapping, object key, object value) noexcept
     PyObject *rp_dict_replace(dict mapping, object key, object value) noexcept
     bint rp_dict_discard(dict mapping, object key) noexcept
-    int rp_try_complete(object target) noexcept
+    int rp_try_complete(object target, object name) noexcept
     object rp_take_error()
-    object rp_call_on_complete(object target)
-    object rp_call_on_expiration(object target)
-    object rp_call_run(object target)
+    object rp_call_on_complete(object target, object name)
+    object rp_call_on_expiration(object target, object name)
+    object rp_call_run(object target, object name)
     int rp_refuse_uninitialized(object target) except -1
     bint rp_is_made_slowly(object target) noexcept
     bint rp_is_shared(object target) noexcept
@@ -125,7 +125,7 @@ cdef inline bint is_shared(object target) noexcept:
 
 
 cdef inline int try_complete(object operation) noexcept:
-    return rp_try_complete(operation)
+    return rp_try_complete(operation, "try_complete")
 
 
 cdef inline object take_error():
@@ -133,15 +133,15 @@ cdef inline object take_error():
 
 
 cdef inline object call_on_complete(object operation):
-    return rp_call_on_complete(operation)
+    return rp_call_on_complete(operation, "on_complete")
 
 
 cdef inline object call_on_expiration(object operation):
-    return rp_call_on_expiration(operation)
+    return rp_call_on_expiration(operation, "on_expiration")
 
 
 cdef inline object call_run(object task):
-    return rp_call_run(task)
+    return rp_call_run(task, "run")
 
 
 cdef inline int enter_check() noexcept:

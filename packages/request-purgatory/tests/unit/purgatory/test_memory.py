@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 
@@ -35,7 +38,7 @@ def test_call_that_finds_no_memory_leaves_no_lock_held(thread_group: ThreadGroup
     timer = SystemTimer("test", wheel_size=2)
     purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)
     failed = 0
-    for number in range(1, MOST):
+    for number in range(MOST):
         request = Request(2 ** (number % 30))
         for call in (
             # Farther ahead each time, so that levels are made, and buckets come into the delay
@@ -62,7 +65,7 @@ def test_call_that_finds_no_memory_leaves_no_lock_held(thread_group: ThreadGroup
 @compiled_only
 def test_shutdown_that_finds_no_memory_can_be_repeated(thread_group: ThreadGroup) -> None:
     failed = 0
-    for number in range(1, MOST):
+    for number in range(MOST):
         timer = SystemTimer("test")
         for delay_ms in range(1, 101):
             timer.call_later_ms(delay_ms, fail)
@@ -131,7 +134,7 @@ ENDS: dict[str, Callable[[DelayedOperationPurgatory, list[Counted]], object]] = 
 def test_end_that_finds_no_memory_is_counted_and_told(
     end: str, kind: type[DelayedOperationPurgatory], further: int
 ) -> None:
-    for number in range(1, MOST):
+    for number in range(MOST):
         clock = ManualClock()
         purgatory = kind("test", timer=SystemTimer("test", clock=clock), reaper=False)
         requests = [Counted() for _ in range(40)]
@@ -172,7 +175,7 @@ def test_end_that_finds_no_memory_is_counted_and_told(
 def test_hold_whose_end_finds_no_memory_has_an_answer(
     end: str, expected: tuple[type[BaseException], ...]
 ) -> None:
-    for number in range(1, MOST):
+    for number in range(MOST):
         clock = ManualClock()
         purgatory = DelayedOperationPurgatory(
             "test", timer=SystemTimer("test", clock=clock), reaper=False
@@ -224,3 +227,35 @@ def test_end_whose_clock_raises_is_counted_where_nothing_can_be_logged(
     assert purgatory.num_delayed == 0
     purgatory._check_invariants()
     purgatory.close()
+
+
+FIRST_CALLBACK = """
+import _testcapi, os
+from request_purgatory import DelayedOperation
+
+class Counted(DelayedOperation):
+    ended = 0
+
+    def on_complete(self):
+        Counted.ended = 1
+
+for number in range(20):
+    child = os.fork()
+    if child == 0:
+        request = Counted(10)
+        end = request.force_complete
+        _testcapi.set_nomemory(number, number + 1)
+        try:
+            end()
+        except MemoryError:
+            pass
+        _testcapi.remove_mem_hooks()
+        os._exit(request.is_completed and not request.ended)
+    assert os.waitpid(child, 0)[1] == 0, f"allocation {number}"
+"""
+
+
+@compiled_only
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_first_callback_of_a_process_needs_no_memory() -> None:
+    subprocess.run([sys.executable, "-c", FIRST_CALLBACK], check=True)
