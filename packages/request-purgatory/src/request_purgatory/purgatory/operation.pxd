@@ -82,7 +82,10 @@ cdef class DelayedOperation(TimerTask):
 
     @cython.final
     @cython.locals(purgatory=OperationHost, completed=bint, again=bint, self_notifications=int)
-    cdef bint _end_tries(self, int answer) except -1
+    cdef bint _end_tries(self, int answer, leaving) except -1
+
+    @cython.final
+    cdef bint _try_with_hook(self) except -1
 
     @cython.final
     @cython.locals(state=int)

@@ -428,9 +428,6 @@ class DelayedOperation(TimerTask):
         or waits for one, while a condition is evaluated. For the same reason a try may cause an
         event for its own operation.
         """
-        # Before the try, so that a hook that raises leaves no try behind.
-        if self._try_state == states.IDLE and self._has_on_try():
-            self._notify_try()
         mark = primitives.thread_tag()
         primitives.lock_object(self)
         if self._state != states.PENDING:
@@ -447,29 +444,39 @@ class DelayedOperation(TimerTask):
         self._trier = mark
         self._count_try()
         primitives.unlock_object(self)
+        if self._has_on_try():
+            return self._try_with_hook()
         # An exception is kept aside, as a handler would cost more than all else here.
         answer = primitives.try_complete(self)
         if answer < 0:
-            return self._end_tries(answer)
+            return self._end_tries(answer, None)
         primitives.lock_object(self)
         alone = self._try_state == states.TRYING
         if alone:
             self._try_state = states.IDLE
         primitives.unlock_object(self)
         if not alone:
-            return self._end_tries(answer)
+            return self._end_tries(answer, None)
         if answer > 0 and self._state == states.PENDING:
             raise NotCompletedError(type(self).__name__)
         return answer > 0 and self._state == states.COMPLETED
 
-    def _end_tries(self, answer: int) -> bool:
+    def _try_with_hook(self) -> bool:
+        """Call `on_try` and try. What the hook raises is raised after the tries, as for a note."""
+        leaving: BaseException | None = None
+        try:
+            self._notify_try()
+        except BaseException as failure:
+            leaving = failure
+        return self._end_tries(primitives.try_complete(self), leaving)
+
+    def _end_tries(self, answer: int, leaving: BaseException | None) -> bool:
         """Leave the tries, after one that raised or during which a note was left.
 
         Tries again for a note while the operation is pending. `answer` is what
         `primitives.try_complete` returned for the try before; the result, or what is raised, is
-        that of the last one.
+        that of the last one. `leaving` is raised instead once the tries are over.
         """
-        leaving: BaseException | None = None
         self_notifications = 0
         # Python code, where a signal handler may raise, must not end this loop: the operation would
         # never be tried again.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -111,9 +112,33 @@ def test_hook_that_raises_before_a_try_leaves_no_try_behind(
     purgatory.try_complete_else_watch(request, ["a"])
     raising = True
     assert purgatory.check_and_complete("a") == 0
-    assert purgatory.metrics().callback_errors == 1
-    raising, request.ready = False, True
+    assert (request.tries, purgatory.metrics().callback_errors) == (2, 1)
+    request.ready = True
     assert purgatory.check_and_complete("a") == 1
+    assert (request.tries, purgatory.metrics().callback_errors) == (3, 2)
+
+
+@pytest.mark.parametrize("by_another_thread", [False, True])
+def test_event_during_the_hook_is_a_further_try_with_its_own_hook(
+    make_purgatory: MakePurgatory, by_another_thread: bool
+) -> None:
+    calls: list[str] = []
+
+    def on_try(_: DelayedOperation) -> None:
+        calls.append("hook")
+        if len(calls) == 3:
+            if by_another_thread:
+                thread = threading.Thread(target=purgatory.check_and_complete, args=("a",))
+                thread.start()
+                thread.join(timeout=30)
+            else:
+                purgatory.check_and_complete("a")
+
+    purgatory = make_purgatory(on_try=on_try)
+    request = Request(**{"try": lambda: calls.append("try")})
+    purgatory.try_complete_else_watch(request, ["a"])
+    purgatory.check_and_complete("a")
+    assert calls == ["hook", "try", "hook", "try", "hook", "try"]
 
 
 def test_hook_that_raises_before_a_repeated_try_leaves_no_try_behind(
