@@ -333,7 +333,7 @@ class HoldFuture(Future[T]):
                 if self._state == PENDING:
                     self._state = CANCELLED
             finally:
-                self._condition.__exit__(None, None, None)
+                self._condition.release()  # Makes no arguments, which would need memory.
             if self._state in (RUNNING, FINISHED):
                 return False
             self._tell(True)
