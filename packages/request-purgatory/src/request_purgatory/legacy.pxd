@@ -43,7 +43,7 @@ cdef class LegacyPurgatory(DelayedOperationPurgatory):
     cdef readonly DelayQueueTimer delay_queue
     cdef readonly long long requests_per_purge
 
-    cpdef _reap(self)
+    cpdef _reap(self, timeout_ms=*)
 
     cpdef purge(self)
 

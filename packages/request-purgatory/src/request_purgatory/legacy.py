@@ -291,8 +291,10 @@ class LegacyPurgatory(DelayedOperationPurgatory):
     #: 0.8's reaper looked at its request counter this often, and at every deadline.
     reap_interval_ms = 200
 
-    def _reap(self) -> None:
-        self._reap_within(self.reap_interval_ms)
+    def _reap(self, timeout_ms: int | None = None) -> None:
+        DelayedOperationPurgatory._reap(
+            self, self.reap_interval_ms if timeout_ms is None else timeout_ms
+        )
 
     @property
     def _is_purge_due(self) -> bool:

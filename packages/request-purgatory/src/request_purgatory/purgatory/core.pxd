@@ -106,9 +106,7 @@ cdef class PurgatoryCore(OperationHost):
 
     cpdef bint advance_clock(self, timeout_ms) except -1
 
-    cpdef _reap(self)
-
-    cdef _reap_within(self, timeout_ms)
+    cpdef _reap(self, timeout_ms=*)
 
     cpdef _purge_if_due(self)
 

@@ -565,12 +565,11 @@ class PurgatoryCore(OperationHost):
         self._purge_if_due()
         return came_due
 
-    def _reap(self) -> None:
-        # Without a limit: an idle purgatory uses no CPU, and a purge that falls due wakes it.
-        self._reap_within(None)
+    def _reap(self, timeout_ms: int | None = None) -> None:
+        """As `advance_clock`, by default without a limit: a purge that falls due wakes the reaper.
 
-    def _reap_within(self, timeout_ms: int | None) -> None:
-        """As `advance_clock`, and log that the timer was shut down."""
+        Logs that the timer was shut down.
+        """
         try:
             self.advance_clock(timeout_ms)
         except TimerClosedError:
