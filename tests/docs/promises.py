@@ -143,9 +143,7 @@ CORE = (
     Promise(
         f"{_CORE}:PurgatoryMetrics", "ms: {} numbers", f"{_CORE}.purgatory.counters:WAIT_BUCKETS"
     ),
-    Promise(
-        "reference/logging.md", "Beyond {} kinds", f"{_CORE}._native.failsafe:ErrorLog.MAX_KINDS"
-    ),
+    Promise("reference/logging.md", "Beyond {} kinds", f"{_CORE}.error_log:ErrorLog.MAX_KINDS"),
     Promise(
         "reference/logging.md",
         "a callback after {:g} s",

@@ -30,7 +30,9 @@ def documented() -> Iterator[tuple[str, Any]]:
                         yield f"{module}.{name}.{member}", function
 
 
-@pytest.mark.parametrize(("name", "value"), list(documented()), ids=lambda value: str(value)[:80])
+@pytest.mark.parametrize(
+    ("name", "value"), [pytest.param(*each, id=each[0]) for each in documented()]
+)
 def test_documented_name_has_a_docstring(name: str, value: Any) -> None:
     text = inspect.getdoc(value)
     assert text, f"{name} has no docstring"

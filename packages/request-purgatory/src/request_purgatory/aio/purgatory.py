@@ -104,7 +104,9 @@ class Purgatory:
             purge_interval: Purge the watch table once about this many ended operations are in it.
             batch: The number of operations that one `notify`, or one instant at which many expire,
                 runs before the loop runs other tasks.
-            on_watch, on_try, on_end: Hooks, as of DelayedOperationPurgatory.
+            on_watch: As of DelayedOperationPurgatory.
+            on_try: As of DelayedOperationPurgatory.
+            on_end: As of DelayedOperationPurgatory.
 
         Raises:
             InvalidArgumentError: An argument is of another type than its description says, or out
