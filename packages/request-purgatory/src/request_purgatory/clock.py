@@ -153,25 +153,9 @@ class ManualClock(Clock):
             pass
         return f"<{type(self).__name__} not initialized>"
 
-    def __copy__(self) -> NoReturn:
-        """Refuse to be copied: a copy would share the original's sleeping threads.
-
-        Raises:
-            TypeError: Always.
-        """
-        refuse_copy(self)
-
-    def __deepcopy__(self, memo: object) -> NoReturn:
-        """Refuse to be copied, as `__copy__`."""
-        refuse_copy(self)
-
-    def __reduce__(self) -> NoReturn:
-        """Refuse to be pickled, for the same reason.
-
-        Raises:
-            TypeError: Always.
-        """
-        refuse_pickling(self)
+    # A copy would share the original's sleeping threads.
+    __copy__ = __deepcopy__ = refuse_copy
+    __reduce__ = refuse_pickling
 
     @property
     def now_ns(self) -> int:

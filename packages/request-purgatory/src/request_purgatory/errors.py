@@ -79,21 +79,13 @@ def require_type(name: str, value: object, kind: type) -> None:
         raise TypeError(f"argument {name!r} must be a {kind.__name__}, got {shown(value)}")
 
 
-def refuse_copy(target: object) -> NoReturn:
-    """Refuse to copy an object that holds what waits.
-
-    Raises:
-        TypeError: Always.
-    """
+def refuse_copy(target: object, memo: object = None) -> NoReturn:  # noqa: ARG001
+    """Be the `__copy__` and `__deepcopy__` of what holds requests."""
     raise TypeError(f"{type_name(target)} can't be copied: it may be in use, or hold what waits")
 
 
 def refuse_pickling(target: object) -> NoReturn:
-    """Refuse to pickle an object that holds what waits.
-
-    Raises:
-        TypeError: Always.
-    """
+    """Be the `__reduce__` of what holds requests."""
     raise TypeError(f"{type_name(target)} can't be pickled: it may be in use, or hold what waits")
 
 

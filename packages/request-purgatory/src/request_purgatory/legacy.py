@@ -10,7 +10,6 @@ from __future__ import annotations
 import heapq
 import logging
 import threading
-from typing import NoReturn
 
 from request_purgatory._native import primitives, states
 from request_purgatory._native.forks import register_for_forks
@@ -171,25 +170,9 @@ class DelayQueueTimer:
             if others:
                 self._sleepers.wake_all()
 
-    def __copy__(self) -> NoReturn:
-        """Refuse to be copied: a copy would share the original's tasks.
-
-        Raises:
-            TypeError: Always.
-        """
-        refuse_copy(self)
-
-    def __deepcopy__(self, memo: object) -> NoReturn:
-        """Refuse to be copied, as `__copy__`."""
-        refuse_copy(self)
-
-    def __reduce__(self) -> NoReturn:
-        """Refuse to be pickled, for the same reason.
-
-        Raises:
-            TypeError: Always.
-        """
-        refuse_pickling(self)
+    # A copy would share the original's tasks.
+    __copy__ = __deepcopy__ = refuse_copy
+    __reduce__ = refuse_pickling
 
     def _fork_locks(self) -> list[primitives.CoreLock]:
         return []

@@ -144,25 +144,9 @@ class Purgatory:
             f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
         )
 
-    def __copy__(self) -> NoReturn:
-        """Refuse to be copied: a copy would share the original's operations.
-
-        Raises:
-            TypeError: Always.
-        """
-        refuse_copy(self)
-
-    def __deepcopy__(self, memo: object) -> NoReturn:
-        """Refuse to be copied, as `__copy__`."""
-        refuse_copy(self)
-
-    def __reduce__(self) -> NoReturn:
-        """Refuse to be pickled, for the same reason.
-
-        Raises:
-            TypeError: Always.
-        """
-        refuse_pickling(self)
+    # A copy would share the original's operations.
+    __copy__ = __deepcopy__ = refuse_copy
+    __reduce__ = refuse_pickling
 
     async def __aenter__(self) -> Purgatory:
         if self._core is not None:

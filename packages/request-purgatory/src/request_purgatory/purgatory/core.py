@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Executor
 from datetime import timedelta
 from types import TracebackType
-from typing import NoReturn, Protocol, Self
+from typing import Protocol, Self
 
 from request_purgatory._native import hiding, linked_list, primitives, states
 from request_purgatory._native.failsafe import ends_program, warn
@@ -769,25 +769,9 @@ class PurgatoryCore(OperationHost):
             )
         return cancelled
 
-    def __copy__(self) -> NoReturn:
-        """Refuse to be copied: a copy would share the original's operations, and drop them.
-
-        Raises:
-            TypeError: Always.
-        """
-        refuse_copy(self)
-
-    def __deepcopy__(self, memo: object) -> NoReturn:
-        """Refuse to be copied, as `__copy__`."""
-        refuse_copy(self)
-
-    def __reduce__(self) -> NoReturn:
-        """Refuse to be pickled, for the same reason.
-
-        Raises:
-            TypeError: Always.
-        """
-        refuse_pickling(self)
+    # A copy would share the original's operations, and drop them.
+    __copy__ = __deepcopy__ = refuse_copy
+    __reduce__ = refuse_pickling
 
     def __enter__(self) -> Self:
         return self

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from functools import partial
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any
 
 from request_purgatory._native import hiding, linked_list, primitives
 from request_purgatory._native.failsafe import ends_program
@@ -621,7 +621,6 @@ class SystemTimer:
                 self._drop_task(task)
 
     def _drop_task(self, task: TimerTask) -> None:
-        """Call `task.drop()`; log what it raises, but exits."""
         try:
             task.drop()
         except (KeyboardInterrupt, SystemExit):
@@ -692,25 +691,9 @@ class SystemTimer:
     def _make_clock_thread(self) -> ClockThread:
         return ClockThread(f"{self.name}-timer", partial(self.advance_clock, None), self.wake)
 
-    def __copy__(self) -> NoReturn:
-        """Refuse to be copied: a copy would share the original's tasks, and drop them.
-
-        Raises:
-            TypeError: Always.
-        """
-        refuse_copy(self)
-
-    def __deepcopy__(self, memo: object) -> NoReturn:
-        """Refuse to be copied, as `__copy__`."""
-        refuse_copy(self)
-
-    def __reduce__(self) -> NoReturn:
-        """Refuse to be pickled, for the same reason.
-
-        Raises:
-            TypeError: Always.
-        """
-        refuse_pickling(self)
+    # A copy would share the original's tasks, and drop them.
+    __copy__ = __deepcopy__ = refuse_copy
+    __reduce__ = refuse_pickling
 
     def __enter__(self) -> SystemTimer:
         self.start()
