@@ -45,6 +45,7 @@ MODULES = (
     "timer/delay_queue.py",
     "timer/wheel.py",
     "timer/timer.py",
+    "purgatory/put_off.py",
     "purgatory/operation.py",
     "purgatory/operation_chain.py",
     "purgatory/watch_table.pyx",

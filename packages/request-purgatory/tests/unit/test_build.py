@@ -25,6 +25,7 @@ CORE = (
         "purgatory.operation",
         "purgatory.operation_chain",
         "purgatory.purgatory",
+        "purgatory.put_off",
     ),
     *("purgatory.purge_backlog", "purgatory.watch_table"),
     *(

@@ -136,11 +136,6 @@ cdef class PurgatoryCore(OperationHost):
 
     cdef _drop_ended(self)
 
-    @cython.final
-    cdef _put_off(self, error)
-
-    cdef _raise_interrupt(self)
-
     @cython.locals(waited_ms=longlong)
     cdef _operation_ended(self, DelayedOperation operation, int state)
 

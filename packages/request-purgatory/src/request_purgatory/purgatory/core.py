@@ -865,21 +865,6 @@ class PurgatoryCore(OperationHost):
             except BaseException as error:
                 self._put_off(error)
 
-    def _put_off(self, error: BaseException) -> None:
-        """Keep an exception for the thread's next `_raise_interrupt`, if there is memory for it."""
-        try:
-            if self._interrupts is None:
-                self._interrupts = {}
-            self._interrupts[primitives.thread_tag()] = error
-        except MemoryError:
-            pass  # The end has to be counted.
-
-    def _raise_interrupt(self) -> None:
-        if self._interrupts is not None:
-            interrupt = self._interrupts.pop(primitives.thread_tag(), None)
-            if interrupt is not None:
-                raise interrupt
-
     def _callback_failed(self, operation: DelayedOperation, error: BaseException) -> None:
         if ends_program(error):
             raise error

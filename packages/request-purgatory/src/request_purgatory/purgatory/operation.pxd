@@ -2,6 +2,7 @@ cimport cython
 
 from request_purgatory._native cimport hiding, primitives, states
 from request_purgatory._native.linked_list cimport Node
+from request_purgatory.purgatory.put_off cimport PutOff
 from request_purgatory.timer.task cimport TimerTask
 
 
@@ -9,18 +10,16 @@ cdef enum:
     NODES_INSIDE = 3
 
 
-cdef class OperationHost:
+cdef class OperationHost(PutOff):
     cdef readonly str name
     cdef public object on_watch
     cdef public object on_try
     cdef public object on_end
-    cdef dict _interrupts
 
     cpdef bint try_complete_else_watch(self, DelayedOperation operation, watch_keys) except -1
     cpdef Py_ssize_t check_and_complete(self, key) except -1
     # In C only: the look for an override would make an object, and an end finds no memory for one.
     cdef _operation_ended(self, DelayedOperation operation, int state)
-    cdef _raise_interrupt(self)
     cdef _callback_failed(self, DelayedOperation operation, error)
     cdef long long _now_or(self, long long otherwise_ms) except? -1
     cdef _ran_early(self, DelayedOperation operation)

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 from request_purgatory._native import hiding, primitives, states
 from request_purgatory._native.forks import reinit_in_child
 from request_purgatory.errors import NotCompletedError, NotificationLoopError, type_name
+from request_purgatory.purgatory.put_off import PutOff
 from request_purgatory.timer.task import TimerTask
 
 #: How an operation ended.
@@ -51,11 +52,7 @@ def _remember_class(kind: type) -> None:
 
 
 def _check_methods(operation: DelayedOperation) -> None:
-    """Check that the methods that the purgatory calls do their work when they are called.
-
-    Raises:
-        TypeError: One of them is a coroutine or generator function.
-    """
+    """Raise TypeError if a method that the purgatory calls is a coroutine or generator function."""
     for name in _METHODS:
         members = [_get_members(base) for base in _get_mro(type(operation))]
         *_, method = [each[name] for each in reversed(members) if name in each]
@@ -66,7 +63,7 @@ def _check_methods(operation: DelayedOperation) -> None:
             )
 
 
-class OperationHost:
+class OperationHost(PutOff):
     """The interface of a purgatory to the operations in it.
 
     Operations and the futures made of them call nothing else. Private, as its methods belong to the
@@ -75,18 +72,14 @@ class OperationHost:
     Attributes:
         name: The purgatory's name.
         on_watch, on_try, on_end: The hooks, as `PurgatoryCore` describes them; None calls nothing.
-        _interrupts: By thread, what was raised between an operation's end and its callbacks, such
-            as by a signal handler inside of a clock that is written in Python; None before the
-            first of them. `_raise_interrupt` raises it once the callbacks have run.
     """
 
-    __slots__ = ("_interrupts", "name", "on_end", "on_try", "on_watch")
+    __slots__ = ("name", "on_end", "on_try", "on_watch")
 
     name: str
     on_watch: Callable[[DelayedOperation, Sequence[Hashable]], object] | None
     on_try: Callable[[DelayedOperation], object] | None
     on_end: Callable[[DelayedOperation], object] | None
-    _interrupts: dict[int, BaseException] | None
 
     @property
     def is_closed(self) -> bool:
@@ -105,10 +98,6 @@ class OperationHost:
 
     def _operation_ended(self, operation: DelayedOperation, state: int) -> None:
         """Count an operation of this purgatory that has left PENDING for `state`; never raises."""
-        raise NotImplementedError
-
-    def _raise_interrupt(self) -> None:
-        """Raise what was put off on this thread, once."""
         raise NotImplementedError
 
     def _callback_failed(self, operation: DelayedOperation, error: BaseException) -> None:
