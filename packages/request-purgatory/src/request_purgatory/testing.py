@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from datetime import timedelta
 from types import TracebackType
@@ -159,7 +159,7 @@ class ManualPurgatory(DelayedOperationPurgatory):
             raise error
 
 
-class VirtualSelector(selectors.BaseSelector):
+class VirtualSelector(selectors.DefaultSelector):
     """A selector that moves the loop's time where a real one would wait.
 
     Attributes:
@@ -170,7 +170,7 @@ class VirtualSelector(selectors.BaseSelector):
     def __init__(self) -> None:
         self.now = 0.0
         self.jobs: set[object] = set()
-        self._real = selectors.DefaultSelector()
+        super().__init__()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Return the files that are ready; if there are none, let `timeout` seconds pass.
@@ -178,9 +178,9 @@ class VirtualSelector(selectors.BaseSelector):
         While there are jobs, this waits for the first of them in real time, for 20 s at most. Jobs
         that take longer are waited for no more.
         """
-        ready = self._real.select(0)
+        ready = super().select(0)
         if not ready and (timeout is None or (timeout > 0 and self.jobs)):
-            ready = self._real.select(_MAX_IDLE_S)
+            ready = super().select(_MAX_IDLE_S)
             if not ready:
                 self.jobs.clear()
                 if timeout is None:
@@ -191,21 +191,6 @@ class VirtualSelector(selectors.BaseSelector):
         if not ready:
             self.now += timeout or 0.0
         return ready
-
-    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        return self._real.register(fileobj, events, data)
-
-    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
-        return self._real.unregister(fileobj)
-
-    def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        return self._real.modify(fileobj, events, data)
-
-    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
-        return self._real.get_map()
-
-    def close(self) -> None:
-        self._real.close()
 
 
 class VirtualTimeEventLoop(asyncio.SelectorEventLoop):
@@ -239,14 +224,7 @@ class VirtualTimeEventLoop(asyncio.SelectorEventLoop):
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:
-        """Call `func(*args)` in an executor, as the standard loop's method; time stands still.
-
-        Returns:
-            A future of the result.
-
-        Raises:
-            InvalidArgumentError: `executor` is neither an executor nor None.
-        """
+        """Call `func(*args)` in an executor, as the standard loop's method; time stands still."""
         if executor is not None and not callable(getattr(executor, "submit", None)):
             raise InvalidArgumentError("executor", "an executor, or None", executor)
         job = super().run_in_executor(executor, func, *args)

@@ -130,7 +130,7 @@ def test_wait_without_a_timer_ends_with_the_first_event(monkeypatch: pytest.Monk
     event = (selectors.SelectorKey(0, 0, selectors.EVENT_READ, None), selectors.EVENT_READ)
     answers = iter([[], [event]])
     with closing(selector):
-        monkeypatch.setattr(selector._real, "select", lambda _timeout: next(answers))
+        monkeypatch.setattr(selectors.DefaultSelector, "select", lambda *_: next(answers))
         assert selector.select(None) == [event]
     assert selector.now == 0.0
 
@@ -331,7 +331,7 @@ def test_error_in_an_advance_of_a_callback_is_raised_by_the_outer_one() -> None:
 # -- jobs of executors
 
 
-def test_time_stands_still_while_an_executor_works() -> None:
+def test_time_stands_still_while_an_executor_works(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> float:
         loop = asyncio.get_running_loop()
         began, go_on = threading.Event(), threading.Event()
@@ -344,14 +344,14 @@ def test_time_stands_still_while_an_executor_works() -> None:
         job = loop.run_in_executor(None, work)
         assert began.wait(20)
         # The loop looks for ready files, finds none, and would go to its next timer.
-        select = loop._virtual._real.select  # type: ignore[attr-defined]
+        select = selectors.DefaultSelector.select
 
-        def wait(timeout: float) -> object:
+        def wait(selector: selectors.DefaultSelector, timeout: float) -> object:
             if timeout:
                 go_on.set()
-            return select(timeout)
+            return select(selector, timeout)
 
-        loop._virtual._real.select = wait  # type: ignore[attr-defined]
+        monkeypatch.setattr(selectors.DefaultSelector, "select", wait)
         assert await asyncio.wait_for(job, 5) == "done"
         return loop.time()
 
