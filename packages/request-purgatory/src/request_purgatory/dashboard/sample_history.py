@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections import deque
-from dataclasses import dataclass, field
+from collections import Counter, deque
 from typing import Any
 
 from request_purgatory.clock import Clock
 from request_purgatory.dashboard.shown import Readable, Shown
-from request_purgatory.purgatory.counters import WAIT_BUCKETS
 from request_purgatory.purgatory.metric_table import PurgatoryMetrics
 
 #: Samples that are kept: ten minutes, at one a second.
@@ -20,40 +18,35 @@ MAX_NAMES = 50
 OTHERS = "(others)"
 
 
-@dataclass(slots=True)
+#: The counters of a sample, by their names there.
+_ENDS = {"completed": "completions", "expired": "expirations", "cancelled": "cancellations"}
+
+
 class _Counts:
     """What happened in the purgatories of one name in one interval."""
 
-    pending: int = 0
-    completed: int = 0
-    expired: int = 0
-    cancelled: int = 0
-    waits: list[int] = field(default_factory=lambda: [0] * WAIT_BUCKETS)
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.waits: Counter[int] = Counter()
 
     def add(self, now: PurgatoryMetrics, before: PurgatoryMetrics | None) -> None:
         """Add a purgatory's reading, less the one before; None is a new purgatory."""
-        self.pending += now.num_delayed_operations
-        self.completed += now.completions - (before.completions if before else 0)
-        self.expired += now.expirations - (before.expirations if before else 0)
-        self.cancelled += now.cancellations - (before.cancellations if before else 0)
-        for index, count in enumerate(now.wait_histogram_ms):
-            self.waits[index] += count - (before.wait_histogram_ms[index] if before else 0)
+        self.counts["pending"] += now.num_delayed_operations
+        self.waits.update(dict(enumerate(now.wait_histogram_ms)))
+        for name, field in _ENDS.items():
+            self.counts[name] += getattr(now, field)
+            if before is not None:
+                self.counts[name] -= getattr(before, field)
+        if before is not None:
+            self.waits.subtract(dict(enumerate(before.wait_histogram_ms)))
 
     def merge(self, other: _Counts) -> None:
-        self.pending += other.pending
-        self.completed += other.completed
-        self.expired += other.expired
-        self.cancelled += other.cancelled
-        self.waits = [one + each for one, each in zip(self.waits, other.waits, strict=True)]
+        self.counts.update(other.counts)
+        self.waits.update(other.waits)
 
     def as_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {
-            "pending": self.pending,
-            "completed": self.completed,
-            "expired": self.expired,
-            "cancelled": self.cancelled,
-            "waits": [[index, count] for index, count in enumerate(self.waits) if count],
-        }
+        waits = [[index, count] for index, count in sorted(self.waits.items()) if count]
+        found: dict[str, Any] = {**self.counts, "waits": waits}
         return {name: value for name, value in found.items() if value}
 
 
@@ -95,7 +88,7 @@ class SampleHistory:
             before = self._before.get(purgatory)
             found.setdefault(purgatory.name, _Counts()).add(metrics, before)
             self._before[purgatory] = metrics
-        names = sorted(found, key=lambda name: (-found[name].pending, name))
+        names = sorted(found, key=lambda name: (-found[name].counts["pending"], name))
         kept = {name: found[name] for name in names[:MAX_NAMES]}
         for name in names[MAX_NAMES:]:
             kept.setdefault(OTHERS, _Counts()).merge(found[name])
