@@ -37,23 +37,12 @@ class ErrorLog:
     MAX_KINDS = 100
 
     def __init__(self, logger: logging.Logger) -> None:
-        """Make a log that has seen no exception.
-
-        Args:
-            logger: The logger of the module that catches the exceptions.
-        """
         self._logger = logger
         self._counts = {}
         self.listener = None
 
     def log(self, error: BaseException, message: str, *args: object) -> None:
-        """Log an exception that was caught, unless many of its kind were; as `log_contained`.
-
-        Args:
-            error: The exception.
-            message: The message, with %-placeholders.
-            args: The message's arguments.
-        """
+        """Log an exception that was caught, unless many of its kind were; as `log_contained`."""
         if self.listener is not None:
             self.listener(error)
         number = self._count(message, (*map(type, args), type(error)), error)
@@ -64,12 +53,7 @@ class ErrorLog:
             log(self._logger, logging.ERROR, None, line, (*args, error, number))
 
     def warn(self, message: str, *args: object) -> None:
-        """Log a warning, unless many of its kind were; as `warn`.
-
-        Args:
-            message: The message, with %-placeholders.
-            args: The message's arguments.
-        """
+        """Log a warning, unless many of its kind were; as `warn`."""
         number = self._count(message, tuple(map(type, args)), None)
         if number == 1:
             warn(self._logger, message, *args)
@@ -77,12 +61,7 @@ class ErrorLog:
             warn(self._logger, f"{message} (number %d of its kind)", *args, number)
 
     def _count(self, message: str, types: tuple[type, ...], error: BaseException | None) -> int:
-        """Return how many of a kind there are by now; 1 where counting fails.
-
-        Raises:
-            KeyboardInterrupt: Raised by a signal handler.
-            SystemExit: Raised by a signal handler.
-        """
+        """Return how many of a kind there are by now; 1 where counting fails, but exits."""
         try:
             counts = self._counts
             place = () if error is None else _place(error)

@@ -20,11 +20,8 @@ traceback_of: Callable[[BaseException], TracebackType | None] = vars(BaseExcepti
 def warn(logger: logging.Logger, message: str, *args: object) -> None:
     """Log a warning; suppress exceptions that logging raises.
 
-    Args:
-        logger: The logger of the calling module.
-        message: The message, with %-placeholders.
-        args: The message's arguments; those that are neither numbers nor strings appear as their
-            `repr`, and are not kept by handlers that keep records.
+    Of the arguments, those that are neither numbers nor strings appear as their `repr`, and are not
+    kept by handlers that keep records.
     """
     log(logger, logging.WARNING, None, message, args)
 
@@ -32,20 +29,10 @@ def warn(logger: logging.Logger, message: str, *args: object) -> None:
 def log_contained(
     logger: logging.Logger, error: BaseException, message: str, *args: object
 ) -> None:
-    """Log an exception that was caught; suppress exceptions that logging raises.
+    """Log an exception that was caught; suppress what logging raises, but exits.
 
     A `repr` or one of the application's filters may raise. At the recursion limit every call does.
     Then one line is written to stderr instead.
-
-    Args:
-        logger: The logger of the module that caught the exception.
-        error: The exception.
-        message: The message, with %-placeholders.
-        args: The message's arguments, as for `warn`.
-
-    Raises:
-        KeyboardInterrupt: Logging raised it.
-        SystemExit: Logging raised it.
     """
     log(logger, logging.ERROR, error, message, args)
 
@@ -75,12 +62,7 @@ def log(
 
 
 def shown(value: object) -> object:
-    """Return a number or string as it is, and the `repr` of anything else, a plain string.
-
-    Raises:
-        KeyboardInterrupt: The `repr` raised it.
-        SystemExit: The `repr` raised it.
-    """
+    """Return a number or string as it is, and the `repr` of anything else, a plain string."""
     if issubclass(type(value), (str, int, float)):
         return value
     return errors.shown(value)

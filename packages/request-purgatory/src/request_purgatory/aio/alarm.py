@@ -44,15 +44,7 @@ class Alarm:
         context: Context,
         batch: int,
     ) -> None:
-        """Make an alarm that is not set.
-
-        Args:
-            core: The purgatory's core.
-            timer: The core's timer, on the loop's clock.
-            loop: The loop.
-            context: That in which operations expire.
-            batch: How many of them expire before the loop runs other tasks.
-        """
+        """Make an alarm that is not set; operations expire in `context`, `batch` in a row."""
         self._core = core
         self._timer = timer
         self._loop = loop
@@ -64,21 +56,12 @@ class Alarm:
         self.at_ms: float = math.inf
 
     def enter(self, operation: DelayedOperation, keys: Iterable[Hashable]) -> bool:
-        """Put an operation into the purgatory and set the alarm, or leave nothing of it behind.
-
-        Returns:
-            True if this call completed the operation.
-        """
+        """Put an operation into the purgatory and set the alarm, or leave nothing of it behind."""
         completed = self._core.try_complete_else_watch(operation, keys)
         self.set_first_for(operation)
         return completed
 
     def renew(self, operation: DelayedOperation, timeout: float | timedelta | None) -> bool:
-        """Renew an operation and set the alarm.
-
-        Returns:
-            False if the operation has ended.
-        """
         renewed = self._core.renew(operation, timeout)
         try:
             self.set_for(operation)

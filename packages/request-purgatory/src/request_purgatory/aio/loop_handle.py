@@ -12,11 +12,8 @@ from request_purgatory.timer.timer import SystemTimer
 class HandleTask(TimerTask):
     """A task that appends an event loop's handle to a list when the handle is due.
 
-    Unlike a `TimerHandle`, the cyclic collector tracks it, as handle and task refer to one another.
-
-    Attributes:
-        due: The list to append to; None once the task ran or was cancelled.
-        handle: The handle; None once the task ran or was cancelled.
+    Unlike a `TimerHandle`, the cyclic collector tracks it, as handle and task refer to one another
+    until the task has run or was cancelled.
     """
 
     __slots__ = ("due", "handle")
@@ -37,7 +34,6 @@ class HandleTask(TimerTask):
         return cancelled
 
     def release(self) -> None:
-        """Drop the handle: handle and task refer to one another only while the task is pending."""
         self.due = None
         self.handle = None
 

@@ -42,9 +42,7 @@ class WaitAnswers:
     def answer(self, operation: DelayedOperation) -> None:
         """Answer the future of an operation that has ended; no-op if it has none.
 
-        Raises:
-            MemoryError: The call can be made again.
-            BaseException: A signal handler raised it; the future was answered.
+        After a MemoryError the call can be made again. What a signal handler raised is raised last.
         """
         key = id(operation)
         future = self.futures.get(key)

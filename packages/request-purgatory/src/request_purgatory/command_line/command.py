@@ -36,12 +36,7 @@ logger = logging.getLogger(__name__)
 def command(describe_failure: DescribeFailure) -> Callable[[F], F]:
     """Make commands of functions, whose failures become exit codes and a line on standard error.
 
-    Args:
-        describe_failure: Says what an exception means to the user.
-
-    Returns:
-        A decorator for functions that return an exit code and have a parameter `output` of the type
-        `OutputOptions`.
+    The functions return an exit code, and have a parameter `output` of the type `OutputOptions`.
     """
 
     def decorate(function: F) -> F:
@@ -70,12 +65,10 @@ def command(describe_failure: DescribeFailure) -> Callable[[F], F]:
 
 
 def print_error(message: str) -> None:
-    """Print what is wrong on standard error."""
     print(f"{PROGRAM.get()}: {message}", file=sys.stderr)
 
 
 def missing_package(error: ModuleNotFoundError) -> str:
-    """Return the message for a Python package that is not installed."""
     package = (error.name or "").partition(".")[0]
     return f"the Python package {package!r} is not installed"
 

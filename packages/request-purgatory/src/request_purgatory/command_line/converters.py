@@ -7,7 +7,7 @@ a usage error. Messages follow "expected WHAT, got 'TEXT'".
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,19 +24,12 @@ def whole_number(_type: Any, tokens: Tokens) -> int:
     """Return the number that a token stands for: digits, with `_` or `,` between thousands.
 
     cyclopts' own conversion rounds `1.5` to 2.
-
-    Raises:
-        ValueError: The token is not a whole number.
     """
     return _whole(tokens[-1].value)
 
 
 def optional_whole_number(_type: Any, tokens: Tokens) -> int | None:
-    """Return what `whole_number` returns, and None for `none`.
-
-    Raises:
-        ValueError: The token is neither.
-    """
+    """Return what `whole_number` returns, and None for `none`."""
     return None if tokens[-1].value.lower() == "none" else _whole(tokens[-1].value)
 
 
@@ -48,11 +41,6 @@ def _whole(text: str) -> int:
 
 
 def count(_type: Any, tokens: Tokens) -> int:
-    """Return a whole number of at least 1.
-
-    Raises:
-        ValueError: The token is not one.
-    """
     number = _whole(tokens[-1].value)
     if number < 1:
         raise ValueError(f"expected at least 1, got {number}")
@@ -60,20 +48,10 @@ def count(_type: Any, tokens: Tokens) -> int:
 
 
 def local_path(_type: Any, tokens: Tokens) -> Path:
-    """Return a path of this machine's file system.
-
-    Raises:
-        ValueError: The token is a URL.
-    """
     return _local(tokens[-1].value)
 
 
 def local_paths(_type: Any, tokens: Tokens) -> list[Path]:
-    """Return the paths of an option that may be repeated.
-
-    Raises:
-        ValueError: A token is a URL.
-    """
     return [_local(token.value) for token in tokens]
 
 
@@ -86,40 +64,23 @@ def _local(text: str) -> Path:
     return Path(text)
 
 
-def comma_separated(least: int, most: int | None, what: str) -> Callable[[Any, Tokens], list[int]]:
-    """Return a converter of whole numbers with commas between them.
-
-    Args:
-        least: The smallest number allowed.
-        most: The largest number allowed; None for no limit.
-        what: The numbers' unit in messages.
-
-    Returns:
-        The converter; it raises ValueError for a token that is something else.
-    """
-
-    def convert(_type: Any, tokens: Tokens) -> list[int]:
-        text = tokens[-1].value
-        try:
-            numbers = [int(part) for part in text.split(",")]
-        except ValueError:
-            raise ValueError(f"expected {what} with commas between them, got {text!r}") from None
-        if min(numbers) < least or (most is not None and max(numbers) > most):
-            limits = f"at least {least}" if most is None else f"from {least} to {most:,}"
-            raise ValueError(f"expected {what}, each {limits}, got {text!r}")
-        return numbers
-
-    return convert
+def timeouts(_type: Any, tokens: Tokens) -> list[int]:
+    """Return whole milliseconds, with commas between them."""
+    text = tokens[-1].value
+    expected = "expected whole numbers of milliseconds"
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"{expected} with commas between them, got {text!r}") from None
+    if min(numbers) < 0 or max(numbers) > _LONGEST_TIMEOUT_MS:
+        raise ValueError(f"{expected}, each from 0 to {_LONGEST_TIMEOUT_MS:,}, got {text!r}")
+    return numbers
 
 
 def column_mapping(_type: Any, tokens: Tokens) -> dict[str, str | tuple[str, ...]]:
     """Return field names and their columns, from tokens `FIELD=COLUMN`.
 
-    Returns:
-        The column of each field, or its columns in order if the field is given several times.
-
-    Raises:
-        ValueError: A token has no `=`, or nothing on one of its sides.
+    A field that is given several times has its columns in order.
     """
     columns: dict[str, str | tuple[str, ...]] = {}
     for token in tokens:
@@ -137,9 +98,7 @@ def column_mapping(_type: Any, tokens: Tokens) -> dict[str, str | tuple[str, ...
 def name_value_pairs(_type: Any, tokens: Tokens) -> list[tuple[str, str]]:
     """Return names and values, from tokens `NAME=VALUE`.
 
-    Raises:
-        ValueError: A token has no `=`, or nothing before it. The message does not repeat the token,
-            which may contain a password.
+    Errors do not repeat the token, which may contain a password.
     """
     pairs = []
     for token in tokens:
@@ -157,18 +116,4 @@ LocalPaths = Annotated[list[Path] | None, Parameter(converter=local_paths, metav
 #: A whole number of at least 1.
 Count = Annotated[int, Parameter(converter=count, metavar="N")]
 #: Timeouts in milliseconds. (cyclopts takes one token for a `str`; the converter returns a list.)
-Timeouts = Annotated[
-    str,
-    Parameter(
-        converter=comma_separated(0, _LONGEST_TIMEOUT_MS, "whole numbers of milliseconds"),
-        metavar="MS,MS,...",
-    ),
-]
-#: Target rates in requests per second.
-Rates = Annotated[
-    str,
-    Parameter(
-        converter=comma_separated(0, None, "whole numbers of requests per second"),
-        metavar="N,N,...",
-    ),
-]
+Timeouts = Annotated[str, Parameter(converter=timeouts, metavar="MS,MS,...")]

@@ -34,15 +34,13 @@ class Output:
 
     @cached_property
     def console(self) -> Console:
-        """Where progress and tables are printed."""
         return open_console(stderr=self.json)
 
     def print_result(self, result: object, *, indent: int | None = 2) -> None:
         """Print a result as a JSON document, if `--json` asked for it.
 
-        Args:
-            result: What `json` can write; other values, such as times, are written as text.
-            indent: Columns of indentation; None prints one line, for a program that goes on.
+        Values that JSON has not, such as times, are written as text. Without an indent it is one
+        line, for a program that goes on.
         """
         if self.json:
             print(json.dumps(result, indent=indent, ensure_ascii=False, default=str), flush=True)
@@ -50,13 +48,7 @@ class Output:
     def print_made(
         self, path: Path, *, following: str = "", result: Mapping[str, Any] | None = None
     ) -> None:
-        """Print what was made, and the command that usually follows.
-
-        Args:
-            path: The file or folder that was made.
-            following: The arguments of the command that usually follows, if there is one.
-            result: What the JSON document has besides the path.
-        """
+        """Print what was made, and the arguments of the command that usually follows, if any."""
         self.print_result({"path": str(path), **(result or {})})
         hint = f"; next: purgatory {escape(following)}" if following else ""
         self.console.print(f"made [bold]{escape(str(path))}[/]{hint}", soft_wrap=True)

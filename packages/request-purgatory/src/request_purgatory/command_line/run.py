@@ -15,18 +15,7 @@ from request_purgatory.command_line.exit_codes import ExitCode
 
 
 def run(app: App, arguments: Sequence[str] | None = None) -> int:
-    """Run a command line.
-
-    Args:
-        app: The program.
-        arguments: The command line without the program's name; this process' unless given.
-
-    Returns:
-        The exit code, one of `ExitCode`.
-
-    Raises:
-        ImportError: A module of this package is broken.
-    """
+    """Run a command line, this process' unless given, and return the exit code."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     PROGRAM.set(app.name[0])
     try:
@@ -64,11 +53,7 @@ def usage_message(error: CycloptsError) -> str:
 
 
 def _print_missing_command(app: App, arguments: list[str]) -> bool:
-    """Print the help if the command line ends before a command.
-
-    Returns:
-        True if it does.
-    """
+    """Print the help, and return True, if the command line ends before a command."""
     _, apps, rest = app.parse_commands(arguments)
     if rest or apps[-1].default_command is not None:
         return False

@@ -66,15 +66,13 @@ class FieldsOf:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The fields that become options."""
         names = self.only or tuple(each.name for each in fields(self.settings))
         return tuple(name for name in names if name not in self.without)
 
     def parameters(self, position: int) -> list[inspect.Parameter]:
         """Return the options as keyword-only parameters that cyclopts understands.
 
-        Args:
-            position: The position of the options' heading in the help.
+        `position` is that of the options' heading in the help.
         """
         hints = get_type_hints(self.settings, include_extras=True)
         helps = _field_helps(self.settings)
@@ -86,13 +84,6 @@ class FieldsOf:
         ]
 
     def _parameter(self, each: Field[Any], hint: Any, *extras: Parameter) -> inspect.Parameter:
-        """Return the option of one field.
-
-        Args:
-            each: The field.
-            hint: The field's type.
-            extras: What the option has besides.
-        """
         default = self.defaults.get(each.name, _default(each))
         found = [*extras, Parameter(show_default=_show_default(default))]
         if hint is bool and default is True:
@@ -114,12 +105,7 @@ class FieldsOf:
 def with_settings_options(function: F) -> F:
     """Replace a command's parameters that are marked with `FieldsOf` by the options they stand for.
 
-    Args:
-        function: The command, whose parameters have annotations.
-
-    Returns:
-        A function with the options as keyword-only parameters, which makes the settings of what it
-        is called with and calls `function` with them.
+    The function that is returned makes the settings of what it is called with.
     """
     hints = get_type_hints(function, include_extras=True)
     marked: dict[str, FieldsOf] = {}
@@ -164,9 +150,7 @@ def _default(each: Field[Any]) -> Any:
 def _show_default(default: Any) -> bool | Callable[[Any], str]:
     """Return what `Parameter.show_default` is for a default.
 
-    Returns:
-        False for what the absence of an option means anyway, no value and no flag; otherwise a
-        function that writes the default as one would on the command line.
+    It is False for what the absence of an option means anyway: no value, and no flag.
     """
     if default is None or default is False or default in ((), [], {}):
         return False

@@ -14,11 +14,7 @@ _EXIT_CODES = {signal.SIGINT: ExitCode.INTERRUPTED, signal.SIGTERM: ExitCode.TER
 
 
 class StopRequest:
-    """Whether the process was asked to stop.
-
-    Attributes:
-        number: The signal's number; 0 as long as there was none.
-    """
+    """Whether the process was asked to stop, and by which signal; 0 as long as by none."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -28,12 +24,10 @@ class StopRequest:
 
     @property
     def name(self) -> str:
-        """The signal's name."""
         return signal.Signals(self.number).name
 
     @property
     def exit_code(self) -> ExitCode:
-        """The exit code of a command that the signal stopped."""
         return _EXIT_CODES[signal.Signals(self.number)]
 
 
@@ -42,9 +36,6 @@ def stop_on_signals() -> Iterator[StopRequest]:
     """Note SIGINT and SIGTERM in the block instead of ending the process.
 
     A second signal has its usual effect. Outside the main thread, signals keep their effect.
-
-    Yields:
-        The request to stop, which is true once there was a signal.
     """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():

@@ -10,8 +10,7 @@ from request_purgatory import __compiled__, __version__
 def version_text(package: str) -> str:
     """Return a package's version and the build of the core, with what to do if it is slow.
 
-    Args:
-        package: Its name on the package index; all packages have the core's version.
+    All packages have the core's version.
     """
     text = f"{package} {__version__}, core {'compiled' if __compiled__ else 'interpreted'}"
     if __compiled__ or platform.python_implementation() != "CPython":

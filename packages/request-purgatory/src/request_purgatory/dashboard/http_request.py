@@ -23,11 +23,7 @@ _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class RequestError(Exception):
-    """A request that is refused.
-
-    Attributes:
-        status: The response's status.
-    """
+    """A request that is refused, with the response's status."""
 
     def __init__(self, status: HTTPStatus, reason: str) -> None:
         super().__init__(reason)

@@ -56,7 +56,7 @@ class ProcessMetrics:
     def purgatories(self) -> dict[str, PurgatoryMetrics]:
         """Return the metrics of all purgatories, by name in the alphabet's order.
 
-        O(keys) for each purgatory, as its `metrics`.
+        O(keys) for each purgatory.
         """
         # Freed after the lock is released, in case this has the last references.
         cores = living(PurgatoryCore)

@@ -11,10 +11,7 @@ class OperationChain:
 
     So an operation that has ended, or is about to be cancelled, is never lost where memory runs
     out. An operation is in at most one chain at a time. Any thread may call every method: the
-    chains of one purgatory share a lock.
-
-    Attributes:
-        lock: Guards the links; held for a few loads and stores.
+    chains of one purgatory share `lock`, which is held for a few loads and stores.
     """
 
     __slots__ = ("_end", "_first", "_last", "length", "lock")

@@ -15,7 +15,6 @@ class EndRecorder:
     """
 
     def __init__(self, now_us: int) -> None:
-        """Start without columns, at the time `now_us`."""
         self.now_us = now_us
         self.tries = 0
         self.callbacks = 0
@@ -31,14 +30,7 @@ class EndRecorder:
         self._expired = primitives.zeros(size)
 
     def record(self, row: int, arrived_us: int, deadline_us: int, expired: bool) -> None:
-        """Record that a request ends now.
-
-        Args:
-            row: The request's row in its part of the trace.
-            arrived_us: Its arrival, in microseconds since the epoch.
-            deadline_us: Its deadline, in microseconds since the epoch.
-            expired: Whether it expired.
-        """
+        """Record that a request ends now. Times are in microseconds since the epoch."""
         at = self._num_ended
         primitives.set_number(self._rows, at, row)
         primitives.set_number(self._arrived_us, at, arrived_us)
@@ -48,12 +40,9 @@ class EndRecorder:
         self._num_ended = at + 1
 
     def ended(self) -> dict[str, memoryview]:
-        """Return what was recorded since the latest `allocate`.
+        """Return what was recorded since the latest `allocate`, as columns of 64-bit integers.
 
-        Returns:
-            Columns of 64-bit integers, with times in microseconds since the epoch: `row`,
-            `arrived_us`, `deadline_us`, `ended_us`, and `expired`, which is 0 or 1. An expired
-            request ends when its timeout's callback runs, at the deadline or later.
+        An expired request ends when its timeout's callback runs, at the deadline or later.
         """
         columns = {
             "row": self._rows,

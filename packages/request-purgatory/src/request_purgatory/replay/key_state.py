@@ -36,7 +36,6 @@ class KeyState:
             self._high = amount
 
     def value(self, aggregate: int) -> float:
-        """Return the current value of an aggregate."""
         if aggregate == 0:
             return self._count
         return self._total if aggregate == 1 else self._high
@@ -55,13 +54,7 @@ class KeyState:
 
 
 class KeyWait:
-    """A key that a request waits for, as an element of the request's linked list.
-
-    Attributes:
-        key: The state of the key.
-        baseline: The value to subtract from the key's aggregate (`KeyState.baseline`).
-        next: The next element, or None.
-    """
+    """A key that a request waits for, its `KeyState.baseline`, and the next one of the request."""
 
     __slots__ = ("baseline", "key", "next")
 

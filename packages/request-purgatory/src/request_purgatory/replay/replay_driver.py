@@ -51,13 +51,10 @@ class ReplayDriver:
     def __init__(
         self, purgatory: DelayedOperationPurgatory, clock: ManualClock, first_us: int
     ) -> None:
-        """Prepare a replay.
+        """Prepare a replay by a purgatory without a reaper thread, and the clock of its timer.
 
-        Args:
-            purgatory: A purgatory without a reaper thread.
-            clock: The clock of the purgatory's timer.
-            first_us: The time of the trace's first request or event, or an earlier one, in
-                microseconds since the epoch.
+        `first_us` is the time of the trace's first request or event, or an earlier one, in
+        microseconds since the epoch.
         """
         self._origin_us = first_us // 1000 * 1000
         self.clock = clock
@@ -155,11 +152,7 @@ class ReplayDriver:
         self._quantifiers = quantifiers
 
     def finish(self) -> None:
-        """Advance the time after the last part until every request has ended.
-
-        Raises:
-            RuntimeError: Requests are still pending, which is an error of this package.
-        """
+        """Advance the time after the last part until every request has ended."""
         self.ends.allocate(self.purgatory.num_delayed)
         self._run_reaper_before(_END_OF_TIME_US)
         pending = self.purgatory.close()
@@ -187,13 +180,10 @@ class ReplayDriver:
             wake_ms = self._next_reaper_wake_ms()
 
     def _skip_idle_wakes(self, instant_us: int) -> None:
-        """Pass over the wakes of the 0.8 design's interval at which nothing is due.
+        """Pass over wakes of the 0.8 design's interval, before an instant, at which nothing is due.
 
         Nothing makes a purge due between two instants, and no timeout fires before the timer's next
         deadline. So of these wakes only the last one matters: the interval starts at it again.
-
-        Args:
-            instant_us: Wakes at this time or later are not passed over.
         """
         if self._interval_ms is None:
             return
@@ -297,12 +287,7 @@ class ReplayDriver:
     def occupancy(self, wheel_size: int) -> list[dict[str, Any]]:
         """Return the usage of the timing wheels, the finest one first.
 
-        Args:
-            wheel_size: The number of buckets of each wheel.
-
-        Returns:
-            Rows of `tick_ms`, `buckets`, `mean_used` and `peak_used`. The mean is over all samples;
-            a wheel that did not exist yet at a sample counts as empty.
+        The mean is over all samples; a wheel that did not exist yet at a sample counts as empty.
         """
         return [
             {

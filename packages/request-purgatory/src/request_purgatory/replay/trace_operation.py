@@ -42,21 +42,11 @@ class TraceOperation(DelayedOperation):
     waits: KeyWait | None
 
     def __init__(self, ends: EndRecorder, timeout_ms: int) -> None:
-        """Make a request.
-
-        Args:
-            ends: Records its end; its time is the current one.
-            timeout_ms: Its timeout in milliseconds.
-        """
         super().__init__(timeout_ms)
         self._ends = ends
 
     def try_complete(self) -> bool:
-        """Complete the request if its condition is satisfied and its deadline has not passed.
-
-        Returns:
-            Whether this call completed the request.
-        """
+        """Complete the request if its condition is satisfied and its deadline has not passed."""
         ends = self._ends
         ends.tries += 1
         if ends.now_us > self.deadline_us:
@@ -89,7 +79,6 @@ class TraceOperation(DelayedOperation):
             ends.record(self.row, self.arrived_us, self.deadline_us, False)
 
     def on_expiration(self) -> None:
-        """Record the end of the expired request."""
         ends = self._ends
         ends.callbacks += 1
         ends.record(self.row, self.arrived_us, self.deadline_us, True)

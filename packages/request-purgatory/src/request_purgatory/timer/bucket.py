@@ -10,9 +10,8 @@ from request_purgatory._native import linked_list, primitives
 class PendingTasks:
     """The state that all buckets of one timer share.
 
-    Attributes:
-        lock: Guards every link of the timer. Held for a few list operations, never while a task
-            runs.
+    `lock` guards every link of the timer. It is held for a few list operations, never while a task
+    runs.
     """
 
     __slots__ = ("count", "lock")
