@@ -17,8 +17,8 @@ from math import cos, pi, sin
 from pathlib import Path
 
 from request_purgatory import TimerTask
-from request_purgatory.timer.bucket import PendingTasks
-from request_purgatory.timer.delay_queue import DelayQueue
+from request_purgatory.timer._bucket import PendingTasks
+from request_purgatory.timer._delay_queue import DelayQueue
 from request_purgatory.timer.task import remove_from
 from request_purgatory.timer.wheel import TimingWheel
 

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("prometheus_client", reason="the extra [metrics] is not installed")
 
 from request_purgatory.metrics.prometheus import PurgatoryCollector
-from request_purgatory.purgatory.metric_table import OF_PURGATORIES
+from request_purgatory.purgatory._metric_table import OF_PURGATORIES
 from tests.docs.snippets import DOCS
 
 #: Endings of names and types, as the text format has them.

@@ -20,10 +20,10 @@ from request_purgatory.errors import (
     TaskInUseError,
     TimerClosedError,
 )
-from request_purgatory.purgatory.metric_table import PurgatoryMetrics
+from request_purgatory.purgatory._metric_table import PurgatoryMetrics
+from request_purgatory.purgatory._purgatory_snapshot import PurgatorySnapshot
 from request_purgatory.purgatory.operation import DelayedOperation, Outcome
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
-from request_purgatory.purgatory.purgatory_snapshot import PurgatorySnapshot
 from request_purgatory.purgatory.quorum import Quorum, QuorumFailedError, QuorumTimeoutError
 from request_purgatory.timer import SystemTimer, TimerHandle, TimerTask
 

@@ -4,7 +4,7 @@ from request_purgatory._native cimport primitives, states
 from request_purgatory.clock cimport Clock
 from request_purgatory.purgatory.operation cimport DelayedOperation
 from request_purgatory.purgatory.purgatory cimport DelayedOperationPurgatory
-from request_purgatory.timer.sleeping_threads cimport SleepingThread, SleepingThreads
+from request_purgatory.timer._sleeping_threads cimport SleepingThread, SleepingThreads
 from request_purgatory.timer.task cimport TimerTask
 from request_purgatory.purgatory.watch_table cimport WatcherList, WatchShard
 

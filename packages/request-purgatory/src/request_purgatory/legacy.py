@@ -26,7 +26,7 @@ from request_purgatory.errors import (
 from request_purgatory.purgatory.core import checked_purge_interval
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
-from request_purgatory.timer.sleeping_threads import SleepingThread, SleepingThreads
+from request_purgatory.timer._sleeping_threads import SleepingThread, SleepingThreads
 from request_purgatory.timer.task import TimerTask, whole_ms
 
 logger = logging.getLogger(__name__)

@@ -14,12 +14,12 @@ from types import FrameType
 
 from request_purgatory._native.forks import living
 from request_purgatory.errors import InvalidArgumentError, whole_number
-from request_purgatory.purgatory.core import PurgatoryCore
-from request_purgatory.purgatory.purgatory_snapshot import (
+from request_purgatory.purgatory._purgatory_snapshot import (
     PurgatorySnapshot,
     WaitingGroup,
     WaitingOperation,
 )
+from request_purgatory.purgatory.core import PurgatoryCore
 
 __all__ = [
     "PurgatorySnapshot",

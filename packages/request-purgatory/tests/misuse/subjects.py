@@ -16,7 +16,8 @@ import request_purgatory
 from request_purgatory import aio, clock, errors, metrics, snapshot, testing, timer, tracing
 from request_purgatory._native.parker import Parker
 from request_purgatory.legacy import LegacyPurgatory
-from request_purgatory.metrics import opentelemetry, process_metrics, prometheus
+from request_purgatory.metrics import _process_metrics as process_metrics
+from request_purgatory.metrics import opentelemetry, prometheus
 from request_purgatory.purgatory.quorum import Quorum
 from tests.support.requests import Request
 

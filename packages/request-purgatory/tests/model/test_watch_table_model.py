@@ -23,7 +23,7 @@ from request_purgatory import (
     ManualClock,
     SystemTimer,
 )
-from request_purgatory.purgatory import purge_backlog
+from request_purgatory.purgatory import _purge_backlog as purge_backlog
 from request_purgatory.purgatory.watch_table import WatcherList, WatchShard, WatchTable
 from tests.support.chains import drop_key, removed_by
 from tests.support.profiles import examples

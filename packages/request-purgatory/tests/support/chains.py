@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 
 from request_purgatory import DelayedOperation
 from request_purgatory._native import primitives
-from request_purgatory.purgatory.operation_chain import OperationChain
+from request_purgatory.purgatory._operation_chain import OperationChain
 from request_purgatory.purgatory.watch_table import WatchShard
 
 

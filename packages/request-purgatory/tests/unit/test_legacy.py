@@ -14,7 +14,7 @@ from request_purgatory import (
     TimerClosedError,
 )
 from request_purgatory.legacy import DelayQueueTimer, LegacyPurgatory
-from request_purgatory.purgatory.metric_table import PurgatoryMetrics
+from request_purgatory.purgatory._metric_table import PurgatoryMetrics
 from tests.conftest import MakePurgatory
 from tests.support.pending import watch
 from tests.support.requests import Request, fail

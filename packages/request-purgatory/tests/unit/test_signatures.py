@@ -24,7 +24,7 @@ import pytest
 import request_purgatory
 import request_purgatory.aio
 from request_purgatory import DelayedOperationPurgatory
-from request_purgatory.purgatory.holds_requests import DOCSTRINGS, HoldsRequests
+from request_purgatory.purgatory._holds_requests import DOCSTRINGS, HoldsRequests
 
 PACKAGE = Path(request_purgatory.__file__).parent
 CONTEXT_METHODS = {"__enter__", "__exit__", "__aenter__", "__aexit__"}

@@ -10,7 +10,7 @@ from cpython.object cimport PyTypeObject
 
 from request_purgatory.clock import Clock, ManualClock, MonotonicClock
 from request_purgatory.purgatory.core import PurgatoryCore
-from request_purgatory.purgatory.holds_requests import DOCSTRINGS
+from request_purgatory.purgatory._holds_requests import DOCSTRINGS
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.timer.task import TimerHandle, TimerTask

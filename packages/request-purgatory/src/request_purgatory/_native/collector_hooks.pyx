@@ -17,7 +17,7 @@ is tracked itself, with the attributes that this class adds. Its C fields are vi
 from cpython.object cimport PyObject, PyTypeObject, traverseproc, visitproc
 
 from request_purgatory._native.linked_list cimport LIST_OFFSET, NODE_OFFSET, Node, owner_of
-from request_purgatory.timer.bucket cimport Bucket
+from request_purgatory.timer._bucket cimport Bucket
 from request_purgatory.timer.task cimport TimerHandle, TimerTask
 from request_purgatory.purgatory.watch_table cimport WatcherList, WatchShard, operation_at
 

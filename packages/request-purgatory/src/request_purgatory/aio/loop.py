@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, TypeVarTuple
 
+from request_purgatory.aio._loop_handle import HandleTask, schedule_handle, shutdown_and_release
 from request_purgatory.aio.loop_clock import clock_of
-from request_purgatory.aio.loop_handle import HandleTask, schedule_handle, shutdown_and_release
 from request_purgatory.timer.task import MAX_DELAY_MS
 from request_purgatory.timer.timer import SystemTimer
 

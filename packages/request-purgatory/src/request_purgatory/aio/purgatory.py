@@ -11,11 +11,11 @@ from typing import Literal, NoReturn, TypeVar
 
 from request_purgatory._native import primitives
 from request_purgatory._native.forks import register_for_forks
-from request_purgatory.aio.alarm import Alarm
+from request_purgatory.aio._alarm import Alarm
+from request_purgatory.aio._wait_answers import WaitAnswers
 from request_purgatory.aio.hold import HoldFuture
 from request_purgatory.aio.loop_clock import clock_of, is_foreign_thread, running_loop
 from request_purgatory.aio.sweep import Sweeper
-from request_purgatory.aio.wait_answers import WaitAnswers
 from request_purgatory.errors import (
     NotInitializedError,
     PurgatoryClosedError,
@@ -25,6 +25,9 @@ from request_purgatory.errors import (
     refuse_pickling,
     require_type,
 )
+from request_purgatory.purgatory._holds_requests import documented
+from request_purgatory.purgatory._metric_table import PurgatoryMetrics
+from request_purgatory.purgatory._purgatory_snapshot import PurgatorySnapshot
 from request_purgatory.purgatory.core import (
     PurgatoryCore,
     both,
@@ -34,10 +37,7 @@ from request_purgatory.purgatory.core import (
     raise_last,
 )
 from request_purgatory.purgatory.hold import HoldOperation, timeout_to_ms
-from request_purgatory.purgatory.holds_requests import documented
-from request_purgatory.purgatory.metric_table import PurgatoryMetrics
 from request_purgatory.purgatory.operation import DelayedOperation, Outcome
-from request_purgatory.purgatory.purgatory_snapshot import PurgatorySnapshot
 from request_purgatory.purgatory.quorum import FutureLike, Quorum, QuorumOperation
 from request_purgatory.timer.task import MAX_DELAY_MS
 from request_purgatory.timer.timer import (

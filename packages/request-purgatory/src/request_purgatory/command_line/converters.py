@@ -51,7 +51,7 @@ def local_path(_type: Any, tokens: Tokens) -> Path:
     return _local(tokens[-1].value)
 
 
-def local_paths(_type: Any, tokens: Tokens) -> list[Path]:
+def _local_paths(_type: Any, tokens: Tokens) -> list[Path]:
     return [_local(token.value) for token in tokens]
 
 
@@ -64,7 +64,7 @@ def _local(text: str) -> Path:
     return Path(text)
 
 
-def timeouts(_type: Any, tokens: Tokens) -> list[int]:
+def _timeouts(_type: Any, tokens: Tokens) -> list[int]:
     """Return whole milliseconds, with commas between them."""
     text = tokens[-1].value
     expected = "expected whole numbers of milliseconds"
@@ -112,8 +112,8 @@ def name_value_pairs(_type: Any, tokens: Tokens) -> list[tuple[str, str]]:
 #: A path of this machine's file system.
 LocalPath = Annotated[Path, Parameter(converter=local_path, metavar="PATH")]
 #: Several of them, or none.
-LocalPaths = Annotated[list[Path] | None, Parameter(converter=local_paths, metavar="PATH")]
+LocalPaths = Annotated[list[Path] | None, Parameter(converter=_local_paths, metavar="PATH")]
 #: A whole number of at least 1.
 Count = Annotated[int, Parameter(converter=count, metavar="N")]
 #: Timeouts in milliseconds. (cyclopts takes one token for a `str`; the converter returns a list.)
-Timeouts = Annotated[str, Parameter(converter=timeouts, metavar="MS,MS,...")]
+Timeouts = Annotated[str, Parameter(converter=_timeouts, metavar="MS,MS,...")]

@@ -34,7 +34,7 @@ class Output:
 
     @cached_property
     def console(self) -> Console:
-        return open_console(stderr=self.json)
+        return _open_console(stderr=self.json)
 
     def print_result(self, result: object, *, indent: int | None = 2) -> None:
         """Print a result as a JSON document, if `--json` asked for it.
@@ -61,7 +61,7 @@ OutputOptions = Annotated[
 ]
 
 
-def open_console(*, stderr: bool = False) -> Console:
+def _open_console(*, stderr: bool = False) -> Console:
     """Return a console on standard output, or on standard error.
 
     rich respects NO_COLOR, FORCE_COLOR and TERM.

@@ -23,7 +23,7 @@ def run(app: App, arguments: Sequence[str] | None = None) -> int:
             return ExitCode.BAD_INPUT
         code = app(arguments, print_error=False, exit_on_error=False, result_action="return_value")
     except CycloptsError as error:
-        print_error(usage_message(error))
+        print_error(_usage_message(error))
         return ExitCode.BAD_INPUT
     except ShellDetectionError as error:
         print_error(str(error))
@@ -39,7 +39,7 @@ def run(app: App, arguments: Sequence[str] | None = None) -> int:
     return ExitCode.OK if code is None else int(code)
 
 
-def usage_message(error: CycloptsError) -> str:
+def _usage_message(error: CycloptsError) -> str:
     """Return what is wrong with the command line, with a suggestion where there is one."""
     if not isinstance(error, UnknownCommandError) or error.app is None or not error.unused_tokens:
         return str(error)

@@ -13,8 +13,8 @@ from http import HTTPStatus
 from importlib.resources import files
 from typing import Any
 
+from request_purgatory.dashboard._http_request import HttpRequest, RequestError, read_request
 from request_purgatory.dashboard.feed import MAX_PAGES, Feed
-from request_purgatory.dashboard.http_request import HttpRequest, RequestError, read_request
 from request_purgatory.error_log import ErrorLog
 from request_purgatory.errors import PurgatoryError
 
@@ -56,8 +56,8 @@ async def _answer(
     route = (request.method, request.path)
     try:
         if route == ("GET", "/"):
-            policy = {"Content-Security-Policy": content_security_policy()}
-            await _send(writer, HTTPStatus.OK, "text/html; charset=utf-8", page(), policy)
+            policy = {"Content-Security-Policy": _content_security_policy()}
+            await _send(writer, HTTPStatus.OK, "text/html; charset=utf-8", _page(), policy)
         elif route == ("GET", "/events"):
             request.check_not_foreign()
             await _send_events(reader, writer, feed)
@@ -149,12 +149,12 @@ async def _send_events(
 
 
 @functools.cache
-def page() -> bytes:
+def _page() -> bytes:
     return (files("request_purgatory.dashboard") / "page.html").read_bytes()
 
 
 @functools.cache
-def content_security_policy() -> str:
+def _content_security_policy() -> str:
     """Return the header by which the browser runs the page's own script, and no other.
 
     Texts on the page come from a program's keys and names. Even if one of them got into the page as
@@ -177,5 +177,5 @@ def content_security_policy() -> str:
 
 def _hash(element: str) -> str:
     """Return the hash of the content of the page's only element of a kind."""
-    (content,) = re.findall(rf"<{element}>(.*?)</{element}>".encode(), page(), re.DOTALL)
+    (content,) = re.findall(rf"<{element}>(.*?)</{element}>".encode(), _page(), re.DOTALL)
     return f"sha256-{base64.b64encode(hashlib.sha256(content).digest()).decode()}"

@@ -17,11 +17,11 @@ from types import TracebackType
 from request_purgatory._native import primitives
 from request_purgatory._native.forks import register_for_forks
 from request_purgatory.clock import Clock, MonotonicClock
+from request_purgatory.dashboard._http_request import MAX_HEAD_BYTES
+from request_purgatory.dashboard._shown import Showable, Shown
 from request_purgatory.dashboard.connection import serve_connection
 from request_purgatory.dashboard.feed import Feed
-from request_purgatory.dashboard.http_request import MAX_HEAD_BYTES
 from request_purgatory.dashboard.panel import Panel
-from request_purgatory.dashboard.shown import Showable, Shown
 from request_purgatory.error_log import ErrorLog
 from request_purgatory.errors import InvalidArgumentError, whole_number
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import request_purgatory
 from request_purgatory._native.failsafe import log_contained
 from request_purgatory.clock import Clock
+from request_purgatory.dashboard._present import present
+from request_purgatory.dashboard._sample_history import SampleHistory
+from request_purgatory.dashboard._shown import Shown
 from request_purgatory.dashboard.panel import Panel
-from request_purgatory.dashboard.present import present
-from request_purgatory.dashboard.sample_history import SampleHistory
-from request_purgatory.dashboard.shown import Shown
 from request_purgatory.errors import InvalidArgumentError, PurgatoryError
 
 logger = logging.getLogger(__name__)

@@ -4,6 +4,6 @@
 docs/how_to/metrics.md has all names.
 """
 
-from request_purgatory.purgatory.metric_table import PurgatoryMetrics
+from request_purgatory.purgatory._metric_table import PurgatoryMetrics
 
 __all__ = ["PurgatoryMetrics"]

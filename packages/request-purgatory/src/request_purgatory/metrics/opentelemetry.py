@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.metrics.process_metrics import BUILD_HELP, ProcessMetrics, build_labels
-from request_purgatory.purgatory.metric_table import OF_PURGATORIES, OF_TIMERS, Metric
+from request_purgatory.metrics._process_metrics import BUILD_HELP, ProcessMetrics, build_labels
+from request_purgatory.purgatory._metric_table import OF_PURGATORIES, OF_TIMERS, Metric
 
 
 def observe_purgatories(meter: Meter) -> None:

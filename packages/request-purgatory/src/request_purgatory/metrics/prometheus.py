@@ -14,8 +14,8 @@ from prometheus_client.core import (
 from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 
-from request_purgatory.metrics.process_metrics import BUILD_HELP, ProcessMetrics, build_labels
-from request_purgatory.purgatory.metric_table import (
+from request_purgatory.metrics._process_metrics import BUILD_HELP, ProcessMetrics, build_labels
+from request_purgatory.purgatory._metric_table import (
     OF_PURGATORIES,
     OF_TIMERS,
     Metric,

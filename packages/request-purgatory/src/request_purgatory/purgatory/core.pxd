@@ -2,10 +2,10 @@ cimport cython
 
 from request_purgatory._native cimport hiding, linked_list, primitives, states
 from request_purgatory.clock cimport Clock
-from request_purgatory.purgatory.counters cimport PurgatoryCounters
+from request_purgatory.purgatory._counters cimport PurgatoryCounters
 from request_purgatory.purgatory.operation cimport DelayedOperation, OperationHost
-from request_purgatory.purgatory.operation_chain cimport OperationChain
-from request_purgatory.purgatory.purge_backlog cimport PurgeBacklog
+from request_purgatory.purgatory._operation_chain cimport OperationChain
+from request_purgatory.purgatory._purge_backlog cimport PurgeBacklog
 from request_purgatory.timer.timer cimport SystemTimer
 from request_purgatory.purgatory.watch_table cimport WatcherList, WatchShard, WatchTable
 
@@ -71,6 +71,9 @@ cdef class PurgatoryCore(OperationHost):
     cpdef bint renew(self, DelayedOperation operation, timeout) except -1
 
     cpdef bint _discard(self, DelayedOperation operation) except -1
+
+    @cython.final
+    cdef _check_own(self, DelayedOperation operation)
 
     @cython.locals(
         cancelled=list,

@@ -27,14 +27,14 @@ from request_purgatory.errors import (
     require_type,
     shown,
 )
-from request_purgatory.purgatory import nested_checks
-from request_purgatory.purgatory.counters import PurgatoryCounters
+from request_purgatory.purgatory import _nested_checks as nested_checks
+from request_purgatory.purgatory._counters import PurgatoryCounters
+from request_purgatory.purgatory._metric_table import PurgatoryMetrics
+from request_purgatory.purgatory._operation_chain import OperationChain
+from request_purgatory.purgatory._purgatory_snapshot import PurgatorySnapshot, take_snapshot
+from request_purgatory.purgatory._purge_backlog import PurgeBacklog
 from request_purgatory.purgatory.hold import timeout_to_ms
-from request_purgatory.purgatory.metric_table import PurgatoryMetrics
 from request_purgatory.purgatory.operation import DelayedOperation, OperationHost
-from request_purgatory.purgatory.operation_chain import OperationChain
-from request_purgatory.purgatory.purgatory_snapshot import PurgatorySnapshot, take_snapshot
-from request_purgatory.purgatory.purge_backlog import PurgeBacklog
 from request_purgatory.purgatory.watch_table import WatcherList, WatchShard, WatchTable
 from request_purgatory.timer.clock_thread import ClockThread
 from request_purgatory.timer.task import TimerTask, whole_ms
@@ -358,12 +358,7 @@ class PurgatoryCore(OperationHost):
 
     def renew(self, operation: DelayedOperation, timeout: float | timedelta | None) -> bool:
         """As `HoldsRequests.renew`."""
-        primitives.require_init(self._initialized, self)
-        if not primitives.COMPILED:
-            require_type("operation", operation, DelayedOperation)
-        primitives.require_init(operation.timer_expiration_ms != 0, operation)
-        if operation._purgatory is not self:
-            raise InvalidArgumentError("operation", f"one of purgatory {self.name!r}", operation)
+        self._check_own(operation)
         timeout_ms = whole_ms("timeout_ms", timeout_to_ms(timeout))
         now_ns = self._clock.read_ns()
         now_ms = primitives.floor_ms(now_ns)
@@ -381,16 +376,19 @@ class PurgatoryCore(OperationHost):
 
     def _discard(self, operation: DelayedOperation) -> bool:
         """Cancel an operation and remove it from every list at once; True if this call ended it."""
+        self._check_own(operation)
+        try:
+            return self._cancel_contained(operation)
+        finally:
+            self._table.drop_watches(operation)
+
+    def _check_own(self, operation: DelayedOperation) -> None:
         primitives.require_init(self._initialized, self)
         if not primitives.COMPILED:
             require_type("operation", operation, DelayedOperation)
         primitives.require_init(operation.timer_expiration_ms != 0, operation)
         if operation._purgatory is not self:
             raise InvalidArgumentError("operation", f"one of purgatory {self.name!r}", operation)
-        try:
-            return self._cancel_contained(operation)
-        finally:
-            self._table.drop_watches(operation)
 
     # -- events
 
@@ -531,7 +529,6 @@ class PurgatoryCore(OperationHost):
         return [] if watchers is None else shard.operations_of(watchers)
 
     def _try_one(self, key: Hashable, operation: DelayedOperation) -> None:
-        """Try one of the operations that watched `key` a moment ago."""
         shard = self._table.shard_of(key)
         watchers = shard.get(key)
         if watchers is not None:
@@ -635,13 +632,11 @@ class PurgatoryCore(OperationHost):
                         raise
 
     def _drop_ended(self) -> int:
-        """Remove ended operations from the watch table, and return the number of entries."""
         return self._backlog.purge()
 
     # -- the cyclic collector: `hiding.pyx` calls these around full collections
 
     def _show_waiting(self) -> None:
-        """Show the operations that are hidden: those on the timer, and ended ones till a purge."""
         for task in self.timer._pending_tasks():
             hiding.show(task)
         self._backlog.show_all()
@@ -805,7 +800,6 @@ class PurgatoryCore(OperationHost):
             pass
 
     def _holds_nothing(self) -> bool:
-        """Return True if no operation is in a list or chain, without a lock."""
         return self._table.num_keys == 0 and self._leaving.length == 0 and len(self._backlog) == 0
 
     def _abandon_leaving(self, notify: bool) -> None:

@@ -2,7 +2,7 @@ cimport cython
 
 from request_purgatory._native cimport hiding, primitives, states
 from request_purgatory._native.linked_list cimport Node
-from request_purgatory.purgatory.put_off cimport PutOff
+from request_purgatory.purgatory._put_off cimport PutOff
 from request_purgatory.timer.task cimport TimerTask
 
 
@@ -28,7 +28,7 @@ cdef class OperationHost(PutOff):
 
 cdef class DelayedOperation(TimerTask):
     cdef readonly OperationHost _purgatory
-    # Belongs to `operation_chain.py`; None while the operation is in no chain.
+    # Belongs to `_operation_chain.py`; None while the operation is in no chain.
     cdef DelayedOperation _next_in_chain
     # Its places in watcher lists, which belong to `watch_table.pyx`. The bytes are the memory of
     # those that do not fit inside.

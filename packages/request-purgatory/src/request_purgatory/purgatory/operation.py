@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 from request_purgatory._native import hiding, primitives, states
 from request_purgatory._native.forks import reinit_in_child
 from request_purgatory.errors import NotCompletedError, NotificationLoopError, type_name
-from request_purgatory.purgatory.put_off import PutOff
+from request_purgatory.purgatory._put_off import PutOff
 from request_purgatory.timer.task import TimerTask
 
 #: How an operation ended.

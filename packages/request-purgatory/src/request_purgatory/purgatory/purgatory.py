@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import Literal, TypeVar
 
 from request_purgatory._native import primitives
+from request_purgatory.purgatory._holds_requests import documented
 from request_purgatory.purgatory.core import PurgatoryCore, checked_keys, raise_last
 from request_purgatory.purgatory.hold import HoldFuture, HoldOperation, timeout_to_ms
-from request_purgatory.purgatory.holds_requests import documented
 from request_purgatory.purgatory.quorum import FutureLike, Quorum, QuorumOperation
 
 T = TypeVar("T")

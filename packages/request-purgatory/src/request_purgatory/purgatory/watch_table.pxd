@@ -4,7 +4,7 @@ from cpython.object cimport PyObject
 from request_purgatory._native cimport primitives
 from request_purgatory._native.linked_list cimport List, Node
 from request_purgatory.purgatory.operation cimport DelayedOperation
-from request_purgatory.purgatory.operation_chain cimport OperationChain
+from request_purgatory.purgatory._operation_chain cimport OperationChain
 
 
 cdef PyObject *operation_at(Node *node) noexcept

@@ -11,8 +11,8 @@ from typing import Any
 
 from request_purgatory._native import linked_list, primitives, states
 from request_purgatory.error_log import ErrorLog
+from request_purgatory.purgatory._operation_chain import OperationChain
 from request_purgatory.purgatory.operation import DelayedOperation
-from request_purgatory.purgatory.operation_chain import OperationChain
 
 logger = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from request_purgatory._native.linked_list cimport (
 )
 from request_purgatory.error_log import ErrorLog
 from request_purgatory.purgatory.operation cimport NODES_INSIDE, DelayedOperation
-from request_purgatory.purgatory.operation_chain cimport OperationChain
+from request_purgatory.purgatory._operation_chain cimport OperationChain
 
 cdef extern from "Python.h":
     # Macros for a list or a tuple.

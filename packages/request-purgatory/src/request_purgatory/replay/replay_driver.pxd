@@ -1,7 +1,7 @@
 cimport cython
 
 from request_purgatory.clock cimport ManualClock
-from request_purgatory.purgatory.counters cimport PurgatoryCounters
+from request_purgatory.purgatory._counters cimport PurgatoryCounters
 from request_purgatory.replay.end_recorder cimport EndRecorder
 from request_purgatory.replay.key_state cimport KeyState, KeyWait
 from request_purgatory.replay.trace_operation cimport TraceOperation

@@ -2,7 +2,7 @@ cimport cython
 
 from request_purgatory._native cimport linked_list, primitives
 from request_purgatory._native.linked_list cimport Node
-from request_purgatory.timer.bucket cimport Bucket
+from request_purgatory.timer._bucket cimport Bucket
 
 cpdef long long whole_ms(str name, object value) except? -1
 

@@ -15,7 +15,7 @@ from request_purgatory.errors import (
     shown,
     whole_number,
 )
-from request_purgatory.timer.bucket import Bucket
+from request_purgatory.timer._bucket import Bucket
 
 #: The longest delay a timer takes: 10,000 years.
 MAX_DELAY_MS = primitives.MAX_DELAY_MS

@@ -2,9 +2,9 @@ cimport cython
 
 from request_purgatory._native cimport hiding, linked_list, primitives
 from request_purgatory.clock cimport Clock
-from request_purgatory.timer.bucket cimport Bucket, PendingTasks
-from request_purgatory.timer.delay_queue cimport DelayQueue
-from request_purgatory.timer.sleeping_threads cimport SleepingThread, SleepingThreads
+from request_purgatory.timer._bucket cimport Bucket, PendingTasks
+from request_purgatory.timer._delay_queue cimport DelayQueue
+from request_purgatory.timer._sleeping_threads cimport SleepingThread, SleepingThreads
 from request_purgatory.timer.task cimport TimerHandle, TimerTask
 from request_purgatory.timer.wheel cimport TimingWheel
 

@@ -26,11 +26,11 @@ from request_purgatory.errors import (
     shown,
     whole_number,
 )
-from request_purgatory.timer.bucket import Bucket, PendingTasks
+from request_purgatory.timer._bucket import Bucket, PendingTasks
+from request_purgatory.timer._delay_queue import DelayQueue
+from request_purgatory.timer._executors import ParentsExecutor, Submission, check_executor
+from request_purgatory.timer._sleeping_threads import SleepingThread, SleepingThreads
 from request_purgatory.timer.clock_thread import ClockThread
-from request_purgatory.timer.delay_queue import DelayQueue
-from request_purgatory.timer.executors import ParentsExecutor, Submission, check_executor
-from request_purgatory.timer.sleeping_threads import SleepingThread, SleepingThreads
 from request_purgatory.timer.task import TimerHandle, TimerTask, whole_ms
 from request_purgatory.timer.wheel import TimingWheel, WheelOccupancy, max_buckets
 

@@ -1,8 +1,8 @@
 cimport cython
 
 from request_purgatory._native cimport linked_list
-from request_purgatory.timer.bucket cimport Bucket, PendingTasks
-from request_purgatory.timer.delay_queue cimport DelayQueue
+from request_purgatory.timer._bucket cimport Bucket, PendingTasks
+from request_purgatory.timer._delay_queue cimport DelayQueue
 from request_purgatory.timer.task cimport TimerTask
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from request_purgatory._native import linked_list, primitives
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.timer.bucket import Bucket, PendingTasks
-from request_purgatory.timer.delay_queue import DelayQueue
+from request_purgatory.timer._bucket import Bucket, PendingTasks
+from request_purgatory.timer._delay_queue import DelayQueue
 from request_purgatory.timer.task import TimerTask
 
 
@@ -63,8 +63,8 @@ class TimingWheel:
     task moves to level 1, where c is 9, into the bucket of [12, 15). At 12 the task moves to
     level 0, bucket 13. At 13 it runs.
 
-    >>> from request_purgatory.timer.bucket import PendingTasks
-    >>> from request_purgatory.timer.delay_queue import DelayQueue
+    >>> from request_purgatory.timer._bucket import PendingTasks
+    >>> from request_purgatory.timer._delay_queue import DelayQueue
     >>> from request_purgatory.timer.task import TimerTask, remove_from
     >>> queue = DelayQueue()
     >>> wheel = TimingWheel(1, 3, 0, PendingTasks(), queue)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from request_purgatory import ManualClock, SystemTimer
-from request_purgatory.dashboard import present as present_module
-from request_purgatory.dashboard import sample_history
-from request_purgatory.dashboard.present import present
-from request_purgatory.dashboard.sample_history import SampleHistory
-from request_purgatory.dashboard.shown import Shown
+from request_purgatory.dashboard import _present as present_module
+from request_purgatory.dashboard import _sample_history as sample_history
+from request_purgatory.dashboard._present import present
+from request_purgatory.dashboard._sample_history import SampleHistory
+from request_purgatory.dashboard._shown import Shown
 from request_purgatory.testing import ManualPurgatory
 
 

@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from request_purgatory._native import states
-from request_purgatory.purgatory.counters import PurgatoryCounters
-from request_purgatory.purgatory.metric_table import (
+from request_purgatory.purgatory._counters import PurgatoryCounters
+from request_purgatory.purgatory._metric_table import (
     OF_PURGATORIES,
     OF_TIMERS,
     Metric,

@@ -16,8 +16,8 @@ from opentelemetry.sdk.metrics.export import (
 )
 
 from request_purgatory import ManualClock
+from request_purgatory.metrics._process_metrics import build_labels
 from request_purgatory.metrics.opentelemetry import observe_purgatories
-from request_purgatory.metrics.process_metrics import build_labels
 from tests.conftest import MakePurgatory
 from tests.support.requests import Request
 

@@ -28,7 +28,7 @@ from request_purgatory import (
     __version__,
     aio,
 )
-from request_purgatory.metrics.process_metrics import ProcessMetrics
+from request_purgatory.metrics._process_metrics import ProcessMetrics
 from request_purgatory.metrics.prometheus import PurgatoryCollector
 from tests.conftest import MakePurgatory
 from tests.support.children import in_child

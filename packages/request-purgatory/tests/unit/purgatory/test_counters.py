@@ -8,7 +8,7 @@ import pytest
 
 from request_purgatory import DelayedOperationPurgatory, ManualClock, PurgatoryMetrics
 from request_purgatory._native import states
-from request_purgatory.purgatory.counters import WAIT_BUCKETS, PurgatoryCounters
+from request_purgatory.purgatory._counters import WAIT_BUCKETS, PurgatoryCounters
 from tests.conftest import MakePurgatory
 from tests.support.requests import Request, fail
 from tests.support.thread_group import ThreadGroup

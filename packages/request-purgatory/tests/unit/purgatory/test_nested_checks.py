@@ -10,7 +10,7 @@ from types import FrameType
 import pytest
 
 from request_purgatory import DelayedOperation, DelayedOperationPurgatory, NotificationLoopError
-from request_purgatory.purgatory import nested_checks
+from request_purgatory.purgatory import _nested_checks as nested_checks
 from tests.support.requests import Fault, Request
 
 LENGTH = 60_000

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator
 import pytest
 
 from request_purgatory import NotificationLoopError
-from request_purgatory.purgatory import nested_checks
+from request_purgatory.purgatory import _nested_checks as nested_checks
 
 THREAD = -1
 MOST_IN_VAIN = 5

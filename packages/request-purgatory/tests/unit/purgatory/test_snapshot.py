@@ -17,8 +17,8 @@ from request_purgatory import (
     PurgatorySnapshot,
     aio,
 )
+from request_purgatory.purgatory._purgatory_snapshot import WaitingGroup, WaitingOperation
 from request_purgatory.purgatory.hold import HoldOperation
-from request_purgatory.purgatory.purgatory_snapshot import WaitingGroup, WaitingOperation
 from tests.conftest import MakePurgatory
 from tests.support.requests import Request
 from tests.support.thread_group import ThreadGroup

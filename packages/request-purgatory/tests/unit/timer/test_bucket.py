@@ -9,7 +9,7 @@ import pytest
 
 import request_purgatory
 from request_purgatory import InvalidArgumentError, TaskInUseError, TimerTask
-from request_purgatory.timer.bucket import Bucket, PendingTasks
+from request_purgatory.timer._bucket import Bucket, PendingTasks
 from request_purgatory.timer.task import append_to, remove_from
 
 

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from request_purgatory import TimerTask
-from request_purgatory.timer.bucket import Bucket, PendingTasks
-from request_purgatory.timer.delay_queue import DelayQueue
+from request_purgatory.timer._bucket import Bucket, PendingTasks
+from request_purgatory.timer._delay_queue import DelayQueue
 from request_purgatory.timer.task import append_to
 
 

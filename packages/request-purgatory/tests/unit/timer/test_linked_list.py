@@ -7,8 +7,8 @@ import pytest
 import request_purgatory
 from request_purgatory import TimerTask
 from request_purgatory._native import linked_list, primitives
-from request_purgatory.timer.bucket import Bucket, PendingTasks
-from request_purgatory.timer.delay_queue import DelayQueue
+from request_purgatory.timer._bucket import Bucket, PendingTasks
+from request_purgatory.timer._delay_queue import DelayQueue
 from request_purgatory.timer.wheel import TimingWheel, max_buckets
 
 pytestmark = pytest.mark.skipif(

@@ -8,7 +8,7 @@ import request_purgatory
 from request_purgatory import SystemTimer
 from request_purgatory._native import primitives
 from request_purgatory._native.parker import Parker
-from request_purgatory.timer.sleeping_threads import SleepingThread, SleepingThreads
+from request_purgatory.timer._sleeping_threads import SleepingThread, SleepingThreads
 from tests.unit.timer.scripted_clock import ScriptedClock
 
 interpreted_only = pytest.mark.skipif(

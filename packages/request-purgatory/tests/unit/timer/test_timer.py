@@ -16,7 +16,7 @@ from request_purgatory import (
     TimerClosedError,
     TimerTask,
 )
-from request_purgatory.aio.loop_handle import schedule_handle, shutdown_and_release
+from request_purgatory.aio._loop_handle import schedule_handle, shutdown_and_release
 from request_purgatory.timer.task import MAX_DELAY_MS
 from request_purgatory.timer.wheel import WheelOccupancy
 from tests.support.interleaving import InterleavedClock, interleave_tasks, interpreted_only

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from request_purgatory import InvalidArgumentError, TimerTask
-from request_purgatory.timer.bucket import PendingTasks
-from request_purgatory.timer.delay_queue import DelayQueue
+from request_purgatory.timer._bucket import PendingTasks
+from request_purgatory.timer._delay_queue import DelayQueue
 from request_purgatory.timer.task import remove_from
 from request_purgatory.timer.wheel import TimingWheel
 

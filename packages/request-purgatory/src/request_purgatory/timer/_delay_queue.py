@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from request_purgatory._native import linked_list
-from request_purgatory.timer.bucket import Bucket
+from request_purgatory.timer._bucket import Bucket
 
 
 class DelayQueue:

@@ -8,8 +8,8 @@ from collections import Counter, deque
 from typing import Any
 
 from request_purgatory.clock import Clock
-from request_purgatory.dashboard.shown import Readable, Shown
-from request_purgatory.purgatory.metric_table import PurgatoryMetrics
+from request_purgatory.dashboard._shown import Readable, Shown
+from request_purgatory.purgatory._metric_table import PurgatoryMetrics
 
 #: Samples that are kept: ten minutes, at one a second.
 LENGTH = 600

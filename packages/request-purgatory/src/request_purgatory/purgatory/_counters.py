@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from request_purgatory._native import primitives, states
-from request_purgatory.purgatory.metric_table import PurgatoryMetrics
+from request_purgatory.purgatory._metric_table import PurgatoryMetrics
 
 #: Buckets of the waiting-time histogram: bucket i counts waits from 2**(i-1) up to but not
 #: including 2**i ms, the last bucket all longer ones.

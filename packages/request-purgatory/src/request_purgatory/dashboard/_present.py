@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from request_purgatory.dashboard.shown import Readable, Shown
-from request_purgatory.purgatory.purgatory_snapshot import WaitingGroup, WaitingOperation
+from request_purgatory.dashboard._shown import Readable, Shown
+from request_purgatory.purgatory._purgatory_snapshot import WaitingGroup, WaitingOperation
 from request_purgatory.timer.timer import SystemTimer
 
 #: The most rows of each table, and the most purgatories and timers.

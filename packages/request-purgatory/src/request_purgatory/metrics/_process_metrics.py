@@ -11,9 +11,8 @@ from typing import TypeVar
 import request_purgatory
 from request_purgatory._native import primitives
 from request_purgatory._native.forks import living, register_for_forks
-from request_purgatory.purgatory.core import PurgatoryCore
-from request_purgatory.purgatory.counters import PurgatoryCounters
-from request_purgatory.purgatory.metric_table import (
+from request_purgatory.purgatory._counters import PurgatoryCounters
+from request_purgatory.purgatory._metric_table import (
     OF_PURGATORIES,
     OF_TIMERS,
     Metric,
@@ -21,6 +20,7 @@ from request_purgatory.purgatory.metric_table import (
     TimerMetrics,
     add_up,
 )
+from request_purgatory.purgatory.core import PurgatoryCore
 from request_purgatory.timer.timer import SystemTimer
 
 Reading = TypeVar("Reading", PurgatoryMetrics, TimerMetrics)

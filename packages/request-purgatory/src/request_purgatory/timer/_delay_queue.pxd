@@ -1,7 +1,7 @@
 cimport cython
 
 from request_purgatory._native cimport linked_list
-from request_purgatory.timer.bucket cimport Bucket
+from request_purgatory.timer._bucket cimport Bucket
 
 
 @cython.final

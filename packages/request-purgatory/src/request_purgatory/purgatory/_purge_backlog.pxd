@@ -2,7 +2,7 @@ cimport cython
 
 from request_purgatory._native cimport hiding, primitives
 from request_purgatory.purgatory.operation cimport DelayedOperation
-from request_purgatory.purgatory.operation_chain cimport OperationChain
+from request_purgatory.purgatory._operation_chain cimport OperationChain
 from request_purgatory.purgatory.watch_table cimport WatchTable
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from request_purgatory._native import hiding, primitives
+from request_purgatory.purgatory._operation_chain import OperationChain
 from request_purgatory.purgatory.operation import DelayedOperation
-from request_purgatory.purgatory.operation_chain import OperationChain
 from request_purgatory.purgatory.watch_table import WatchTable
 
 #: The backlog is first shrunk when it is longer than this.
