@@ -129,7 +129,7 @@ CORE = (
     Promise(
         f"{_PURGATORY}.check_and_complete",
         "repeated {:,} times",
-        f"{_CORE}.purgatory.nested_checks:_MOST_IN_VAIN",
+        f"{_CORE}.purgatory._nested_checks:_MOST_IN_VAIN",
     ),
     Promise("explanation/design.md", "{:,} such rounds", f"{_OPERATION}:_MAX_SELF_NOTIFICATIONS"),
     Promise(
@@ -141,7 +141,7 @@ CORE = (
     Promise("how_to/metrics.md", "up to {:,} for each", f"{_OPERATION}:MAX_TRIES"),
     Promise(f"{_PURGATORY}.snapshot", "at most {:,} tries", f"{_OPERATION}:MAX_TRIES"),
     Promise(
-        f"{_CORE}:PurgatoryMetrics", "ms: {} numbers", f"{_CORE}.purgatory.counters:WAIT_BUCKETS"
+        f"{_CORE}:PurgatoryMetrics", "ms: {} numbers", f"{_CORE}.purgatory._counters:WAIT_BUCKETS"
     ),
     Promise("reference/logging.md", "Beyond {} kinds", f"{_CORE}.error_log:ErrorLog.MAX_KINDS"),
     Promise(
@@ -155,8 +155,8 @@ CORE = (
         f"{_CORE}.timer.clock_thread:ClockThread.stop(join_timeout)",
     ),
     # the live page
-    Promise("how_to/live_page.md", "last {} are kept", f"{_DASHBOARD}.sample_history:LENGTH"),
-    Promise("how_to/live_page.md", "up to {:,} tasks", f"{_DASHBOARD}.present:MAX_IN_BUCKET"),
+    Promise("how_to/live_page.md", "last {} are kept", f"{_DASHBOARD}._sample_history:LENGTH"),
+    Promise("how_to/live_page.md", "up to {:,} tasks", f"{_DASHBOARD}._present:MAX_IN_BUCKET"),
     Promise("how_to/live_page.md", "pause {} times", f"{_DASHBOARD}.dashboard:_PAUSES"),
     Promise("how_to/live_page.md", "{} pages may be open", f"{_DASHBOARD}.feed:MAX_PAGES"),
     Promise(
