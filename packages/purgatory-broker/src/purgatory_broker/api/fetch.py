@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from kafka.protocol import consumer
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.served_api import ServedApi, request_subjects
+from purgatory_broker.api.served_api import ServedApi, Subjects
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.delayed_fetch import FetchedPartition, FetchParams, FetchTarget
 from purgatory_broker.replication.fetch_sessions import (
@@ -19,7 +19,7 @@ from purgatory_broker.replication.fetch_sessions import (
     FetchSessionError,
     changed_partitions,
 )
-from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
+from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 from purgatory_broker.wire.fetch_request import (
     FetchRequest,
@@ -296,8 +296,10 @@ def _error_response(request: FetchRequest, code: ErrorCode) -> Any:
     )
 
 
-def _subjects(broker: BrokerApi, request: FetchRequest) -> RequestSubjects:
-    """Return what a request names, and the partitions of its session."""
+def _named_partitions(
+    broker: BrokerApi, request: FetchRequest
+) -> list[tuple[str | None, list[int]]]:
+    """Return the partitions that a request names, and those of its session."""
     requested = [
         (
             topic.topic or broker.metadata.topic_name(topic.topic_id),
@@ -308,23 +310,19 @@ def _subjects(broker: BrokerApi, request: FetchRequest) -> RequestSubjects:
     if request.session_epoch > 0:
         cached = broker.fetch_sessions.partitions_of(request.session_id)
         requested += [(key.topic, [key.partition]) for key in cached]
-    return request_subjects(partitions=requested)
+    return requested
 
 
-API = ServedApi(
-    key=1,
-    name="Fetch",
+FETCH = ServedApi(
     request=consumer.FetchRequest,
     response=consumer.FetchResponse,
     read=read_fetch_request,
     write=write_fetch_response,
-    min_version=4,
-    max_version=18,
+    versions=(4, 18),
     max_response_bytes=None,
     holds_records=True,
     decode=_decode,
     handle=_fetch,
     error_response=_error_response,
-    subjects=_subjects,
-    names=frozenset({Subject.TOPIC, Subject.PARTITION}),
+    subjects=Subjects(partitions=_named_partitions),
 )

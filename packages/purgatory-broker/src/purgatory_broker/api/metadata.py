@@ -11,8 +11,8 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from purgatory_broker.api.authorized_operations import ON_THE_CLUSTER, ON_TOPICS
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.partition_limits import MAX_TOPICS_PER_METADATA, available_partitions
-from purgatory_broker.api.served_api import ServedApi, request_subjects
+from purgatory_broker.api.served_api import ServedApi, Subjects
+from purgatory_broker.api.topics import MAX_TOPICS_PER_METADATA, available_partitions
 from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.topics import (
     NO_LEADER,
@@ -21,7 +21,7 @@ from purgatory_broker.metadata.topics import (
     Topic,
     topic_name_error,
 )
-from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
+from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 
 _Broker = MetadataResponse.MetadataResponseBroker
@@ -74,7 +74,7 @@ def _decode(message: Any, context: RequestContext) -> _Request:
     )
 
 
-def _metadata(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
+def _metadata(broker: BrokerApi, context: RequestContext, request: _Request) -> Any:
     if request.topics is None:
         topics = [_describe_topic(broker, topic) for topic in broker.metadata.topics.values()]
     else:
@@ -97,14 +97,12 @@ def _metadata(broker: BrokerApi, context: RequestContext, request: _Request) -> 
         _Broker(node_id=node["node_id"], host=node["host"], port=node["port"], rack=None)
         for node in broker.endpoints(broker.metadata.alive(), context.client.listener)
     ]
-    context.reply(
-        MetadataResponse(
-            brokers=brokers,
-            cluster_id=broker.controller.cluster_id,
-            controller_id=broker.controller.controller_id,
-            topics=topics,
-            authorized_operations=(ON_THE_CLUSTER if request.include_cluster_operations else None),
-        )
+    return MetadataResponse(
+        brokers=brokers,
+        cluster_id=broker.controller.cluster_id,
+        controller_id=broker.controller.controller_id,
+        topics=topics,
+        authorized_operations=(ON_THE_CLUSTER if request.include_cluster_operations else None),
     )
 
 
@@ -190,27 +188,18 @@ def _tells_errors(request: _Request, version: int) -> bool:
     return bool(request.topics) or version >= ERROR_CODE_SINCE
 
 
-def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
-    """Return what a request names; one for all topics names none."""
-    return request_subjects(
-        topics=(
+METADATA = ServedApi(
+    request=MetadataRequest,
+    response=MetadataResponse,
+    versions=(0, 13),
+    decode=_decode,
+    answer=_metadata,
+    error_response=_error_response,
+    tells_errors=_tells_errors,
+    subjects=Subjects(
+        topics=lambda broker, request: (
             topic.name or broker.metadata.topic_name(topic.topic_id)
             for topic in request.topics or ()
         )
-    )
-
-
-API = ServedApi(
-    key=3,
-    name="Metadata",
-    request=MetadataRequest,
-    response=MetadataResponse,
-    min_version=0,
-    max_version=13,
-    decode=_decode,
-    handle=_metadata,
-    error_response=_error_response,
-    tells_errors=_tells_errors,
-    subjects=_subjects,
-    names=frozenset({Subject.TOPIC}),
+    ),
 )

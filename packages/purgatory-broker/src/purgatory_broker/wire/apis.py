@@ -41,9 +41,8 @@ class Api:
     """The messages of an API, and the versions of them that are served.
 
     Attributes:
-        key: The API's key in Kafka's protocol.
-        name: The API's name in Kafka's protocol.
-        min_advertised_version: The oldest version that ApiVersions names; None is `min_version`.
+        versions: The first and the last version that are served.
+        min_advertised_version: The oldest version that ApiVersions names; None is the first served.
         max_request_bytes: The size of the largest request; None if only that of a frame is limited.
         max_response_bytes: The size of the largest response; None if it is limited otherwise.
         answers_unsupported_versions: Pass requests of other versions to the handler, as None,
@@ -58,12 +57,9 @@ class Api:
         secrets: The fields, at any depth of both messages, that are not shown.
     """
 
-    key: int
-    name: str
     request: Any
     response: Any
-    min_version: int
-    max_version: int
+    versions: tuple[int, int]
     min_advertised_version: int | None = None
     max_request_bytes: int | None = MAX_PLAIN_REQUEST_BYTES
     max_response_bytes: int | None = MAX_PLAIN_RESPONSE_BYTES
@@ -73,13 +69,26 @@ class Api:
     secrets: frozenset[str] = frozenset()
     read: RequestReader | None = None
     write: ResponseWriter | None = None
+    #: The API's key and its name in Kafka's protocol.
+    key: int = field(init=False)
+    name: str = field(init=False)
     #: The first version that is flexible.
     flexible_since: int = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "key", self.request.API_KEY)
+        object.__setattr__(self, "name", self.request.__name__.removesuffix("Request"))
         versions = range(self.max_version + 1)
         flexible = filter(self.request.flexible_version_q, versions)
         object.__setattr__(self, "flexible_since", next(flexible, versions.stop))
+
+    @property
+    def min_version(self) -> int:
+        return self.versions[0]
+
+    @property
+    def max_version(self) -> int:
+        return self.versions[1]
 
     @property
     def advertised_versions(self) -> tuple[int, int]:

@@ -23,7 +23,7 @@ from kafka.protocol.consumer import (
     SyncGroupRequest,
 )
 
-from purgatory_broker.api.registry import APIS
+from purgatory_broker.api.registry import APIS, handle
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.coordinator import GroupCoordinator
 from purgatory_broker.groups.group import Group
@@ -156,7 +156,7 @@ class CoordinatorHarness:
             lambda _reason: None,
         )
         decoded = api.decode(over_the_wire(request, version), context)
-        api.handle(HarnessBroker(self.coordinator), context, decoded)
+        handle(HarnessBroker(self.coordinator), api, context, decoded)
         return captured
 
     def new_coordinator(self) -> GroupCoordinator:

@@ -1,4 +1,4 @@
-"""ListOffsets: look up the earliest, the latest or a timestamp's offset."""
+"""ListOffsets and OffsetForLeaderEpoch: look up offsets of a partition's log."""
 
 from __future__ import annotations
 
@@ -6,15 +6,31 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.consumer import (
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.leader_replica import leader_replica
-from purgatory_broker.api.served_api import ServedApi, request_subjects
+from purgatory_broker.api.served_api import ServedApi, Subjects
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.replica import Replica, ReplicaError
-from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
+from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
+
+
+def _leader_replica(broker: BrokerApi, key: TopicPartition, leader_epoch: int) -> Replica:
+    """Return the replica of a partition that the broker leads; an epoch of -1 skips the check."""
+    if not broker.metadata.partition_exists(key):
+        raise ReplicaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    replica = broker.replicas.find(key)
+    if replica is None:
+        raise ReplicaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    replica.require_leader(leader_epoch)
+    return replica
+
 
 _ListedTopic = ListOffsetsResponse.ListOffsetsTopicResponse
 _Listed = _ListedTopic.ListOffsetsPartitionResponse
@@ -38,7 +54,7 @@ SPECIAL_TIMESTAMP_SINCE = {
 
 
 @dataclass(frozen=True, slots=True)
-class _PartitionQuestion:
+class _OffsetQuestion:
     """A question for an offset of a partition.
 
     Attributes:
@@ -52,27 +68,27 @@ class _PartitionQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class _TopicQuestions:
+class _ListedTopicOffsets:
     name: str
-    partitions: tuple[_PartitionQuestion, ...]
+    partitions: tuple[_OffsetQuestion, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
+class _ListOffsets:
     """A request for offsets, of a follower or of a client."""
 
     is_follower: bool
-    topics: tuple[_TopicQuestions, ...]
+    topics: tuple[_ListedTopicOffsets, ...]
 
 
-def _decode(message: Any, context: RequestContext) -> _Request:
-    return _Request(
+def _decode_list_offsets(message: Any, context: RequestContext) -> _ListOffsets:
+    return _ListOffsets(
         message.replica_id >= 0,
         tuple(
-            _TopicQuestions(
+            _ListedTopicOffsets(
                 topic.name,
                 tuple(
-                    _PartitionQuestion(
+                    _OffsetQuestion(
                         partition.partition_index,
                         partition.timestamp,
                         partition.current_leader_epoch,
@@ -85,7 +101,7 @@ def _decode(message: Any, context: RequestContext) -> _Request:
     )
 
 
-def _list_offsets(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
+def _list_offsets(broker: BrokerApi, context: RequestContext, request: _ListOffsets) -> Any:
     counts = Counter(
         TopicPartition(topic.name, partition.index)
         for topic in request.topics
@@ -104,15 +120,15 @@ def _list_offsets(broker: BrokerApi, context: RequestContext, request: _Request)
                 )
             )
         topics.append(_ListedTopic(name=topic.name, partitions=results))
-    context.reply(ListOffsetsResponse(topics=topics))
+    return ListOffsetsResponse(topics=topics)
 
 
 def _list_partition(
     broker: BrokerApi,
     context: RequestContext,
-    request: _Request,
+    request: _ListOffsets,
     key: TopicPartition,
-    partition: _PartitionQuestion,
+    partition: _OffsetQuestion,
     *,
     is_named_once: bool,
 ) -> Any:
@@ -126,7 +142,7 @@ def _list_partition(
         result.error_code = int(ErrorCode.UNSUPPORTED_VERSION)
     else:
         try:
-            replica = leader_replica(broker, key, partition.current_leader_epoch)
+            replica = _leader_replica(broker, key, partition.current_leader_epoch)
             result.timestamp, result.offset, result.leader_epoch = _find_offset(
                 replica, timestamp, is_follower=request.is_follower
             )
@@ -166,7 +182,7 @@ def _find_offset(replica: Replica, timestamp: int, *, is_follower: bool) -> tupl
     return match[0], match[1], log.epoch_at(match[1])
 
 
-def _error_response(request: _Request, code: ErrorCode) -> Any:
+def _refuse_list_offsets(request: _ListOffsets, code: ErrorCode) -> Any:
     return ListOffsetsResponse(
         topics=[
             _ListedTopic(
@@ -181,25 +197,116 @@ def _error_response(request: _Request, code: ErrorCode) -> Any:
     )
 
 
-def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
-    return request_subjects(
-        partitions=(
+LIST_OFFSETS = ServedApi(
+    request=ListOffsetsRequest,
+    response=ListOffsetsResponse,
+    versions=(1, 10),
+    decode=_decode_list_offsets,
+    answer=_list_offsets,
+    error_response=_refuse_list_offsets,
+    subjects=Subjects(
+        partitions=lambda _broker, request: (
             (topic.name, (partition.index for partition in topic.partitions))
             for topic in request.topics
+        )
+    ),
+)
+
+
+_EpochTopic = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
+_EpochEnd = _EpochTopic.EpochEndOffset
+
+
+@dataclass(frozen=True, slots=True)
+class _EpochQuestion:
+    """A question for the end of an epoch in a partition.
+
+    Attributes:
+        current_leader_epoch: The leader epoch that the client knows; -1 for none.
+        leader_epoch: The epoch whose end is asked for.
+    """
+
+    index: int
+    current_leader_epoch: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class _TopicEpochs:
+    name: str
+    partitions: tuple[_EpochQuestion, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _OffsetForLeaderEpoch:
+    topics: tuple[_TopicEpochs, ...]
+
+
+def _decode_offset_for_leader_epoch(message: Any, context: RequestContext) -> _OffsetForLeaderEpoch:
+    return _OffsetForLeaderEpoch(
+        tuple(
+            _TopicEpochs(
+                topic.topic,
+                tuple(
+                    _EpochQuestion(
+                        partition.partition, partition.current_leader_epoch, partition.leader_epoch
+                    )
+                    for partition in topic.partitions
+                ),
+            )
+            for topic in message.topics
         )
     )
 
 
-API = ServedApi(
-    key=2,
-    name="ListOffsets",
-    request=ListOffsetsRequest,
-    response=ListOffsetsResponse,
-    min_version=1,
-    max_version=10,
-    decode=_decode,
-    handle=_list_offsets,
-    error_response=_error_response,
-    subjects=_subjects,
-    names=frozenset({Subject.TOPIC, Subject.PARTITION}),
+def _offset_for_leader_epoch(
+    broker: BrokerApi, context: RequestContext, request: _OffsetForLeaderEpoch
+) -> Any:
+    topics = []
+    for topic in request.topics:
+        results = []
+        for partition in topic.partitions:
+            result = _EpochEnd(
+                partition=partition.index, error_code=0, leader_epoch=-1, end_offset=-1
+            )
+            key = TopicPartition(topic.name, partition.index)
+            try:
+                log = _leader_replica(broker, key, partition.current_leader_epoch).log
+                epoch_end = log.end_offset_for_epoch(partition.leader_epoch)
+                result.leader_epoch, result.end_offset = epoch_end
+            except ReplicaError as error:
+                result.error_code = int(error.code)
+            results.append(result)
+        topics.append(_EpochTopic(topic=topic.name, partitions=results))
+    return OffsetForLeaderEpochResponse(topics=topics)
+
+
+def _refuse_offset_for_leader_epoch(request: _OffsetForLeaderEpoch, code: ErrorCode) -> Any:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            _EpochTopic(
+                topic=topic.name,
+                partitions=[
+                    _EpochEnd(partition=partition.index, error_code=int(code))
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+OFFSET_FOR_LEADER_EPOCH = ServedApi(
+    request=OffsetForLeaderEpochRequest,
+    response=OffsetForLeaderEpochResponse,
+    versions=(2, 4),
+    decode=_decode_offset_for_leader_epoch,
+    answer=_offset_for_leader_epoch,
+    error_response=_refuse_offset_for_leader_epoch,
+    subjects=Subjects(
+        partitions=lambda _broker, request: (
+            (topic.name, (partition.index for partition in topic.partitions))
+            for topic in request.topics
+        )
+    ),
 )

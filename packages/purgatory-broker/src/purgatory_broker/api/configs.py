@@ -1,14 +1,20 @@
-"""DescribeConfigs: describe the configs of topics, groups and brokers."""
+"""DescribeConfigs and ListConfigResources: the configs of topics, groups and brokers."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
+from kafka.protocol.admin import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.served_api import ServedApi, request_subjects
+from purgatory_broker.api.served_api import ServedApi, Subjects
 from purgatory_broker.metadata.resource_configs import BROKER_CONFIGS, GROUP_CONFIGS
 from purgatory_broker.metadata.topic_configs import (
     TOPIC_CONFIGS,
@@ -20,12 +26,12 @@ from purgatory_broker.metadata.topic_configs import (
     topic_value,
 )
 from purgatory_broker.metadata.topics import Topic, topic_name_error
-from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
+from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 from purgatory_broker.wire.limits import truncate_message
 
-_Result = DescribeConfigsResponse.DescribeConfigsResult
-_Config = _Result.DescribeConfigsResourceResult
+_Described = DescribeConfigsResponse.DescribeConfigsResult
+_Config = _Described.DescribeConfigsResourceResult
 _Synonym = _Config.DescribeConfigsSynonym
 
 
@@ -39,15 +45,15 @@ class _DescribedResource:
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
+class _DescribeConfigs:
     """A request for configs, with the sources of their values or without."""
 
     resources: tuple[_DescribedResource, ...]
     include_synonyms: bool
 
 
-def _decode(message: Any, context: RequestContext) -> _Request:
-    return _Request(
+def _decode_describe_configs(message: Any, context: RequestContext) -> _DescribeConfigs:
+    return _DescribeConfigs(
         tuple(
             _DescribedResource(
                 resource.resource_type,
@@ -60,14 +66,14 @@ def _decode(message: Any, context: RequestContext) -> _Request:
     )
 
 
-def _describe_configs(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
+def _describe_configs(broker: BrokerApi, context: RequestContext, request: _DescribeConfigs) -> Any:
     # Each resource once: a small request that repeats a resource would have a huge response.
     resources = {(resource.type, resource.name): resource for resource in request.resources}
     results = [
         _describe(broker, resource, synonyms=request.include_synonyms)
         for resource in resources.values()
     ]
-    context.reply(DescribeConfigsResponse(results=results))
+    return DescribeConfigsResponse(results=results)
 
 
 def _describe(broker: BrokerApi, resource: _DescribedResource, *, synonyms: bool) -> Any:
@@ -77,7 +83,7 @@ def _describe(broker: BrokerApi, resource: _DescribedResource, *, synonyms: bool
         return not keys or config in keys
 
     def result(code: ErrorCode, message: str | None, configs: list[Any]) -> Any:
-        return _Result(
+        return _Described(
             error_code=int(code),
             error_message=truncate_message(message),
             resource_type=resource.type,
@@ -211,10 +217,10 @@ def _broker_config(config: BrokerConfig) -> Any:
     )
 
 
-def _error_response(request: _Request, code: ErrorCode) -> Any:
+def _refuse_describe_configs(request: _DescribeConfigs, code: ErrorCode) -> Any:
     return DescribeConfigsResponse(
         results=[
-            _Result(
+            _Described(
                 error_code=int(code),
                 error_message=None,
                 resource_type=resource.type,
@@ -226,24 +232,77 @@ def _error_response(request: _Request, code: ErrorCode) -> Any:
     )
 
 
-def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
-    return request_subjects(
-        topics=(
+DESCRIBE_CONFIGS = ServedApi(
+    request=DescribeConfigsRequest,
+    response=DescribeConfigsResponse,
+    versions=(1, 4),
+    decode=_decode_describe_configs,
+    answer=_describe_configs,
+    error_response=_refuse_describe_configs,
+    subjects=Subjects(
+        topics=lambda _broker, request: (
             resource.name for resource in request.resources if resource.type == ResourceType.TOPIC
         )
+    ),
+)
+
+
+_Resource = ListConfigResourcesResponse.ConfigResource
+
+#: The first version that names types of resources.
+RESOURCE_TYPES_SINCE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _ListConfigResources:
+    """A request for the resources of some types; none is all types."""
+
+    types: tuple[int, ...]
+
+
+def _decode_list_config_resources(message: Any, context: RequestContext) -> _ListConfigResources:
+    """Return what the handler needs of a request; version 0 is for client metrics alone."""
+    if context.version < RESOURCE_TYPES_SINCE:
+        return _ListConfigResources((ResourceType.CLIENT_METRICS,))
+    return _ListConfigResources(tuple(message.resource_types))
+
+
+def _list_config_resources(
+    broker: BrokerApi, context: RequestContext, request: _ListConfigResources
+) -> Any:
+    """Handle a ListConfigResources request: groups are listed if they have own configs."""
+    wanted = set(request.types) or set(ResourceType)
+    if not wanted <= set(ResourceType):
+        return _refuse_list_config_resources(request, ErrorCode.UNSUPPORTED_VERSION)
+    brokers = [str(node) for node in sorted(broker.metadata.alive())]
+    names: dict[ResourceType, Iterable[str]] = {
+        ResourceType.TOPIC: broker.metadata.topics,
+        ResourceType.BROKER: brokers,
+        ResourceType.BROKER_LOGGER: brokers,
+        ResourceType.CLIENT_METRICS: (),
+        ResourceType.GROUP: [
+            name for kind, name in broker.metadata.resource_configs if kind == ResourceType.GROUP
+        ],
+    }
+    return ListConfigResourcesResponse(
+        error_code=0,
+        config_resources=[
+            _Resource(resource_name=name, resource_type=int(kind))
+            for kind in sorted(wanted)
+            for name in names[ResourceType(kind)]
+        ],
     )
 
 
-API = ServedApi(
-    key=32,
-    name="DescribeConfigs",
-    request=DescribeConfigsRequest,
-    response=DescribeConfigsResponse,
-    min_version=1,
-    max_version=4,
-    decode=_decode,
-    handle=_describe_configs,
-    error_response=_error_response,
-    subjects=_subjects,
-    names=frozenset({Subject.TOPIC}),
+def _refuse_list_config_resources(request: _ListConfigResources, code: ErrorCode) -> Any:
+    return ListConfigResourcesResponse(error_code=int(code), config_resources=[])
+
+
+LIST_CONFIG_RESOURCES = ServedApi(
+    request=ListConfigResourcesRequest,
+    response=ListConfigResourcesResponse,
+    versions=(0, 1),
+    decode=_decode_list_config_resources,
+    answer=_list_config_resources,
+    error_response=_refuse_list_config_resources,
 )

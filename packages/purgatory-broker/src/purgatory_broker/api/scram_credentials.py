@@ -1,14 +1,20 @@
-"""AlterUserScramCredentials: store and delete users' credentials."""
+"""AlterUserScramCredentials and DescribeUserScramCredentials: users' credentials."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kafka.protocol.admin import AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse
+from kafka.protocol.admin import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
 
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.served_api import ServedApi, no_subjects
+from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.scram import (
     MAX_ITERATIONS,
@@ -22,7 +28,7 @@ from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 from purgatory_broker.wire.limits import truncate_message
 
-_Result = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
+_Altered = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
 
 #: The most users with credentials: each costs up to some kilobytes for ever.
 MAX_USERS = 10_000
@@ -65,7 +71,9 @@ _TWICE = _Refusal(
 )
 
 
-def _decode(message: Any, context: RequestContext) -> _AlterCredentials:
+def _decode_alter_user_scram_credentials(
+    message: Any, context: RequestContext
+) -> _AlterCredentials:
     return _AlterCredentials(
         tuple(_Deletion(deletion.name, deletion.mechanism) for deletion in message.deletions),
         tuple(
@@ -83,11 +91,8 @@ def _decode(message: Any, context: RequestContext) -> _AlterCredentials:
 
 def _alter_user_scram_credentials(
     broker: BrokerApi, context: RequestContext, request: _AlterCredentials
-) -> None:
+) -> Any:
     """Handle an AlterUserScramCredentials request: all changes of a user that is named once."""
-    if not broker.reaches_controller:
-        context.reply(_error_response(request, ErrorCode.REQUEST_TIMED_OUT))
-        return
     credentials = broker.scram_credentials
     changes: dict[str, _Deletion | _Upsertion] = {}
     refusals: dict[str, _Refusal] = {}
@@ -114,13 +119,11 @@ def _alter_user_scram_credentials(
     except ControllerError as error:
         refusals |= dict.fromkeys(changes, _Refusal(error.code, str(error)))
         changes.clear()
-    context.reply(
-        AlterUserScramCredentialsResponse(
-            results=[
-                *(_result(user, ErrorCode.NONE, None) for user in changes),
-                *(_result(user, *refusal) for user, refusal in refusals.items()),
-            ]
-        )
+    return AlterUserScramCredentialsResponse(
+        results=[
+            *(_altered(user, ErrorCode.NONE, None) for user in changes),
+            *(_altered(user, *refusal) for user, refusal in refusals.items()),
+        ]
     )
 
 
@@ -155,29 +158,110 @@ def _credential(change: _Deletion | _Upsertion) -> ScramCredential | None:
     return salted_credential(mechanism, change.salt, change.iterations, change.salted_password)
 
 
-def _result(user: str, code: ErrorCode, message: str | None) -> Any:
-    return _Result(user=user, error_code=int(code), error_message=truncate_message(message))
+def _altered(user: str, code: ErrorCode, message: str | None) -> Any:
+    return _Altered(user=user, error_code=int(code), error_message=truncate_message(message))
 
 
-def _error_response(request: _AlterCredentials, code: ErrorCode) -> Any:
+def _refuse_alter_user_scram_credentials(request: _AlterCredentials, code: ErrorCode) -> Any:
     return AlterUserScramCredentialsResponse(
         results=[
-            _result(user, code, None)
+            _altered(user, code, None)
             for user in dict.fromkeys(change.user for change in request.changes)
         ]
     )
 
 
-API = ServedApi(
-    key=51,
-    name="AlterUserScramCredentials",
+ALTER_USER_SCRAM_CREDENTIALS = ServedApi(
     request=AlterUserScramCredentialsRequest,
     response=AlterUserScramCredentialsResponse,
-    min_version=0,
-    max_version=0,
-    decode=_decode,
-    handle=_alter_user_scram_credentials,
-    error_response=_error_response,
-    subjects=no_subjects,
+    versions=(0, 0),
+    needs_controller=True,
+    decode=_decode_alter_user_scram_credentials,
+    answer=_alter_user_scram_credentials,
+    error_response=_refuse_alter_user_scram_credentials,
     secrets=frozenset({"salted_password"}),
+)
+
+
+_Described = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
+_Credential = _Described.CredentialInfo
+
+
+@dataclass(frozen=True, slots=True)
+class _DescribeCredentials:
+    """A decoded request: how often it names each user; None asks for all users."""
+
+    users: Counter[str] | None
+
+
+def _decode_describe_user_scram_credentials(
+    message: Any, context: RequestContext
+) -> _DescribeCredentials:
+    """Return the request of a message; as in Kafka, an empty list asks for all users."""
+    if not message.users:
+        return _DescribeCredentials(None)
+    return _DescribeCredentials(Counter(user.name for user in message.users))
+
+
+def _describe_user_scram_credentials(
+    broker: BrokerApi, context: RequestContext, request: _DescribeCredentials
+) -> Any:
+    users = Counter(broker.scram_credentials.users) if request.users is None else request.users
+    return DescribeUserScramCredentialsResponse(
+        error_code=0,
+        error_message=None,
+        results=[_describe(broker, user, times) for user, times in users.items()],
+    )
+
+
+def _describe(broker: BrokerApi, user: str, times: int) -> Any:
+    by_mechanism = broker.scram_credentials.iterations(user)
+    if times > 1:
+        return _failure(
+            user,
+            ErrorCode.DUPLICATE_RESOURCE,
+            "Cannot describe SCRAM credentials for the same user twice in a single request: "
+            f"{user}",
+        )
+    if not by_mechanism:
+        return _failure(
+            user,
+            ErrorCode.RESOURCE_NOT_FOUND,
+            f"Attempt to describe a user credential that does not exist: {user}",
+        )
+    return _Described(
+        user=user,
+        error_code=0,
+        error_message=None,
+        credential_infos=[
+            _Credential(mechanism=int(mechanism), iterations=iterations)
+            for mechanism, iterations in by_mechanism.items()
+        ],
+    )
+
+
+def _failure(user: str, code: ErrorCode, message: str | None) -> Any:
+    return _Described(
+        user=user,
+        error_code=int(code),
+        error_message=truncate_message(message),
+        credential_infos=[],
+    )
+
+
+def _refuse_describe_user_scram_credentials(request: _DescribeCredentials, code: ErrorCode) -> Any:
+    return DescribeUserScramCredentialsResponse(
+        error_code=int(code),
+        error_message=None,
+        results=[_failure(user, code, None) for user in request.users or ()],
+    )
+
+
+DESCRIBE_USER_SCRAM_CREDENTIALS = ServedApi(
+    request=DescribeUserScramCredentialsRequest,
+    response=DescribeUserScramCredentialsResponse,
+    versions=(0, 0),
+    decode=_decode_describe_user_scram_credentials,
+    answer=_describe_user_scram_credentials,
+    error_response=_refuse_describe_user_scram_credentials,
 )
