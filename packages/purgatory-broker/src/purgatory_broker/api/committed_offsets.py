@@ -17,9 +17,12 @@ from kafka.protocol.consumer import (
 
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import RequestedTopic, ServedApi, Subjects
+from purgatory_broker.groups.group_messages import (
+    CommitRequest,
+    DeleteOffsetsResult,
+    OffsetToCommit,
+)
 from purgatory_broker.groups.group_records import OffsetValue
-from purgatory_broker.groups.group_requests import CommitRequest, OffsetToCommit
-from purgatory_broker.groups.group_results import DeleteOffsetsResult
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode

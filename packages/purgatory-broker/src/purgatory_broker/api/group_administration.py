@@ -19,7 +19,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorRespo
 from purgatory_broker.api.authorized_operations import ON_GROUPS
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, Subjects
-from purgatory_broker.groups.group_results import GroupDescription
+from purgatory_broker.groups.group_messages import GroupDescription
 from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.topics import NO_LEADER, OFFSETS_TOPIC, TopicPartition
 from purgatory_broker.request_context import RequestContext

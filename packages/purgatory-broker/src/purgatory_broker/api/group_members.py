@@ -20,13 +20,14 @@ from kafka.protocol.consumer import (
 
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, Subjects
-from purgatory_broker.groups.group_requests import (
+from purgatory_broker.groups.group_messages import (
     Heartbeat,
     JoinRequest,
+    JoinResult,
     LeavingMember,
     SyncRequest,
+    SyncResult,
 )
-from purgatory_broker.groups.group_results import JoinResult, SyncResult
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

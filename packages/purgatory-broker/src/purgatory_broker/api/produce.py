@@ -13,7 +13,7 @@ from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, Subjects
 from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.topics import TopicPartition
-from purgatory_broker.replication.delayed_produce import ProducedPartition
+from purgatory_broker.replication.appends import ProducedPartition
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 from purgatory_broker.wire.leaders import LeaderIdAndEpoch, NodeEndpoint

@@ -11,12 +11,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
+from purgatory_broker.cluster.cluster_errors import raise_first
 from purgatory_broker.cluster.commands.cluster_commands import ClusterCommands
 from purgatory_broker.cluster.interception import Interceptions
 from purgatory_broker.cluster.network import CONTROLLER, Network
-from purgatory_broker.cluster.node import ClusterParts, Node
-from purgatory_broker.cluster.unseen_errors import raise_first
-from purgatory_broker.cluster.wall_time import WallTime
+from purgatory_broker.cluster.node import ClusterParts, Node, WallTime
 from purgatory_broker.metadata.controller import Controller
 from purgatory_broker.metadata.topics import Partition, Topic
 from purgatory_broker.replication.log_manager import LogManager

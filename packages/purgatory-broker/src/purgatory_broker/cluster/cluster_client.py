@@ -9,11 +9,10 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, get_type_hints
 
-from purgatory_broker.cluster.cluster_errors import ClusterError
+from purgatory_broker.cluster.cluster_errors import ClusterError, raise_first
 from purgatory_broker.cluster.commands.cluster_commands import ClusterCommands
 from purgatory_broker.cluster.interception import InterceptFunction, Interception
 from purgatory_broker.cluster.json_values import from_json
-from purgatory_broker.cluster.unseen_errors import raise_first
 
 P = ParamSpec("P")
 R = TypeVar("R")

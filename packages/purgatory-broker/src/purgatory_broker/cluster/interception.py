@@ -12,9 +12,8 @@ from types import TracebackType
 from typing import Any, TypeAlias
 
 from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.cluster.cluster_errors import ClusterError
+from purgatory_broker.cluster.cluster_errors import ClusterError, UnseenErrors, raise_first
 from purgatory_broker.cluster.intercepted_request import InterceptedRequest, Unanswered
-from purgatory_broker.cluster.unseen_errors import UnseenErrors, raise_first
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.server.faults import FaultDescription, Faults
 from purgatory_broker.wire.error_code import ErrorCode

@@ -11,12 +11,10 @@ from typing import Any
 from purgatory_broker.api.registry import APIS
 from purgatory_broker.cluster.interception import Interceptions
 from purgatory_broker.cluster.network import CONTROLLER, Network
-from purgatory_broker.cluster.node_partitions import NodePartitions
+from purgatory_broker.cluster.node_partitions import NodePartitions, ReplicatedOffsets
 from purgatory_broker.cluster.remote_leader import RemoteLeader
-from purgatory_broker.cluster.replicated_offsets import ReplicatedOffsets
 from purgatory_broker.cluster.request_handler import RequestHandler
 from purgatory_broker.cluster.waits import Waits
-from purgatory_broker.cluster.wall_time import WallTime
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.coordinator import GroupCoordinator
 from purgatory_broker.groups.rebalancer import GroupPurgatories
@@ -48,6 +46,18 @@ from purgatory_broker.wire.apis import ApiTable
 from request_purgatory.aio import Purgatory
 from request_purgatory.aio.loop_clock import clock_of
 from request_purgatory.clock import Clock
+
+
+class WallTime:
+    """Returns the time of day in milliseconds since 1970, and what it was advanced by."""
+
+    def __init__(self, read: Callable[[], int]) -> None:
+        self.advanced_ms = 0
+        self._read = read
+
+    def __call__(self) -> int:
+        return self._read() + self.advanced_ms
+
 
 #: The node's purgatories by name; the names are Kafka's where Kafka has such a purgatory.
 PURGATORIES = (

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 
-from purgatory_broker.cluster.replicated_offsets import stored_records
+from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.coordinator import GroupCoordinator
+from purgatory_broker.log.log import PartitionLog
 from purgatory_broker.log.log_errors import RecordError
+from purgatory_broker.log.record import build_batch
 from purgatory_broker.metadata.metadata_cache import MetadataCache
 from purgatory_broker.metadata.topic_configs import topic_value
-from purgatory_broker.metadata.topics import NO_LEADER, OFFSETS_TOPIC, Partition, Topic
+from purgatory_broker.metadata.topics import (
+    NO_LEADER,
+    OFFSETS_TOPIC,
+    Partition,
+    Topic,
+    TopicPartition,
+)
+from purgatory_broker.replication.appends import Appends, ProducedPartition
 from purgatory_broker.replication.fetcher import FetcherManager
 from purgatory_broker.replication.leader_elections import LeaderElections
 from purgatory_broker.replication.log_manager import LogManager, log_settings
 from purgatory_broker.replication.replica import Replica
 from purgatory_broker.replication.replica_manager import ReplicaManager
 from purgatory_broker.settings import ClusterSettings
+from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 
@@ -187,3 +197,39 @@ class NodePartitions:
     def abandon_logs(self) -> None:
         for replica in self._replicas.replicas.values():
             self._log_manager.abandon(replica.log)
+
+
+_ACKS_ALL = -1
+
+
+class ReplicatedOffsets:
+    """Appends the coordinator's records with acks=all, as Kafka's coordinator does."""
+
+    def __init__(
+        self, appends: Appends, actions: ActionQueue, timeout_ms: int, now_ms: Callable[[], int]
+    ) -> None:
+        self._appends = appends
+        self._actions = actions
+        self._timeout_ms = timeout_ms
+        self._now_ms = now_ms
+
+    def append(
+        self,
+        partition: int,
+        records: list[tuple[bytes, bytes | None]],
+        done: Callable[[ErrorCode], None],
+    ) -> None:
+        def reply(produced: list[ProducedPartition]) -> None:
+            done(produced[0].error)
+
+        batch = build_batch(records, self._now_ms())
+        key = TopicPartition(OFFSETS_TOPIC, partition)
+        # A heartbeat that expires appends outside of a request: the block runs the wake-ups then.
+        with self._actions:
+            self._appends.append(_ACKS_ALL, self._timeout_ms, [(key, batch)], reply, internal=True)
+
+
+def stored_records(log: PartitionLog) -> Iterator[tuple[bytes, bytes | None]]:
+    for record in log.records():
+        if record.key is not None:
+            yield record.key, record.value

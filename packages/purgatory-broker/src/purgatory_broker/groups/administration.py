@@ -8,15 +8,16 @@ from functools import partial
 
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.group import Group, GroupState
-from purgatory_broker.groups.group_error import GroupError, coordinator_error
-from purgatory_broker.groups.group_records import GroupKey, OffsetKey
-from purgatory_broker.groups.group_results import (
+from purgatory_broker.groups.group_messages import (
     DeleteGroupsReply,
     GroupDescription,
+    GroupError,
     GroupListing,
     ListedGroups,
     MemberDescription,
+    coordinator_error,
 )
+from purgatory_broker.groups.group_records import GroupKey, OffsetKey
 from purgatory_broker.groups.member import Member
 from purgatory_broker.groups.offset_manager import OffsetManager
 from purgatory_broker.groups.shards import Record, Shard, Shards

@@ -9,26 +9,24 @@ from functools import partial
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.administration import AdministrationHandler
 from purgatory_broker.groups.group import Group, GroupState
-from purgatory_broker.groups.group_error import GroupError
-from purgatory_broker.groups.group_requests import (
-    CommitRequest,
-    Heartbeat,
-    JoinRequest,
-    LeavingMember,
-    SyncRequest,
-)
-from purgatory_broker.groups.group_results import (
+from purgatory_broker.groups.group_messages import (
     CommitReply,
+    CommitRequest,
     DeleteGroupsReply,
     DeleteOffsetsReply,
     DeleteOffsetsResult,
     FetchedOffsets,
     GroupDescription,
+    GroupError,
+    Heartbeat,
     JoinReply,
+    JoinRequest,
     JoinResult,
     LeaveResult,
+    LeavingMember,
     ListedGroups,
     SyncReply,
+    SyncRequest,
     SyncResult,
 )
 from purgatory_broker.groups.join_group import JoinGroupHandler

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 
 from purgatory_broker.groups.consumer_protocol import subscribed_topics
-from purgatory_broker.groups.group_error import GroupError
+from purgatory_broker.groups.group_messages import GroupError, JoinReply, Protocols
 from purgatory_broker.groups.group_records import GroupValue
-from purgatory_broker.groups.group_results import JoinReply
-from purgatory_broker.groups.member import Member, Protocols
+from purgatory_broker.groups.member import Member
 from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.purgatory.operation import DelayedOperation
 

@@ -10,9 +10,14 @@ from functools import partial
 
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.group import Group, GroupState
-from purgatory_broker.groups.group_error import GroupError, coordinator_error
-from purgatory_broker.groups.group_requests import JoinRequest
-from purgatory_broker.groups.group_results import JoinReply, JoinResult, SyncResult
+from purgatory_broker.groups.group_messages import (
+    GroupError,
+    JoinReply,
+    JoinRequest,
+    JoinResult,
+    SyncResult,
+    coordinator_error,
+)
 from purgatory_broker.groups.member import Member
 from purgatory_broker.groups.member_replies import generation_result
 from purgatory_broker.groups.rebalancer import Rebalancer

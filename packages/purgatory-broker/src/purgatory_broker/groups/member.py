@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from purgatory_broker.groups.group_messages import JoinReply, Protocols, SyncReply
 from purgatory_broker.groups.group_records import MemberValue
-from purgatory_broker.groups.group_results import JoinReply, SyncReply
-
-#: Names of protocols (of assignors, for consumers) in the member's order of preference, each with
-#: the metadata that the group's leader gets.
-Protocols = tuple[tuple[str, bytes], ...]
 
 
 @dataclass(slots=True)

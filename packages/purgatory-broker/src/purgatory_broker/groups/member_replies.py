@@ -6,7 +6,7 @@ from functools import partial
 
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.group import Group
-from purgatory_broker.groups.group_results import (
+from purgatory_broker.groups.group_messages import (
     JoinedMember,
     JoinReply,
     JoinResult,

@@ -8,15 +8,17 @@ from functools import partial
 
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.group import CONSUMER_PROTOCOL_TYPE, Group, GroupState
-from purgatory_broker.groups.group_error import GroupError, coordinator_error
-from purgatory_broker.groups.group_records import OffsetKey, OffsetValue
-from purgatory_broker.groups.group_requests import CommitRequest, OffsetToCommit
-from purgatory_broker.groups.group_results import (
+from purgatory_broker.groups.group_messages import (
     CommitReply,
+    CommitRequest,
     DeleteOffsetsReply,
     DeleteOffsetsResult,
     FetchedOffsets,
+    GroupError,
+    OffsetToCommit,
+    coordinator_error,
 )
+from purgatory_broker.groups.group_records import OffsetKey, OffsetValue
 from purgatory_broker.groups.shards import CommittedOffsets, Record, Shard, Shards
 from purgatory_broker.wire.error_code import ErrorCode
 

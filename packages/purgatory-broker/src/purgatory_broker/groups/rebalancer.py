@@ -8,11 +8,10 @@ from functools import partial
 from typing import NamedTuple
 
 from purgatory_broker.deferred_actions import ActionQueue
-from purgatory_broker.groups.delayed import DelayedJoin, DelayedSync, InitialDelayedJoin
+from purgatory_broker.groups.delayed import DelayedJoin, DelayedSync, Heartbeats, InitialDelayedJoin
 from purgatory_broker.groups.group import Group, GroupState
+from purgatory_broker.groups.group_messages import JoinResult, SyncResult
 from purgatory_broker.groups.group_records import GroupKey
-from purgatory_broker.groups.group_results import JoinResult, SyncResult
-from purgatory_broker.groups.heartbeats import Heartbeats
 from purgatory_broker.groups.member import Member
 from purgatory_broker.groups.member_replies import (
     MemberReplies,

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.group import Group
-from purgatory_broker.groups.group_error import GroupError
+from purgatory_broker.groups.group_messages import GroupError
 from purgatory_broker.groups.group_records import (
     GroupKey,
     Key,

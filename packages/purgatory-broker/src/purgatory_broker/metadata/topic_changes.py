@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.metadata_store import MetadataStore
 from purgatory_broker.metadata.partition_leaders import PartitionLeaders
-from purgatory_broker.metadata.replica_placement import default_assignment, replica_list_error
 from purgatory_broker.metadata.topic_configs import topic_config_error
 from purgatory_broker.metadata.topics import (
     INTERNAL_TOPICS,
@@ -17,6 +16,8 @@ from purgatory_broker.metadata.topics import (
     OFFSETS_TOPIC,
     Partition,
     Topic,
+    default_assignment,
+    replica_list_error,
     topic_name_error,
 )
 from purgatory_broker.setting_values import MAX_NEW_PARTITIONS

@@ -15,8 +15,8 @@ from purgatory_broker.request_context import RequestContext
 from request_purgatory.errors import InvalidArgumentError, PurgatoryError
 
 if TYPE_CHECKING:
+    from purgatory_broker.replication.appends import ProducedPartition
     from purgatory_broker.replication.delayed_fetch import FetchParams, FetchTarget
-    from purgatory_broker.replication.delayed_produce import ProducedPartition
     from purgatory_broker.replication.replica import Replica
 
 logger = logging.getLogger(__name__)

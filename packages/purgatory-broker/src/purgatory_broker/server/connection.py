@@ -10,12 +10,12 @@ from typing import Any, Protocol, TypeAlias, cast
 
 from purgatory_broker.listeners import Listener
 from purgatory_broker.request_context import Client, LoginFailedError, RequestContext
-from purgatory_broker.server.distinguished_name import distinguished_name
 from purgatory_broker.server.faults import ResponseFault
-from purgatory_broker.server.login import MAX_REQUEST_BYTES as MAX_LOGIN_BYTES
-from purgatory_broker.server.login import SaslLogin
 from purgatory_broker.server.memory_limits import RequestMemoryPool, UnreadResponses
 from purgatory_broker.server.request_log import LoggedRequest, RequestLog
+from purgatory_broker.server.sasl import MAX_REQUEST_BYTES as MAX_LOGIN_BYTES
+from purgatory_broker.server.sasl import SaslLogin
+from purgatory_broker.server.security import distinguished_name
 from purgatory_broker.settings import ClusterSettings
 from purgatory_broker.wire.apis import ApiTable
 from purgatory_broker.wire.error_code import ErrorCode

@@ -14,9 +14,9 @@ from purgatory_broker.listeners import Listener
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.server.connection import READ_BYTES, Connection, HandleRequest, RefuseRequest
 from purgatory_broker.server.faults import ResponseFault
-from purgatory_broker.server.login import SaslLogin
 from purgatory_broker.server.memory_limits import RequestMemoryPool, UnreadResponses
 from purgatory_broker.server.request_log import RequestLog
+from purgatory_broker.server.sasl import SaslLogin
 from purgatory_broker.server.security import Security
 from purgatory_broker.server.tls_listener import TlsListener
 from purgatory_broker.settings import ClusterSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from purgatory_broker.groups.group import GroupState
-from purgatory_broker.groups.group_requests import Heartbeat
+from purgatory_broker.groups.group_messages import Heartbeat
 from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.groups.harness import (
     GROUP,

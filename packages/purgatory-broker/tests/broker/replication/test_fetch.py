@@ -10,14 +10,14 @@ import pytest
 
 from purgatory_broker.log.log import PartitionLog
 from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.replication.appends import (
+    DelayedProduce,
+    ProducedPartition,
+)
 from purgatory_broker.replication.delayed_fetch import (
     DelayedFetch,
     FetchParams,
     FetchTarget,
-)
-from purgatory_broker.replication.delayed_produce import (
-    DelayedProduce,
-    ProducedPartition,
 )
 from purgatory_broker.replication.fetches import Fetches
 from purgatory_broker.replication.record_deletions import (

@@ -8,7 +8,7 @@ import pytest
 
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication import appends
-from purgatory_broker.replication.delayed_produce import (
+from purgatory_broker.replication.appends import (
     DelayedProduce,
     ProducedPartition,
 )
