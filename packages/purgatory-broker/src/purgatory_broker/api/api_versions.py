@@ -22,18 +22,12 @@ CLIENT_SOFTWARE_SINCE = 3
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A request for the APIs.
-
-    Attributes:
-        software: The name and the version of the client's software; None in old versions.
-    """
-
     is_supported: bool
+    #: The name and the version of the client's software; None in old versions.
     software: tuple[str, str] | None
 
 
 def _decode(message: Any, context: RequestContext) -> _Request:
-    """Return what the handler needs of a request; the message may be None."""
     is_supported = context.header.is_supported
     software = None
     if is_supported and context.version >= CLIENT_SOFTWARE_SINCE:

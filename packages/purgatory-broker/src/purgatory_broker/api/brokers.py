@@ -31,13 +31,6 @@ _MISMATCHED_ENDPOINT_TYPE, _UNSUPPORTED_ENDPOINT_TYPE = 114, 115
 
 @dataclass(frozen=True, slots=True)
 class _DescribeCluster:
-    """A request for the cluster's nodes.
-
-    Attributes:
-        endpoint_type: Of which nodes; brokers in old versions.
-        include_authorized_operations: Whether the response is to list the client's operations.
-    """
-
     endpoint_type: int
     include_authorized_operations: bool
 

@@ -101,8 +101,6 @@ _EXACT, _DEFAULT, _SPECIFIED = range(3)
 
 @dataclass(frozen=True, slots=True)
 class _Component:
-    """A part of the filter: a type of entities, how to select some, and the name to match."""
-
     kind: str
     how: int
     match: str | None

@@ -102,13 +102,6 @@ GROUP_ID_NOT_FOUND_SINCE = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OffsetCommit:
-    """A request to commit offsets, also of partitions that do not exist.
-
-    Attributes:
-        group_id: As in `CommitRequest`, and so are the following ones.
-        topics: The topics' names, and the offsets to commit.
-    """
-
     group_id: str
     generation_id: int
     member_id: str
@@ -221,15 +214,10 @@ class _RequestedGroup:
 
 @dataclass(frozen=True, slots=True)
 class _OffsetFetch:
-    """A request for the offsets of groups.
-
-    Attributes:
-        is_batched: The response has a list of groups; otherwise there is one group.
-        has_error_code: The response has an error code beside those of the partitions.
-    """
-
     groups: tuple[_RequestedGroup, ...]
+    #: The response has a list of groups; otherwise there is one group.
     is_batched: bool
+    #: The response has an error code beside those of the partitions.
     has_error_code: bool
 
 
@@ -363,8 +351,6 @@ _DeletedPartition = _DeletedTopic.OffsetDeleteResponsePartition
 
 @dataclass(frozen=True, slots=True)
 class _OffsetDelete:
-    """A request to delete a group's offsets of partitions, by topic."""
-
     group_id: str
     topics: tuple[tuple[str, tuple[TopicPartition, ...]], ...]
 

@@ -34,8 +34,6 @@ SET, DELETE, APPEND, SUBTRACT = _OPERATIONS = range(4)
 
 @dataclass(frozen=True, slots=True)
 class _ConfigChange:
-    """A config to set, or the operation on it."""
-
     name: str
     operation: int
     value: str | None
@@ -50,14 +48,9 @@ class _ConfigResource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AlterConfigs:
-    """A request to change configs.
-
-    Attributes:
-        is_incremental: Apply the operation of each change; False replaces all configs.
-    """
-
     resources: tuple[_ConfigResource, ...]
     validate_only: bool
+    #: Apply the operation of each change; False replaces all configs.
     is_incremental: bool
 
 

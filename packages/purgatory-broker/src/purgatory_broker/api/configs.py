@@ -46,8 +46,6 @@ class _DescribedResource:
 
 @dataclass(frozen=True, slots=True)
 class _DescribeConfigs:
-    """A request for configs, with the sources of their values or without."""
-
     resources: tuple[_DescribedResource, ...]
     include_synonyms: bool
 
@@ -131,7 +129,6 @@ def _describe(broker: BrokerApi, resource: _DescribedResource, *, synonyms: bool
 def _describe_topic(
     broker: BrokerApi, topic: Topic, keys: tuple[str, ...] | None, *, synonyms: bool
 ) -> list[Any]:
-    """Return a topic's configs: all of them, or those named in `keys`."""
     results = []
     for name, config in TOPIC_CONFIGS.items():
         if keys is not None and name not in keys:

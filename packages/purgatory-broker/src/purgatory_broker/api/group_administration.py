@@ -41,16 +41,10 @@ LIBRDKAFKA_VERSION = 2
 
 @dataclass(frozen=True, slots=True)
 class _FindCoordinator:
-    """A request for coordinators.
-
-    Attributes:
-        key_type: The type of the keys; that of groups in old versions.
-        keys: The keys, such as the ids of groups.
-        is_batched: The response has a list of coordinators; otherwise there is one key.
-    """
-
+    #: The type of the keys; that of groups in old versions.
     key_type: int
     keys: tuple[str, ...]
+    #: The response has a list of coordinators; otherwise there is one key.
     is_batched: bool
 
 
@@ -202,8 +196,6 @@ GROUP_ID_NOT_FOUND_SINCE = 6
 
 @dataclass(frozen=True, slots=True)
 class _DescribeGroups:
-    """A request for groups, with the operations that the client may do on them or without."""
-
     group_ids: tuple[str, ...]
     include_authorized_operations: bool
 

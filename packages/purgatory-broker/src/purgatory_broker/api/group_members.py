@@ -226,14 +226,9 @@ MEMBER_LIST_SINCE = 3
 
 @dataclass(frozen=True, slots=True)
 class _LeaveGroup:
-    """A request to remove members from a group.
-
-    Attributes:
-        has_member_list: The response has the results of the members; otherwise there is one member.
-    """
-
     group_id: str
     members: tuple[LeavingMember, ...]
+    #: The response has the results of the members; otherwise there is one member.
     has_member_list: bool
 
 
@@ -290,13 +285,8 @@ LEAVE_GROUP = ServedApi(
 
 @dataclass(frozen=True, slots=True)
 class _ConsumerGroupHeartbeat:
-    """A member's heartbeat, which is refused.
-
-    Attributes:
-        assigned: The ids of topics and the numbers of partitions that the member has.
-    """
-
     group_id: str
+    #: The ids of topics and the numbers of partitions that the member has.
     assigned: tuple[tuple[UUID | None, tuple[int, ...]], ...]
 
 

@@ -55,15 +55,10 @@ SPECIAL_TIMESTAMP_SINCE = {
 
 @dataclass(frozen=True, slots=True)
 class _OffsetQuestion:
-    """A question for an offset of a partition.
-
-    Attributes:
-        timestamp: A timestamp in milliseconds since 1970, or a special one.
-        current_leader_epoch: The leader epoch that the client knows; -1 for none.
-    """
-
     index: int
+    #: A timestamp in milliseconds since 1970, or a special one.
     timestamp: int
+    #: The leader epoch that the client knows; -1 for none.
     current_leader_epoch: int
 
 
@@ -75,8 +70,6 @@ class _ListedTopicOffsets:
 
 @dataclass(frozen=True, slots=True)
 class _ListOffsets:
-    """A request for offsets, of a follower or of a client."""
-
     is_follower: bool
     topics: tuple[_ListedTopicOffsets, ...]
 
@@ -219,14 +212,8 @@ _EpochEnd = _EpochTopic.EpochEndOffset
 
 @dataclass(frozen=True, slots=True)
 class _EpochQuestion:
-    """A question for the end of an epoch in a partition.
-
-    Attributes:
-        current_leader_epoch: The leader epoch that the client knows; -1 for none.
-        leader_epoch: The epoch whose end is asked for.
-    """
-
     index: int
+    #: The leader epoch that the client knows; -1 for none.
     current_leader_epoch: int
     leader_epoch: int
 

@@ -48,13 +48,7 @@ class _DescribedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Request:
-    """A request for topics and brokers.
-
-    Attributes:
-        topics: The topics; None is all.
-        include_topic_operations: Whether the response is to list what the client may do to topics.
-    """
-
+    #: None is all.
     topics: tuple[_DescribedTopic, ...] | None
     may_create: bool
     include_topic_operations: bool

@@ -39,8 +39,6 @@ class _TopicOffsets:
 
 @dataclass(frozen=True, slots=True)
 class _DeleteRecords:
-    """A request to delete records; the response waits for up to `timeout_ms` milliseconds."""
-
     topics: tuple[_TopicOffsets, ...]
     timeout_ms: int
 

@@ -33,15 +33,9 @@ _PREFERRED, _UNCLEAN = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class _ElectLeaders:
-    """A request for elections.
-
-    Attributes:
-        election_type: One of the types above, or an unknown one.
-        topics: The partitions; None is all.
-        timeout_ms: How long the response may wait, in milliseconds.
-    """
-
+    #: One of the types above, or an unknown one.
     election_type: int
+    #: The partitions; None is all.
     topics: tuple[RequestedTopic, ...] | None
     timeout_ms: int
 
@@ -139,8 +133,6 @@ _AlteredPartition = _AlteredTopic.ReassignablePartitionResponse
 
 @dataclass(frozen=True, slots=True)
 class _AlterPartitionReassignments:
-    """A request for reassignments, by topic."""
-
     topics: tuple[tuple[str, tuple[Reassignment, ...]], ...]
     may_change_factor: bool
 

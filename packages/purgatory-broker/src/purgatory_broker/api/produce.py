@@ -181,16 +181,11 @@ PRODUCE = ServedApi(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _InitProducerId:
-    """A request for a producer id.
-
-    Attributes:
-        transactional_id: The id of a transactional producer; None for an idempotent one.
-        producer_id: The id that the producer has; -1 for none.
-        producer_epoch: The epoch of that id; -1 for none.
-    """
-
+    #: The id of a transactional producer; None for an idempotent one.
     transactional_id: str | None
+    #: The id that the producer has; -1 for none.
     producer_id: int
+    #: The epoch of that id; -1 for none.
     producer_epoch: int
 
 

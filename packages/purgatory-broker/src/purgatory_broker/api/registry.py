@@ -48,7 +48,6 @@ def find_api(name: str) -> ServedApi[Any]:
 
 
 def decode(api: ServedApi[R], message: Any, context: RequestContext) -> R:
-    """Return what an API's handler gets of a message."""
     try:
         return api.decode(message, context)
     except WireError:

@@ -51,25 +51,18 @@ _CreatedConfig = _Created.CreatableTopicConfigs
 
 @dataclass(frozen=True, slots=True)
 class _NewTopic:
-    """A topic to create.
-
-    Attributes:
-        num_partitions: The number of its partitions; -1 for the default.
-        replication_factor: The number of their replicas; -1 for the default.
-        assignments: Instead, the number of each partition and the nodes of its replicas.
-    """
-
     name: str
+    #: The number of its partitions; -1 for the default.
     num_partitions: int
+    #: The number of their replicas; -1 for the default.
     replication_factor: int
+    #: Instead, the number of each partition and the nodes of its replicas.
     assignments: tuple[tuple[int, tuple[int, ...]], ...]
     configs: dict[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class _CreateTopics:
-    """A request to create topics, or only to check whether they can be created."""
-
     topics: tuple[_NewTopic, ...]
     validate_only: bool
 
@@ -208,21 +201,14 @@ _Grown = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 @dataclass(frozen=True, slots=True)
 class _TopicGrowth:
-    """The partitions that a topic is to have.
-
-    Attributes:
-        assignments: The nodes of each added partition's replicas; None assigns them by default.
-    """
-
     name: str
     count: int
+    #: The nodes of each added partition's replicas; None assigns them by default.
     assignments: tuple[tuple[int, ...], ...] | None
 
 
 @dataclass(frozen=True, slots=True)
 class _CreatePartitions:
-    """A request to add partitions, or only to check whether they can be added."""
-
     topics: tuple[_TopicGrowth, ...]
     validate_only: bool
 

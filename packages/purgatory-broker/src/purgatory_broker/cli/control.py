@@ -118,7 +118,6 @@ _CONDITIONS: dict[Any, Any] = {
 
 
 def _help(docstring: str) -> str:
-    """Return a method's docstring in the command line's words."""
     names = "|".join(control_commands())
     text = re.sub(rf"`({names})`", lambda match: match.group().replace("_", "-"), docstring)
     return re.sub(r"^Return ", "Print ", text)

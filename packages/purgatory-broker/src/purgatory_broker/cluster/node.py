@@ -111,7 +111,6 @@ class Node:
         *,
         is_replication_paused: bool = False,
     ) -> None:
-        """Compose a node of its parts; `start` starts it."""
         settings = cluster.settings
         self.node_id = node_id
         self.settings = settings

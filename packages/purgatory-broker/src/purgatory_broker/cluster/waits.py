@@ -12,16 +12,10 @@ from request_purgatory.aio import Purgatory
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a test waits for.
-
-    Attributes:
-        key: the watch key, which is notified when the state that the condition reads may have
-            changed.
-        describe: returns what is expected, and the present state, for the error message.
-    """
-
+    #: The watch key, which is notified when the state that the condition reads may have changed.
     key: Hashable
     holds: Callable[[], bool]
+    #: Returns what is expected, and the present state, for the error message.
     describe: Callable[[], str]
 
 

@@ -18,8 +18,6 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 class GroupState(Enum):
-    """A group's state, under Kafka's name."""
-
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
     COMPLETING_REBALANCE = "CompletingRebalance"
@@ -94,7 +92,6 @@ class Group:
     # -- states
 
     def transition_to(self, state: GroupState, now_ms: int) -> None:
-        """Enter a state that may follow the present one."""
         assert self.state in _VALID_PREVIOUS_STATES[state], (
             f"group {self.group_id!r} cannot change from {self.state.value} to {state.value}"
         )
@@ -102,7 +99,6 @@ class Group:
         self.state_timestamp_ms = now_ms
 
     def init_next_generation(self, now_ms: int) -> None:
-        """Start the next generation with the present members, or become empty without any."""
         self.generation += 1
         self.pending_sync_members.clear()
         self.protocol = self.select_protocol() if self.members else None
@@ -302,7 +298,6 @@ class Group:
     # -- invariants
 
     def check(self) -> None:
-        """Assert every invariant. O(members)."""
         members, state = self.members, self.state
         awaiting_join = {
             member_id for member_id, member in members.items() if member.join_reply is not None

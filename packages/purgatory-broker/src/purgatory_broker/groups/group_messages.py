@@ -58,14 +58,7 @@ class JoinedMember:
 
 @dataclass(frozen=True, slots=True)
 class JoinResult:
-    """The generation that a member has joined, or an error.
-
-    Attributes:
-        error: NONE, or why the member has not joined.
-        generation_id: The generation; -1 with an error.
-        skip_assignment: The leader is to make no assignment.
-        members: All members, for the leader; empty for the others.
-    """
+    """The generation that a member has joined, or an error."""
 
     error: ErrorCode = ErrorCode.NONE
     member_id: str = ""
@@ -73,7 +66,9 @@ class JoinResult:
     protocol_type: str | None = None
     protocol_name: str | None = None
     leader: str = ""
+    #: The leader is to make no assignment.
     skip_assignment: bool = False
+    #: All members, for the leader; empty for the others.
     members: tuple[JoinedMember, ...] = ()
 
 
@@ -87,37 +82,26 @@ class SyncResult:
 
 @dataclass(frozen=True, slots=True)
 class LeaveResult:
-    """What became of the members that were to be removed, in the order of the request.
-
-    Attributes:
-        members: The error of each member; empty if the whole request has one.
-    """
+    """What became of the members that were to be removed, in the order of the request."""
 
     error: ErrorCode = ErrorCode.NONE
+    #: The error of each member; empty if the whole request has one.
     members: tuple[ErrorCode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedOffsets:
-    """The committed offsets of a group.
-
-    Attributes:
-        topics: By topic the partitions' numbers and committed offsets; None if there is none.
-    """
-
     error: ErrorCode = ErrorCode.NONE
+    #: By topic the partitions' numbers and committed offsets; None if there is none.
     topics: tuple[tuple[str, tuple[tuple[int, OffsetValue | None], ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteOffsetsResult:
-    """What became of the offsets that were to be removed, in the order of the request.
-
-    Attributes:
-        partitions: The error of each partition; empty if the whole request has one.
-    """
+    """What became of the offsets that were to be removed, in the order of the request."""
 
     error: ErrorCode = ErrorCode.NONE
+    #: The error of each partition; empty if the whole request has one.
     partitions: tuple[ErrorCode, ...] = ()
 
 
@@ -169,64 +153,49 @@ DeleteGroupsReply: TypeAlias = Callable[[dict[str, ErrorCode]], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinRequest:
-    """A request to become, or to remain, a member of a group's next generation.
-
-    Attributes:
-        member_id: The member's id; empty for a new member.
-        instance_id: The instance id of a static member; None for a dynamic one.
-        rebalance_timeout_ms: How long the group waits for the member in a rebalance.
-        session_timeout_ms: How long the group waits for the member's next heartbeat.
-        protocol_type: What kind of group it is, such as "consumer".
-        reason: Why the member joins, for the log.
-        requires_known_member_id: A new dynamic member first gets an id, with which it joins again.
-            A client whose response is lost then leaves no member behind (KIP-394).
-        supports_skip_assignment: The response can tell a leader to make no assignment (KIP-814).
-    """
+    """A request to become, or to remain, a member of a group's next generation."""
 
     group_id: str
+    #: The member's id; empty for a new member.
     member_id: str
+    #: The instance id of a static member; None for a dynamic one.
     instance_id: str | None
     client: Client
+    #: How long the group waits for the member in a rebalance.
     rebalance_timeout_ms: int
+    #: How long the group waits for the member's next heartbeat.
     session_timeout_ms: int
+    #: What kind of group it is, such as "consumer".
     protocol_type: str
     protocols: Protocols
+    #: Why the member joins, for the log.
     reason: str
+    #: A new dynamic member first gets an id, with which it joins again. A client whose response is
+    #: lost then leaves no member behind (KIP-394).
     requires_known_member_id: bool
+    #: The response can tell a leader to make no assignment (KIP-814).
     supports_skip_assignment: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncRequest:
-    """A member's request for its assignment; the leader's has the assignments of all members.
-
-    Attributes:
-        generation_id: The generation that the member has joined.
-        instance_id: The instance id of a static member; None for a dynamic one.
-        protocol_type: The protocol type that the member knows; None if the request has none.
-        protocol_name: The protocol that the member knows; None if the request has none.
-        requires_protocol: A request without the protocol or its type is invalid.
-        assignments: The assignment of each member id; empty unless the member is the leader.
-    """
+    """A member's request for its assignment; the leader's has the assignments of all members."""
 
     group_id: str
     generation_id: int
     member_id: str
     instance_id: str | None
     protocol_type: str | None
+    #: The protocol that the member knows; None if the request has none.
     protocol_name: str | None
+    #: A request without the protocol or its type is invalid.
     requires_protocol: bool
+    #: The assignment of each member id; empty unless the member is the leader.
     assignments: Mapping[str, bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """A member's sign of life.
-
-    Attributes:
-        instance_id: The instance id of a static member; None for a dynamic one.
-    """
-
     group_id: str
     generation_id: int
     member_id: str
@@ -252,21 +221,14 @@ class OffsetToCommit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRequest:
-    """A request to commit offsets.
-
-    Attributes:
-        generation_id: The generation that the member knows; -1 for a client that is no member.
-        member_id: The member's id; empty for a client that is no member.
-        instance_id: The instance id of a static member; None for a dynamic one.
-        retention_ms: How long the offsets are kept, in milliseconds; -1 for the default.
-        knows_group_id_not_found: The client handles GROUP_ID_NOT_FOUND; others get
-            ILLEGAL_GENERATION.
-    """
-
     group_id: str
+    #: The generation that the member knows; -1 for a client that is no member.
     generation_id: int
+    #: The member's id; empty for a client that is no member.
     member_id: str
     instance_id: str | None
+    #: How long the offsets are kept, in milliseconds; -1 for the default.
     retention_ms: int
+    #: The client handles GROUP_ID_NOT_FOUND; others get ILLEGAL_GENERATION.
     knows_group_id_not_found: bool
     offsets: tuple[OffsetToCommit, ...]

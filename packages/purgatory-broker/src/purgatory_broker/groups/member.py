@@ -14,11 +14,6 @@ class Member:
     """A member of a group; static if it has an instance id.
 
     At most one JoinGroup and one SyncGroup request of a member wait for their response.
-
-    Attributes:
-        is_new: The member has not received a generation yet, so it cannot send heartbeats.
-        join_reply: Answers the pending JoinGroup request; None if none is pending.
-        sync_reply: Answers the pending SyncGroup request; None if none is pending.
     """
 
     member_id: str
@@ -30,13 +25,15 @@ class Member:
     protocol_type: str
     protocols: Protocols
     assignment: bytes = b""
+    #: The member has not received a generation yet, so it cannot send heartbeats.
     is_new: bool = False
+    #: Answers the pending JoinGroup request; None if none is pending.
     join_reply: JoinReply | None = field(default=None, repr=False)
+    #: Answers the pending SyncGroup request; None if none is pending.
     sync_reply: SyncReply | None = field(default=None, repr=False)
 
     @property
     def is_static(self) -> bool:
-        """True if the member keeps its place in the group across restarts."""
         return self.instance_id is not None
 
     @property

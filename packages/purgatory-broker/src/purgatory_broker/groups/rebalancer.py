@@ -59,7 +59,6 @@ class Rebalancer:
         now_ms: Callable[[], int],
         on_stable: Callable[[str], None],
     ) -> None:
-        """Create a rebalancer; all groups of a coordinator have the same one."""
         #: Shared with all who answer members or hear of them.
         self.replies = MemberReplies(actions)
         self.heartbeats = Heartbeats(
@@ -136,7 +135,6 @@ class Rebalancer:
             self._actions.add(partial(self._purgatories.join.notify, group.group_id))
 
     def prepare_rebalance(self, group: Group, reason: str) -> None:
-        """Start a rebalance; `reason` is logged."""
         if group.state is GroupState.COMPLETING_REBALANCE:
             self._reset_and_propagate_assignment(group, ErrorCode.REBALANCE_IN_PROGRESS)
         self._cancel_sync(group)
@@ -168,7 +166,6 @@ class Rebalancer:
             self._watch_initial_join(group, next_delay_ms, max(remaining_ms - delay_ms, 0))
 
     def complete_join(self, group: Group) -> None:
-        """Start the next generation with the members that have joined."""
         with self._actions:
             self._cancel_join(group)
             late = [
@@ -248,7 +245,6 @@ class Rebalancer:
             self.prepare_rebalance(group, f"members {late} have not synced")
 
     def set_and_propagate_assignment(self, group: Group, assignment: Mapping[str, bytes]) -> None:
-        """Make the group stable and answer the members that wait for the stored assignment."""
         for member in group.members.values():
             member.assignment = assignment.get(member.member_id, b"")
         self._propagate_assignment(group, ErrorCode.NONE)

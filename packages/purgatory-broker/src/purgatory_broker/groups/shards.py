@@ -155,8 +155,6 @@ class Shard:
 
 
 class Shards:
-    """The shards of a node, by partition of the offsets topic."""
-
     def __init__(self, num_partitions: int, store: OffsetsStore, actions: ActionQueue) -> None:
         self._num_partitions = num_partitions
         self._store = store

@@ -189,7 +189,6 @@ def with_offset_and_epoch(
 
 
 def with_max_timestamp(batch: Buffer, attributes: int, max_timestamp: int) -> bytearray:
-    """Return a batch with other attributes and another max timestamp, and their checksum."""
     changed = bytearray(batch)
     struct.pack_into(">h", changed, _ATTRIBUTES_POSITION, attributes)
     struct.pack_into(">q", changed, _MAX_TIMESTAMP_POSITION, max_timestamp)

@@ -107,7 +107,6 @@ class LeaderEpochs:
         self._epochs.clear()
 
     def check(self, start_offset: int, end_offset: int) -> None:
-        """Assert that epochs and offsets increase, and that the offsets are within the log."""
         for column in (self._epochs, self._starts):
             assert all(a < b for a, b in pairwise(column)), self.entries
         assert (

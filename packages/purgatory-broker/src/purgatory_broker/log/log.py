@@ -318,7 +318,6 @@ class PartitionLog(ReadableLog):
             self._folder.delete()
 
     def check(self) -> None:
-        """Assert every invariant; reads the whole log."""
         super().check()
         assert self._flushed_offset <= self.end_offset, (self._flushed_offset, self.end_offset)
 

@@ -56,5 +56,4 @@ class LogSettings:
 
     @property
     def log_append_time(self) -> bool:
-        """Whether records get the time of their append instead of the producer's timestamp."""
         return self.message_timestamp_type == "LogAppendTime"

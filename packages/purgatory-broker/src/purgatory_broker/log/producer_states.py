@@ -61,7 +61,6 @@ class ProducerStates:
         return self._producers.items()
 
     def find_duplicate(self, header: BatchHeader) -> ProducerBatch | None:
-        """Return the kept batch with the same producer, epoch and sequences, or None."""
         producer = self._producers.get(header.producer_id)
         if producer is None or producer.epoch != header.producer_epoch:
             return None
@@ -174,7 +173,6 @@ class ProducerStates:
         self._producers.clear()
 
     def check_invariants(self, batches: Collection[BatchHeader]) -> None:
-        """Assert that the state of every producer matches the log's `batches`."""
         by_producer: dict[int, list[BatchHeader]] = {}
         for header in batches:
             if header.has_producer_state:

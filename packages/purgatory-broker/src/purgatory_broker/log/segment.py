@@ -106,7 +106,6 @@ class Segment:
         return self._offsets[bisect_right(self._offsets, offset) - 1]
 
     def truncate_to(self, base_offset: int) -> None:
-        """Remove the batch that begins at `base_offset`, and all later batches."""
         index = bisect_left(self._offsets, base_offset)
         if index == len(self._offsets):
             return

@@ -40,14 +40,9 @@ _KEPT_ATTRIBUTES = CODEC_MASK | TRANSACTIONAL | CONTROL
 
 
 class ValidatedBatch(NamedTuple):
-    """A batch that may be appended.
-
-    Attributes:
-        header: The header as the client sent it.
-        batch: The bytes to append.
-    """
-
+    #: The header as the client sent it.
     header: BatchHeader
+    #: The bytes to append.
     batch: Buffer
     max_timestamp: int
 

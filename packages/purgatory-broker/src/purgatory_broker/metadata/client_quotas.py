@@ -135,14 +135,9 @@ def _value_error(key: str, value: float, known: frozenset[str]) -> str | None:
 
 
 class QuotaFilter(NamedTuple):
-    """Selects entities.
-
-    Attributes:
-        exact: names that an entity must have, by type; None is the default of the type.
-        types: types of which an entity must have any name.
-    """
-
+    #: Names that an entity must have, by type; None is the default of the type.
     exact: Mapping[str, str | None]
+    #: Types of which an entity must have any name.
     types: frozenset[str]
     is_strict: bool
 
@@ -165,13 +160,10 @@ class QuotaFilter(NamedTuple):
 
 
 class ClientLimit(NamedTuple):
-    """A client's limit, and the clients that share it.
-
-    Attributes:
-        shared_by: the user and the client id; an empty one stands for all.
-    """
+    """A client's limit, and the clients that share it."""
 
     value: float
+    #: The user and the client id; an empty one stands for all.
     shared_by: tuple[str, str]
 
 

@@ -78,7 +78,6 @@ class Controller:
 
     @property
     def change_count(self) -> int:
-        """The changes of the metadata that were stored since the start."""
         return self._store.change_count
 
     def reset(self) -> None:

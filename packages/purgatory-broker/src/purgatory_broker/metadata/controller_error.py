@@ -6,11 +6,7 @@ from purgatory_broker.wire.error_code import ErrorCode
 
 
 class ControllerError(Exception):
-    """The controller refuses a change.
-
-    Attributes:
-        code: Kafka's error code.
-    """
+    """The controller refuses a change."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)

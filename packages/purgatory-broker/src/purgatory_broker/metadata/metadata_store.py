@@ -193,7 +193,6 @@ class MetadataStore:
 
 
 def _assign(partitions: list[Partition], states: list[Partition]) -> None:
-    """Give partitions the replicas and leaders of other states of them."""
     for partition, state in zip(partitions, states, strict=True):
         partition.replicas = list(state.replicas)
         partition.adding = list(state.adding)

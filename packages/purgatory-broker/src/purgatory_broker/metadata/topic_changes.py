@@ -91,7 +91,6 @@ class TopicChanges:
         return topic
 
     def create_offsets_topic(self) -> None:
-        """Create `__consumer_offsets`, the topic of groups and offsets; no-op if it exists."""
         settings = self._store.settings
         if OFFSETS_TOPIC not in self._store.topics:
             self.create(

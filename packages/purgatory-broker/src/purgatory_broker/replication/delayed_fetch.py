@@ -128,7 +128,6 @@ class DelayedFetch(DelayedOperation):
         return False
 
     def _needs_response(self, replica: Replica, target: FetchTarget) -> bool:
-        """Return True if the partition is in one of the cases A to F, or H."""
         if target.topic_id not in (None, replica.topic_id):  # Cases B and C
             return True
         if not replica.is_leader and self.params.leader_only:  # Case A

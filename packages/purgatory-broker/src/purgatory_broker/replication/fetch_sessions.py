@@ -31,11 +31,7 @@ MAX_PARTITIONS = 200_000
 
 
 class FetchSessionError(Exception):
-    """A request does not fit any session of this node.
-
-    Attributes:
-        code: Kafka's error code.
-    """
+    """A request does not fit any session of this node."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)

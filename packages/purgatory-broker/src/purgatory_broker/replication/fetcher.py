@@ -168,7 +168,6 @@ class Fetcher:
         return targets
 
     def _fetch_target(self, key: TopicPartition) -> FetchTarget:
-        """Return a partition as this fetcher's next request would ask for it."""
         replica = self._replicas.find(key)
         assert replica is not None, f"{key} is fetched without a replica"
         log = replica.log

@@ -21,11 +21,7 @@ _NEVER_MS = -(2**62)
 
 
 class ReplicaError(Exception):
-    """A replica refuses a request.
-
-    Attributes:
-        code: Kafka's error code.
-    """
+    """A replica refuses a request."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         super().__init__(message or code.name)
@@ -286,7 +282,6 @@ class Replica:
         self.high_watermark = offset
 
     def check(self) -> None:
-        """Assert every invariant that holds between two events of the loop."""
         assert self.log.log_start_offset <= self.high_watermark <= self.log.end_offset, (
             self.key,
             self.log.log_start_offset,

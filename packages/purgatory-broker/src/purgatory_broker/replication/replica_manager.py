@@ -124,7 +124,6 @@ class ReplicaManager:
             self.actions.add(partial(purgatory.notify, key))
 
     def shrink_isr(self) -> None:
-        """Request to remove followers that lag for too long from the in-sync replicas."""
         now_ms, max_lag_ms = self.now_ms(), self.settings.replica_lag_time_max_ms
         for replica in self.replicas.values():
             if not replica.is_leader or replica.pending_isr is not None:

@@ -37,7 +37,6 @@ class NodeMetrics:
         self.started_ms = 0
 
     def read(self, now_ms: int) -> dict[str, dict[str, float]]:
-        """Read the metrics of all purgatories, by purgatory and metric."""
         values: dict[str, dict[str, float]] = {}
         counts: dict[str, int] = {}
         for name, purgatory in self._purgatories.items():

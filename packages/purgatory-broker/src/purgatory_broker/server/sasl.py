@@ -39,8 +39,6 @@ _CLIENT_FINAL = re.compile(
 
 
 class SaslExchange(Protocol):
-    """The exchange of one mechanism on one connection."""
-
     is_complete: bool
     user: str
 

@@ -24,14 +24,11 @@ _CERTIFICATES = {
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """What the listeners of a cluster share.
+    """What the listeners of a cluster share."""
 
-    Attributes:
-        credentials: What clients of SASL listeners log in with.
-        tls: The certificate of SSL listeners; None if there is none.
-    """
-
+    #: What clients of SASL listeners log in with.
     credentials: Credentials
+    #: The certificate of SSL listeners; None if there is none.
     tls: ssl.SSLContext | None
 
     @classmethod
@@ -72,7 +69,6 @@ def _tls(settings: ClusterSettings) -> ssl.SSLContext:
 
 
 def warn_if_reachable(settings: ClusterSettings) -> None:
-    """Log one warning if processes of other machines can connect."""
     listeners = [listener for listener in settings.node_listeners()[0] if not listener.is_loopback]
     if listeners:
         logger.warning(
@@ -83,7 +79,6 @@ def warn_if_reachable(settings: ClusterSettings) -> None:
 
 
 def _describe(listener: Listener, settings: ClusterSettings) -> str:
-    """Return what a listener does for security."""
     encrypted = "encrypted" if listener.protocol.has_tls else "not encrypted"
     login = "clients are not authenticated"
     if listener.protocol.has_sasl:

@@ -172,7 +172,6 @@ class Server:
         return SaslLogin(self.settings.sasl_mechanisms, self._security.credentials)
 
     def stop(self) -> None:
-        """Stop listening, and abort every connection."""
         while self._sockets:
             self._sockets.pop().close()
         if self._sweep is not None:

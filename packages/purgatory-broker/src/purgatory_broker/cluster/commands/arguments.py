@@ -139,7 +139,6 @@ def _describe(hint: Any) -> str:
 
 
 def _name(hint: Any) -> str:
-    """Return the short name of a type."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return f"({' or '.join(map(_name, arguments))})"

@@ -71,8 +71,6 @@ def _require_own_loop(cluster: CommandGroup, name: str) -> None:
 
 
 class CommandGroup:
-    """Some of the commands of a cluster, on its event loop."""
-
     def __init__(self, parts: ClusterParts) -> None:
         self.settings = parts.settings
         self.controller = parts.controller
