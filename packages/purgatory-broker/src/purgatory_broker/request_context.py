@@ -38,10 +38,7 @@ class Login(Protocol):
     def note_versions(self) -> None: ...
 
     def start(self, mechanism: str, *, has_requests: bool) -> bool:
-        """Begin the exchange of a mechanism; return False if the listener does not have it.
-
-        `has_requests`: the client sends tokens in SaslAuthenticate requests, not as they are.
-        """
+        """Return False if unsupported; `has_requests`: tokens come in SaslAuthenticate requests."""
 
     def evaluate(self, token: bytes) -> bytes: ...
 

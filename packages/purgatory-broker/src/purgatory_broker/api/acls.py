@@ -53,7 +53,7 @@ CREATE_ACLS = ServedApi(
     versions=(1, 3),
     decode=_decode_create_acls,
     answer=_create_acls,
-    error_response=_refuse_create_acls,
+    refuse=_refuse_create_acls,
 )
 
 
@@ -88,7 +88,7 @@ DELETE_ACLS = ServedApi(
     versions=(1, 3),
     decode=_decode_delete_acls,
     answer=_delete_acls,
-    error_response=_refuse_delete_acls,
+    refuse=_refuse_delete_acls,
 )
 
 
@@ -114,5 +114,5 @@ DESCRIBE_ACLS = ServedApi(
     versions=(1, 3),
     decode=_decode_describe_acls,
     answer=_describe_acls,
-    error_response=_refuse_describe_acls,
+    refuse=_refuse_describe_acls,
 )

@@ -36,12 +36,9 @@ def _decode(message: Any, context: RequestContext) -> _Request:
 
 
 def _api_versions(broker: BrokerApi, context: RequestContext, request: _Request) -> Any:
-    """Handle an ApiVersions request.
-
-    The response to an unsupported version has only the supported versions of ApiVersions.
-    """
+    """Answer; an unsupported version gets the supported versions of ApiVersions only."""
     if request.software is not None and not all(map(_is_software_name, request.software)):
-        return _error_response(request, ErrorCode.INVALID_REQUEST)
+        return ApiVersionsResponse(error_code=int(ErrorCode.INVALID_REQUEST), api_keys=[])
     if request.is_supported and context.login is not None:
         context.login.note_versions()
     code = ErrorCode.NONE if request.is_supported else ErrorCode.UNSUPPORTED_VERSION
@@ -62,10 +59,6 @@ def _is_software_name(name: str) -> bool:
     )
 
 
-def _error_response(request: _Request, code: ErrorCode) -> Any:
-    return ApiVersionsResponse(error_code=int(code), api_keys=[])
-
-
 API_VERSIONS = ServedApi(
     request=ApiVersionsRequest,
     response=ApiVersionsResponse,
@@ -75,5 +68,4 @@ API_VERSIONS = ServedApi(
     has_tagged_header=False,
     decode=_decode,
     answer=_api_versions,
-    error_response=_error_response,
 )

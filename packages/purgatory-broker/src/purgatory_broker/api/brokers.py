@@ -25,7 +25,7 @@ _Broker = DescribeClusterResponse.DescribeClusterBroker
 #: The first version with an endpoint type, and the types (KIP-919).
 ENDPOINT_TYPE_SINCE = 1
 _BROKER_ENDPOINTS, _CONTROLLER_ENDPOINTS = 1, 2
-#: Error codes that only this DESCRIBE_CLUSTER uses.
+#: Error codes that only this API uses.
 _MISMATCHED_ENDPOINT_TYPE, _UNSUPPORTED_ENDPOINT_TYPE = 114, 115
 
 
@@ -51,25 +51,16 @@ def _describe_cluster(broker: BrokerApi, context: RequestContext, request: _Desc
         return DescribeClusterResponse(
             error_code=_MISMATCHED_ENDPOINT_TYPE if is_known else _UNSUPPORTED_ENDPOINT_TYPE,
             error_message=name,
-            cluster_id="",
             brokers=[],
         )
     return DescribeClusterResponse(
-        error_code=0,
-        error_message=None,
         cluster_id=broker.controller.cluster_id,
         controller_id=broker.controller.controller_id,
         brokers=[
-            _Broker(broker_id=node["node_id"], host=node["host"], port=node["port"], rack=None)
+            _Broker(broker_id=node["node_id"], host=node["host"], port=node["port"])
             for node in broker.endpoints(broker.metadata.alive(), context.client.listener)
         ],
         authorized_operations=(ON_THE_CLUSTER if request.include_authorized_operations else None),
-    )
-
-
-def _refuse_describe_cluster(request: _DescribeCluster, code: ErrorCode) -> Any:
-    return DescribeClusterResponse(
-        error_code=int(code), error_message=None, cluster_id="", brokers=[]
     )
 
 
@@ -79,7 +70,6 @@ DESCRIBE_CLUSTER = ServedApi(
     versions=(0, 2),
     decode=_decode_describe_cluster,
     answer=_describe_cluster,
-    error_response=_refuse_describe_cluster,
 )
 
 
@@ -127,14 +117,12 @@ def _describe_quorum(broker: BrokerApi, context: RequestContext, request: _Descr
         for is_alive in (node in controller.alive,)
     ]
     return DescribeQuorumResponse(
-        error_code=0,
         topics=[
             _Topic(
                 topic_name=_METADATA.topic,
                 partitions=[
                     _Partition(
                         partition_index=_METADATA.partition,
-                        error_code=0,
                         leader_id=controller.controller_id,
                         leader_epoch=controller.controller_epoch,
                         high_watermark=end,
@@ -156,7 +144,6 @@ def _describe_quorum(broker: BrokerApi, context: RequestContext, request: _Descr
 
 def _refusal(request: _DescribeQuorum, code: ErrorCode) -> Any:
     return DescribeQuorumResponse(
-        error_code=0,
         topics=[
             _Topic(
                 topic_name=name,
@@ -166,12 +153,8 @@ def _refusal(request: _DescribeQuorum, code: ErrorCode) -> Any:
                 ],
             )
             for name, partitions in request.topics
-        ],
+        ]
     )
-
-
-def _refuse_describe_quorum(request: _DescribeQuorum, code: ErrorCode) -> Any:
-    return DescribeQuorumResponse(error_code=int(code), topics=[], nodes=[])
 
 
 DESCRIBE_QUORUM = ServedApi(
@@ -181,6 +164,5 @@ DESCRIBE_QUORUM = ServedApi(
     needs_controller=True,
     decode=_decode_describe_quorum,
     answer=_describe_quorum,
-    error_response=_refuse_describe_quorum,
     subjects=Subjects(partitions=lambda _broker, request: request.topics),
 )

@@ -22,8 +22,8 @@ from purgatory_broker.metadata.client_quotas import (
     QuotaFilter,
     quota_entity,
 )
-from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.metadata_file import QuotaEntity
+from purgatory_broker.metadata.topics import ControllerError
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 from purgatory_broker.wire.limits import truncate_message
@@ -59,9 +59,7 @@ def _alter_client_quotas(
     return AlterClientQuotasResponse(
         entries=[
             _altered(
-                entity,
-                ErrorCode.NONE if refusal is None else ErrorCode.INVALID_REQUEST,
-                refusal,
+                entity, ErrorCode.NONE if refusal is None else ErrorCode.INVALID_REQUEST, refusal
             )
             for entity, refusal in results.items()
         ]
@@ -89,7 +87,7 @@ ALTER_CLIENT_QUOTAS = ServedApi(
     needs_controller=True,
     decode=_decode_alter_client_quotas,
     answer=_alter_client_quotas,
-    error_response=_refuse_alter_client_quotas,
+    refuse=_refuse_alter_client_quotas,
 )
 
 
@@ -156,7 +154,6 @@ def _describe_client_quotas(
     except ControllerError as error:
         return _refuse_describe_client_quotas(request, error.code, str(error))
     return DescribeClientQuotasResponse(
-        error_code=0,
         entries=[
             _Described(
                 entity=[
@@ -169,7 +166,7 @@ def _describe_client_quotas(
             )
             for entity, values in broker.metadata.client_quotas.items()
             if wanted.matches(entity)
-        ],
+        ]
     )
 
 
@@ -187,5 +184,5 @@ DESCRIBE_CLIENT_QUOTAS = ServedApi(
     versions=(0, 1),
     decode=_decode_describe_client_quotas,
     answer=_describe_client_quotas,
-    error_response=_refuse_describe_client_quotas,
+    refuse=_refuse_describe_client_quotas,
 )

@@ -179,7 +179,7 @@ OFFSET_COMMIT = ServedApi(
     versions=(2, 9),
     decode=_decode_offset_commit,
     handle=_offset_commit,
-    error_response=_refuse_offset_commit,
+    refuse=_refuse_offset_commit,
     subjects=Subjects(
         partitions=lambda _broker, request: (
             (name, (offset.partition for offset in partitions))
@@ -222,10 +222,7 @@ class _OffsetFetch:
 
 
 def _decode_offset_fetch(message: Any, context: RequestContext) -> _OffsetFetch:
-    """Return what the handler needs of a request.
-
-    `require_stable` has no effect because there are no transactions.
-    """
+    """Without transactions, `require_stable` has no effect."""
     is_batched = context.version >= BATCHED_SINCE
     groups = message.groups if is_batched else (message,)
     return _OffsetFetch(
@@ -277,7 +274,6 @@ def _fetch_one(broker: BrokerApi, request: _OffsetFetch) -> Any:
     if fetched.error is not ErrorCode.NONE:
         return _refuse_offset_fetch(request, fetched.error)
     return OffsetFetchResponse(
-        error_code=0,
         topics=[
             _FetchedTopic(
                 name=name,
@@ -286,7 +282,7 @@ def _fetch_one(broker: BrokerApi, request: _OffsetFetch) -> Any:
                 ],
             )
             for name, partitions in fetched.topics
-        ],
+        ]
     )
 
 
@@ -315,10 +311,7 @@ def _refuse_offset_fetch(request: _OffsetFetch, code: ErrorCode) -> Any:
                 name=name,
                 partitions=[
                     _FetchedPartition(
-                        partition_index=index,
-                        committed_offset=-1,
-                        metadata="",
-                        error_code=int(code),
+                        partition_index=index, committed_offset=-1, error_code=int(code)
                     )
                     for index in indexes
                 ],
@@ -335,7 +328,7 @@ OFFSET_FETCH = ServedApi(
     versions=(1, 9),
     decode=_decode_offset_fetch,
     answer=_offset_fetch,
-    error_response=_refuse_offset_fetch,
+    refuse=_refuse_offset_fetch,
     subjects=Subjects(
         partitions=lambda _broker, request: (
             topic for group in request.groups for topic in group.topics or ()
@@ -376,17 +369,13 @@ def _offset_delete(broker: BrokerApi, context: RequestContext, request: _OffsetD
 
     def reply(deleted: DeleteOffsetsResult) -> None:
         if deleted.error is not ErrorCode.NONE:
-            context.reply(_refuse_offset_delete(request, deleted.error))
+            context.reply(OffsetDeleteResponse(error_code=int(deleted.error), topics=[]))
             return
         topics = _topic_results(requested, deleted.partitions, _DeletedTopic, _DeletedPartition)
-        context.reply(OffsetDeleteResponse(error_code=0, topics=topics))
+        context.reply(OffsetDeleteResponse(topics=topics))
 
     known = [partition for _, partitions in requested.known for partition in partitions]
     broker.groups.delete_offsets(request.group_id, known, reply)
-
-
-def _refuse_offset_delete(request: _OffsetDelete, code: ErrorCode) -> Any:
-    return OffsetDeleteResponse(error_code=int(code), topics=[])
 
 
 OFFSET_DELETE = ServedApi(
@@ -395,7 +384,6 @@ OFFSET_DELETE = ServedApi(
     versions=(0, 0),
     decode=_decode_offset_delete,
     handle=_offset_delete,
-    error_response=_refuse_offset_delete,
     subjects=Subjects(
         partitions=lambda _broker, request: (
             (name, (partition.partition for partition in partitions))

@@ -17,13 +17,13 @@ from kafka.protocol.admin import (
 
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, Subjects
-from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.topic_configs import (
     TOPIC_CONFIGS,
     ConfigType,
     ResourceType,
     topic_value,
 )
+from purgatory_broker.metadata.topics import ControllerError
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 from purgatory_broker.wire.limits import MAX_TEXT_BYTES, truncate_message
@@ -180,10 +180,7 @@ def _alter_topic(broker: BrokerApi, request: _AlterConfigs, resource: _ConfigRes
 def _apply(
     configs: dict[str, str], resource: _ConfigResource, list_value: Callable[[str], str | None]
 ) -> None:
-    """Apply the changes of a resource to `configs`.
-
-    `list_value` returns the present value of a config; None if it is no list.
-    """
+    """`list_value` returns the present value of a config; None if it is no list."""
     for change in resource.changes:
         if change.operation not in _OPERATIONS:
             raise ControllerError(
@@ -234,7 +231,7 @@ INCREMENTAL_ALTER_CONFIGS = ServedApi(
     versions=(0, 1),
     decode=partial(_decode, is_incremental=True),
     answer=partial(_alter_configs, response=IncrementalAlterConfigsResponse),
-    error_response=partial(_refuse_alter_configs, response=IncrementalAlterConfigsResponse),
+    refuse=partial(_refuse_alter_configs, response=IncrementalAlterConfigsResponse),
     subjects=_SUBJECTS,
 )
 
@@ -244,6 +241,6 @@ ALTER_CONFIGS = ServedApi(
     versions=(0, 2),
     decode=partial(_decode, is_incremental=False),
     answer=partial(_alter_configs, response=AlterConfigsResponse),
-    error_response=partial(_refuse_alter_configs, response=AlterConfigsResponse),
+    refuse=partial(_refuse_alter_configs, response=AlterConfigsResponse),
     subjects=_SUBJECTS,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,12 +20,13 @@ from purgatory_broker.metadata.topic_configs import (
     TOPIC_CONFIGS,
     BrokerConfig,
     ConfigSource,
+    ConfigType,
     ResourceType,
     broker_config_name,
     broker_configs,
     topic_value,
 )
-from purgatory_broker.metadata.topics import Topic, topic_name_error
+from purgatory_broker.metadata.topics import ControllerError, Topic, topic_name_error
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 from purgatory_broker.wire.limits import truncate_message
@@ -75,111 +76,110 @@ def _describe_configs(broker: BrokerApi, context: RequestContext, request: _Desc
 
 
 def _describe(broker: BrokerApi, resource: _DescribedResource, *, synonyms: bool) -> Any:
+    try:
+        configs = _configs_of(broker, resource, synonyms=synonyms)
+    except ControllerError as refusal:
+        return _described(resource, refusal.code, str(refusal))
+    return _described(resource, ErrorCode.NONE, None, configs)
+
+
+def _described(
+    resource: _DescribedResource, code: ErrorCode, message: str | None, configs: Sequence[Any] = ()
+) -> Any:
+    return _Described(
+        error_code=int(code),
+        error_message=truncate_message(message),
+        resource_type=resource.type,
+        resource_name=resource.name,
+        configs=list(configs),
+    )
+
+
+def _configs_of(broker: BrokerApi, resource: _DescribedResource, *, synonyms: bool) -> list[Any]:
     name, keys = resource.name, resource.keys
-
-    def wanted(config: str) -> bool:
-        return not keys or config in keys
-
-    def result(code: ErrorCode, message: str | None, configs: list[Any]) -> Any:
-        return _Described(
-            error_code=int(code),
-            error_message=truncate_message(message),
-            resource_type=resource.type,
-            resource_name=name,
-            configs=configs,
-        )
-
     if resource.type == ResourceType.TOPIC:
         error = topic_name_error(name)
         if error is not None:
-            return result(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {error}", [])
+            raise ControllerError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {error}"
+            )
         topic = broker.metadata.topics.get(name)
         if topic is None:
-            return result(
+            raise ControllerError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 "This server does not host this topic-partition.",
-                [],
             )
-        return result(ErrorCode.NONE, None, _describe_topic(broker, topic, keys, synonyms=synonyms))
+        configs = _topic_configs(broker, topic, synonyms=synonyms)
+        return [config for config in configs if keys is None or config.name in keys]
     if resource.type == ResourceType.BROKER:
-        if not name:
-            configs = _dynamic_broker_configs(broker, name)
-            return result(
-                ErrorCode.NONE, None, [config for config in configs if wanted(config.name)]
-            )
-        if name != str(broker.node_id):
-            message = (
+        configs = _dynamic_broker_configs(broker, name)
+        if name and name != str(broker.node_id):
+            raise ControllerError(
+                ErrorCode.INVALID_REQUEST,
                 f"Unexpected broker id, expected {broker.node_id} or empty string, "
-                f"but received {name}"
+                f"but received {name}",
             )
-            return result(ErrorCode.INVALID_REQUEST, message, [])
-        configs = [
-            *map(_broker_config, broker_configs(broker.settings, broker.node_id)),
-            *_dynamic_broker_configs(broker, name),
-        ]
-        return result(ErrorCode.NONE, None, [config for config in configs if wanted(config.name)])
-    if resource.type == ResourceType.GROUP:
+        if name:
+            static = map(_broker_config, broker_configs(broker.settings, broker.node_id))
+            configs = [*static, *configs]
+    elif resource.type == ResourceType.GROUP:
         if not name:
-            return result(ErrorCode.INVALID_REQUEST, "Group name must not be empty", [])
-        configs = _describe_group(broker, name, synonyms=synonyms)
-        return result(ErrorCode.NONE, None, [config for config in configs if wanted(config.name)])
-    return result(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.type}", [])
-
-
-def _describe_topic(
-    broker: BrokerApi, topic: Topic, keys: tuple[str, ...] | None, *, synonyms: bool
-) -> list[Any]:
-    results = []
-    for name, config in TOPIC_CONFIGS.items():
-        if keys is not None and name not in keys:
-            continue
-        value = topic_value(name, topic.configs, broker.settings)
-        default = config.default(broker.settings)
-        # The sources of the value, the effective one first.
-        sources = []
-        if name in topic.configs:
-            sources.append((name, value, ConfigSource.DYNAMIC_TOPIC_CONFIG))
-        sources.append((broker_config_name(name), default, ConfigSource.DEFAULT_CONFIG))
-        results.append(
-            _Config(
-                name=name,
-                value=value,
-                read_only=False,
-                config_source=int(sources[0][2]),
-                is_sensitive=False,
-                synonyms=[
-                    _Synonym(name=key, value=text, source=int(source))
-                    for key, text, source in sources
-                ]
-                if synonyms
-                else [],
-                config_type=int(config.type),
-                documentation=None,
-            )
+            raise ControllerError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        configs = _group_configs(broker, name, synonyms=synonyms)
+    else:
+        raise ControllerError(
+            ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.type}"
         )
-    return results
+    return [config for config in configs if not keys or config.name in keys]
 
 
-def _describe_group(broker: BrokerApi, group: str, *, synonyms: bool) -> list[Any]:
+def _config(
+    name: str,
+    kind: ConfigType,
+    sources: Sequence[tuple[str, str | None, ConfigSource]],
+    *,
+    synonyms: bool,
+) -> Any:
+    """Return a config; `sources` are names, values and kinds, the effective source first."""
+    _, value, source = sources[0]
+    return _Config(
+        name=name,
+        value=value,
+        config_source=int(source),
+        synonyms=[
+            _Synonym(name=key, value=text, source=int(source)) for key, text, source in sources
+        ]
+        if synonyms
+        else [],
+        config_type=int(kind),
+        documentation=None,
+    )
+
+
+def _topic_configs(broker: BrokerApi, topic: Topic, *, synonyms: bool) -> list[Any]:
+    configs = []
+    for name, config in TOPIC_CONFIGS.items():
+        default = config.default(broker.settings)
+        sources = [(broker_config_name(name), default, ConfigSource.DEFAULT_CONFIG)]
+        value = topic_value(name, topic.configs, broker.settings)
+        if name in topic.configs:
+            sources.insert(0, (name, value, ConfigSource.DYNAMIC_TOPIC_CONFIG))
+        described = _config(name, config.type, sources, synonyms=synonyms)
+        # The value of `topic_defaults` has no source of its own.
+        described.value = value
+        configs.append(described)
+    return configs
+
+
+def _group_configs(broker: BrokerApi, group: str, *, synonyms: bool) -> list[Any]:
     """Return the configs of a group, whether or not the group exists."""
     own = broker.metadata.resource_configs.get((ResourceType.GROUP, group), {})
-    results = []
+    configs = []
     for name, config in GROUP_CONFIGS.items():
         value = own.get(name, config.default(broker.settings))
         source = ConfigSource.GROUP_CONFIG if name in own else ConfigSource.DEFAULT_CONFIG
-        results.append(
-            _Config(
-                name=name,
-                value=value,
-                read_only=False,
-                config_source=int(source),
-                is_sensitive=False,
-                synonyms=[_Synonym(name=name, value=value, source=int(source))] if synonyms else [],
-                config_type=int(config.type),
-                documentation=None,
-            )
-        )
-    return results
+        configs.append(_config(name, config.type, [(name, value, source)], synonyms=synonyms))
+    return configs
 
 
 def _dynamic_broker_configs(broker: BrokerApi, name: str) -> list[Any]:
@@ -216,16 +216,7 @@ def _broker_config(config: BrokerConfig) -> Any:
 
 def _refuse_describe_configs(request: _DescribeConfigs, code: ErrorCode) -> Any:
     return DescribeConfigsResponse(
-        results=[
-            _Described(
-                error_code=int(code),
-                error_message=None,
-                resource_type=resource.type,
-                resource_name=resource.name,
-                configs=[],
-            )
-            for resource in request.resources
-        ]
+        results=[_described(resource, code, None) for resource in request.resources]
     )
 
 
@@ -235,7 +226,7 @@ DESCRIBE_CONFIGS = ServedApi(
     versions=(1, 4),
     decode=_decode_describe_configs,
     answer=_describe_configs,
-    error_response=_refuse_describe_configs,
+    refuse=_refuse_describe_configs,
     subjects=Subjects(
         topics=lambda _broker, request: (
             resource.name for resource in request.resources if resource.type == ResourceType.TOPIC
@@ -270,7 +261,9 @@ def _list_config_resources(
     """Handle a ListConfigResources request: groups are listed if they have own configs."""
     wanted = set(request.types) or set(ResourceType)
     if not wanted <= set(ResourceType):
-        return _refuse_list_config_resources(request, ErrorCode.UNSUPPORTED_VERSION)
+        return ListConfigResourcesResponse(
+            error_code=int(ErrorCode.UNSUPPORTED_VERSION), config_resources=[]
+        )
     brokers = [str(node) for node in sorted(broker.metadata.alive())]
     names: dict[ResourceType, Iterable[str]] = {
         ResourceType.TOPIC: broker.metadata.topics,
@@ -282,17 +275,12 @@ def _list_config_resources(
         ],
     }
     return ListConfigResourcesResponse(
-        error_code=0,
         config_resources=[
             _Resource(resource_name=name, resource_type=int(kind))
             for kind in sorted(wanted)
             for name in names[ResourceType(kind)]
-        ],
+        ]
     )
-
-
-def _refuse_list_config_resources(request: _ListConfigResources, code: ErrorCode) -> Any:
-    return ListConfigResourcesResponse(error_code=int(code), config_resources=[])
 
 
 LIST_CONFIG_RESOURCES = ServedApi(
@@ -301,5 +289,4 @@ LIST_CONFIG_RESOURCES = ServedApi(
     versions=(0, 1),
     decode=_decode_list_config_resources,
     answer=_list_config_resources,
-    error_response=_refuse_list_config_resources,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from kafka.protocol import consumer
@@ -186,45 +186,31 @@ def _fetch_params(
     return FetchParams(replica_id, max_wait_ms, min_bytes, max_bytes, leader_only)
 
 
+@dataclass(slots=True)
 class _FetchReply:
-    __slots__ = ("_broker", "_context", "_missing", "_session", "_unknown")
-
-    def __init__(
-        self,
-        broker: BrokerApi,
-        context: RequestContext,
-        session: FetchSession | None,
-        unknown: Sequence[_UnknownTopic],
-        missing: Sequence[FetchedPartition],
-    ) -> None:
-        self._broker = broker
-        self._context = context
-        self._session = session
-        self._unknown = unknown
-        self._missing = missing
+    broker: BrokerApi
+    context: RequestContext
+    session: FetchSession | None
+    unknown: Sequence[_UnknownTopic]
+    missing: Sequence[FetchedPartition]
 
     def send(self, fetched: list[FetchedPartition]) -> None:
-        """Send the response; with a session, only the partitions that have changed.
-
-        Sends no records while clients leave too many responses unread, see `UnreadResponses`.
-        """
-        if not self._broker.has_room_for_records():
+        """Send what has changed in the session; no records while `UnreadResponses` is full."""
+        if not self.broker.has_room_for_records():
             # Copies: other fetches may have the same results.
             fetched = [replace(partition, records=b"") for partition in fetched]
-        partitions = [*self._missing, *fetched]
-        if self._session is not None:
-            partitions = changed_partitions(self._session, partitions)
+        partitions = [*self.missing, *fetched]
+        if self.session is not None:
+            partitions = changed_partitions(self.session, partitions)
         self._count_bytes(partitions)
         leaders: set[int] = set()
         topics = self._topics(partitions, leaders)
-        endpoints = (
-            self._broker.endpoints(leaders, self._context.client.listener) if leaders else ()
-        )
-        self._context.reply(
+        endpoints = self.broker.endpoints(leaders, self.context.client.listener) if leaders else ()
+        self.context.reply(
             FetchResponse(
-                throttle_time_ms=self._context.throttle_ms,
+                throttle_time_ms=self.context.throttle_ms,
                 error_code=0,
-                session_id=NO_SESSION if self._session is None else self._session.session_id,
+                session_id=NO_SESSION if self.session is None else self.session.session_id,
                 responses=topics,
                 node_endpoints=[NodeEndpoint(**endpoint) for endpoint in endpoints],
             )
@@ -234,19 +220,19 @@ class _FetchReply:
         """Count the records for the consumer's quota; they throttle its next request."""
         size = sum(len(partition.records) for partition in partitions)
         if size:
-            self._broker.fetch_throttle_ms(self._context.client, size)
+            self.broker.fetch_throttle_ms(self.context.client, size)
 
     def _topics(
         self, partitions: Iterable[FetchedPartition], leaders: set[int]
     ) -> list[FetchableTopicResponse]:
         """Return the topics of the response; adds the leaders that it names to `leaders`."""
-        by_id = self._context.version >= TOPIC_ID_SINCE
+        by_id = self.context.version >= TOPIC_ID_SINCE
         topics: dict[tuple[str, uuid.UUID | None], list[PartitionData]] = {}
-        for topic_id, partition in self._unknown:
+        for topic_id, partition in self.unknown:
             topics.setdefault(("", topic_id), []).append(self._partition(partition, leaders))
         for partition in partitions:
             name = partition.key.topic
-            key = (name, self._broker.metadata.topic_id(name) if by_id else None)
+            key = (name, self.broker.metadata.topic_id(name) if by_id else None)
             topics.setdefault(key, []).append(self._partition(partition, leaders))
         return [
             FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=responses)
@@ -266,8 +252,8 @@ class _FetchReply:
         if fetched.diverging is not None:
             epoch, end = fetched.diverging
             partition.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end)
-        if fetched.error in _WRONG_LEADER and self._context.version >= CURRENT_LEADER_SINCE:
-            leader, epoch = self._broker.metadata.leader_of(fetched.key)
+        if fetched.error in _WRONG_LEADER and self.context.version >= CURRENT_LEADER_SINCE:
+            leader, epoch = self.broker.metadata.leader_of(fetched.key)
             partition.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
             leaders.add(leader)
         return partition
@@ -323,6 +309,6 @@ FETCH = ServedApi(
     holds_records=True,
     decode=_decode,
     handle=_fetch,
-    error_response=_error_response,
+    refuse=_error_response,
     subjects=Subjects(partitions=_named_partitions),
 )

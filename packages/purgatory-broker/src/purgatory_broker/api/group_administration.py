@@ -20,8 +20,12 @@ from purgatory_broker.api.authorized_operations import ON_GROUPS
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, Subjects
 from purgatory_broker.groups.group_messages import GroupDescription
-from purgatory_broker.metadata.controller_error import ControllerError
-from purgatory_broker.metadata.topics import NO_LEADER, OFFSETS_TOPIC, TopicPartition
+from purgatory_broker.metadata.topics import (
+    NO_LEADER,
+    OFFSETS_TOPIC,
+    ControllerError,
+    TopicPartition,
+)
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 
@@ -113,18 +117,11 @@ def _coordinator_of(
 
 def _refuse_find_coordinator(request: _FindCoordinator, code: ErrorCode) -> Any:
     coordinators = [
-        _Coordinator(
-            key=key, node_id=-1, host="", port=-1, error_code=int(code), error_message=None
-        )
+        _Coordinator(key=key, node_id=-1, port=-1, error_code=int(code), error_message=None)
         for key in (request.keys if request.is_batched else ())
     ]
     return FindCoordinatorResponse(
-        error_code=int(code),
-        error_message=None,
-        node_id=-1,
-        host="",
-        port=-1,
-        coordinators=coordinators,
+        error_code=int(code), error_message=None, node_id=-1, port=-1, coordinators=coordinators
     )
 
 
@@ -134,7 +131,7 @@ FIND_COORDINATOR = ServedApi(
     versions=(0, 6),
     decode=_decode_find_coordinator,
     answer=_find_coordinator,
-    error_response=_refuse_find_coordinator,
+    refuse=_refuse_find_coordinator,
     subjects=Subjects(
         groups=lambda _broker, request: request.keys if request.key_type == GROUP else ()
     ),
@@ -159,7 +156,6 @@ def _decode_list_groups(message: Any, context: RequestContext) -> _ListGroups:
 def _list_groups(broker: BrokerApi, context: RequestContext, request: _ListGroups) -> Any:
     listed = broker.groups.list_groups(request.states, request.types)
     return ListGroupsResponse(
-        error_code=int(listed.error),
         groups=[
             _Listed(
                 group_id=group.group_id,
@@ -167,13 +163,9 @@ def _list_groups(broker: BrokerApi, context: RequestContext, request: _ListGroup
                 group_state=group.state,
                 group_type=group.group_type,
             )
-            for group in listed.groups
-        ],
+            for group in listed
+        ]
     )
-
-
-def _refuse_list_groups(request: _ListGroups, code: ErrorCode) -> Any:
-    return ListGroupsResponse(error_code=int(code), groups=[])
 
 
 LIST_GROUPS = ServedApi(
@@ -182,7 +174,6 @@ LIST_GROUPS = ServedApi(
     versions=(0, 5),
     decode=_decode_list_groups,
     answer=_list_groups,
-    error_response=_refuse_list_groups,
 )
 
 
@@ -246,14 +237,7 @@ def _described(group: GroupDescription, operations: frozenset[int] | None, versi
 def _refuse_describe_groups(request: _DescribeGroups, code: ErrorCode) -> Any:
     return DescribeGroupsResponse(
         groups=[
-            _Group(
-                error_code=int(code),
-                group_id=group_id,
-                group_state="",
-                protocol_type="",
-                protocol_data="",
-                members=[],
-            )
+            _Group(error_code=int(code), group_id=group_id, members=[])
             for group_id in request.group_ids
         ]
     )
@@ -265,7 +249,7 @@ DESCRIBE_GROUPS = ServedApi(
     versions=(0, 6),
     decode=_decode_describe_groups,
     answer=_describe_groups,
-    error_response=_refuse_describe_groups,
+    refuse=_refuse_describe_groups,
     subjects=Subjects(groups=lambda _broker, request: request.group_ids),
 )
 
@@ -306,6 +290,6 @@ DELETE_GROUPS = ServedApi(
     versions=(0, 2),
     decode=_decode_delete_groups,
     handle=_delete_groups,
-    error_response=_refuse_delete_groups,
+    refuse=_refuse_delete_groups,
     subjects=Subjects(groups=lambda _broker, request: request.group_ids),
 )

@@ -115,15 +115,7 @@ def _join_response(result: JoinResult, version: int) -> Any:
 
 
 def _refuse_join_group(request: JoinRequest, code: ErrorCode) -> Any:
-    return JoinGroupResponse(
-        error_code=int(code),
-        generation_id=-1,
-        protocol_type=None,
-        protocol_name="",
-        leader="",
-        member_id=request.member_id,
-        members=[],
-    )
+    return JoinGroupResponse(error_code=int(code), member_id=request.member_id, members=[])
 
 
 JOIN_GROUP = ServedApi(
@@ -133,7 +125,7 @@ JOIN_GROUP = ServedApi(
     recorded_timeout_ms=lambda request: request.rebalance_timeout_ms,
     decode=_decode_join_group,
     handle=_join_group,
-    error_response=_refuse_join_group,
+    refuse=_refuse_join_group,
     subjects=Subjects(groups=lambda _broker, request: [request.group_id]),
 )
 
@@ -170,12 +162,6 @@ def _sync_response(result: SyncResult) -> Any:
     )
 
 
-def _refuse_sync_group(request: SyncRequest, code: ErrorCode) -> Any:
-    return SyncGroupResponse(
-        error_code=int(code), protocol_type=None, protocol_name=None, assignment=b""
-    )
-
-
 SYNC_GROUP = ServedApi(
     request=SyncGroupRequest,
     response=SyncGroupResponse,
@@ -184,7 +170,6 @@ SYNC_GROUP = ServedApi(
     recorded_timeout_ms=lambda _request: sys.maxsize,
     decode=_decode_sync_group,
     handle=_sync_group,
-    error_response=_refuse_sync_group,
     subjects=Subjects(groups=lambda _broker, request: [request.group_id]),
 )
 
@@ -203,17 +188,12 @@ def _heartbeat(broker: BrokerApi, context: RequestContext, request: Heartbeat) -
     return HeartbeatResponse(error_code=int(code))
 
 
-def _refuse_heartbeat(request: Heartbeat, code: ErrorCode) -> Any:
-    return HeartbeatResponse(error_code=int(code))
-
-
 HEARTBEAT = ServedApi(
     request=HeartbeatRequest,
     response=HeartbeatResponse,
     versions=(0, 4),
     decode=_decode_heartbeat,
     answer=_heartbeat,
-    error_response=_refuse_heartbeat,
     subjects=Subjects(groups=lambda _broker, request: [request.group_id]),
 )
 
@@ -233,11 +213,7 @@ class _LeaveGroup:
 
 
 def _decode_leave_group(message: Any, context: RequestContext) -> _LeaveGroup:
-    """Return what the handler needs of a request.
-
-    Old versions are about their sender. Later ones list members, which may be named by their
-    instance id alone.
-    """
+    """Old versions are about their sender; later ones may name members by instance id alone."""
     has_member_list = context.version >= MEMBER_LIST_SINCE
     members = (
         tuple(
@@ -268,17 +244,12 @@ def _leave_group(broker: BrokerApi, context: RequestContext, request: _LeaveGrou
     )
 
 
-def _refuse_leave_group(request: _LeaveGroup, code: ErrorCode) -> Any:
-    return LeaveGroupResponse(error_code=int(code), members=[])
-
-
 LEAVE_GROUP = ServedApi(
     request=LeaveGroupRequest,
     response=LeaveGroupResponse,
     versions=(0, 5),
     decode=_decode_leave_group,
     answer=_leave_group,
-    error_response=_refuse_leave_group,
     subjects=Subjects(groups=lambda _broker, request: [request.group_id]),
 )
 
@@ -304,18 +275,11 @@ def _decode_consumer_group_heartbeat(
 def _consumer_group_heartbeat(
     broker: BrokerApi, context: RequestContext, request: _ConsumerGroupHeartbeat
 ) -> Any:
-    """Refuse a ConsumerGroupHeartbeat request, as Kafka does without this group protocol.
-
-    A client that does not find the CONSUMER_GROUP_HEARTBEAT at all may wait for it for ever.
-    """
+    # A client that does not find the API at all may wait for it for ever.
     return ConsumerGroupHeartbeatResponse(
         error_code=int(ErrorCode.UNSUPPORTED_VERSION),
         error_message="Only the classic group protocol is supported: group.protocol=classic.",
     )
-
-
-def _refuse_consumer_group_heartbeat(request: _ConsumerGroupHeartbeat, code: ErrorCode) -> Any:
-    return ConsumerGroupHeartbeatResponse(error_code=int(code))
 
 
 CONSUMER_GROUP_HEARTBEAT = ServedApi(
@@ -324,7 +288,6 @@ CONSUMER_GROUP_HEARTBEAT = ServedApi(
     versions=(0, 1),
     decode=_decode_consumer_group_heartbeat,
     answer=_consumer_group_heartbeat,
-    error_response=_refuse_consumer_group_heartbeat,
     subjects=Subjects(
         partitions=lambda broker, request: (
             (broker.metadata.topic_name(topic_id), indexes)

@@ -125,9 +125,7 @@ def _list_partition(
     *,
     is_named_once: bool,
 ) -> Any:
-    result = _Listed(
-        partition_index=key.partition, error_code=0, timestamp=-1, offset=-1, leader_epoch=-1
-    )
+    result = _Listed(partition_index=key.partition)
     timestamp = partition.timestamp
     if not is_named_once:
         result.error_code = int(ErrorCode.INVALID_REQUEST)
@@ -150,10 +148,7 @@ def _is_supported(special_timestamp: int, version: int) -> bool:
 
 
 def _find_offset(replica: Replica, timestamp: int, *, is_follower: bool) -> tuple[int, int, int]:
-    """Return (timestamp, offset, leader epoch), each -1 if there is none.
-
-    A consumer sees the records below the high watermark only.
-    """
+    """Return (timestamp, offset, leader epoch), each -1 if there is none."""
     log = replica.log
     limit = log.end_offset if is_follower else replica.high_watermark
     if timestamp == LATEST:
@@ -196,7 +191,7 @@ LIST_OFFSETS = ServedApi(
     versions=(1, 10),
     decode=_decode_list_offsets,
     answer=_list_offsets,
-    error_response=_refuse_list_offsets,
+    refuse=_refuse_list_offsets,
     subjects=Subjects(
         partitions=lambda _broker, request: (
             (topic.name, (partition.index for partition in topic.partitions))
@@ -253,9 +248,7 @@ def _offset_for_leader_epoch(
     for topic in request.topics:
         results = []
         for partition in topic.partitions:
-            result = _EpochEnd(
-                partition=partition.index, error_code=0, leader_epoch=-1, end_offset=-1
-            )
+            result = _EpochEnd(partition=partition.index)
             key = TopicPartition(topic.name, partition.index)
             try:
                 log = _leader_replica(broker, key, partition.current_leader_epoch).log
@@ -289,7 +282,7 @@ OFFSET_FOR_LEADER_EPOCH = ServedApi(
     versions=(2, 4),
     decode=_decode_offset_for_leader_epoch,
     answer=_offset_for_leader_epoch,
-    error_response=_refuse_offset_for_leader_epoch,
+    refuse=_refuse_offset_for_leader_epoch,
     subjects=Subjects(
         partitions=lambda _broker, request: (
             (topic.name, (partition.index for partition in topic.partitions))

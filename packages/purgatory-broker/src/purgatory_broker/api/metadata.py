@@ -13,10 +13,10 @@ from purgatory_broker.api.authorized_operations import ON_THE_CLUSTER, ON_TOPICS
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, Subjects
 from purgatory_broker.api.topics import MAX_TOPICS_PER_METADATA, available_partitions
-from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.topics import (
     NO_LEADER,
     OFFSETS_TOPIC,
+    ControllerError,
     Partition,
     Topic,
     topic_name_error,
@@ -88,7 +88,7 @@ def _metadata(broker: BrokerApi, context: RequestContext, request: _Request) -> 
         for topic in topics:
             topic.authorized_operations = ON_TOPICS
     brokers = [
-        _Broker(node_id=node["node_id"], host=node["host"], port=node["port"], rack=None)
+        _Broker(node_id=node["node_id"], host=node["host"], port=node["port"])
         for node in broker.endpoints(broker.metadata.alive(), context.client.listener)
     ]
     return MetadataResponse(
@@ -147,7 +147,6 @@ def _create_topic(broker: BrokerApi, name: str) -> ErrorCode:
 def _describe_topic(broker: BrokerApi, topic: Topic) -> Any:
     alive = broker.metadata.alive()
     return _Topic(
-        error_code=0,
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
@@ -188,7 +187,7 @@ METADATA = ServedApi(
     versions=(0, 13),
     decode=_decode,
     answer=_metadata,
-    error_response=_error_response,
+    refuse=_error_response,
     tells_errors=_tells_errors,
     subjects=Subjects(
         topics=lambda broker, request: (

@@ -126,7 +126,7 @@ DELETE_RECORDS = ServedApi(
     recorded_timeout_ms=lambda request: request.timeout_ms,
     decode=_decode_delete_records,
     handle=_delete_records,
-    error_response=_refuse_delete_records,
+    refuse=_refuse_delete_records,
     subjects=Subjects(
         partitions=lambda _broker, request: (
             (topic.name, (index for index, _ in topic.partitions)) for topic in request.topics
@@ -167,7 +167,7 @@ def _describe_producers(
         topics=[
             _ProducersTopic(name=name, partitions=_describe_topic(broker, name, indexes))
             for name, indexes in wanted.items()
-        ],
+        ]
     )
 
 
@@ -188,8 +188,6 @@ def _describe_active(broker: BrokerApi, key: TopicPartition) -> Any:
         return _refused(key.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
     return _ProducersPartition(
         partition_index=key.partition,
-        error_code=0,
-        error_message=None,
         active_producers=[
             _Producer(
                 producer_id=producer_id,
@@ -197,7 +195,6 @@ def _describe_active(broker: BrokerApi, key: TopicPartition) -> Any:
                 last_sequence=producer.last_sequence,
                 last_timestamp=producer.last_timestamp,
                 coordinator_epoch=-1,
-                current_txn_start_offset=-1,
             )
             for producer_id, producer in replica.log.producers.items()
         ],
@@ -225,7 +222,7 @@ DESCRIBE_PRODUCERS = ServedApi(
     versions=(0, 0),
     decode=_decode_describe_producers,
     answer=_describe_producers,
-    error_response=_refuse_describe_producers,
+    refuse=_refuse_describe_producers,
     subjects=Subjects(partitions=lambda _broker, request: request.topics),
 )
 
@@ -265,10 +262,8 @@ def _describe_log_dirs(
         topics.setdefault(replica.key.topic, []).append(_describe_log(replica))
     space = broker.log_manager.space()
     return DescribeLogDirsResponse(
-        error_code=0,
         results=[
             _Directory(
-                error_code=0,
                 log_dir=space.path,
                 topics=[
                     _DirectoryTopic(name=name, partitions=partitions)
@@ -277,7 +272,7 @@ def _describe_log_dirs(
                 total_bytes=space.total_bytes,
                 usable_bytes=space.usable_bytes,
             )
-        ],
+        ]
     )
 
 
@@ -287,13 +282,12 @@ def _describe_log(replica: Replica) -> Any:
         partition_size=replica.log.size_bytes,
         # As in Kafka, the lag behind the high watermark, not behind the leader.
         offset_lag=max(replica.high_watermark - replica.log.end_offset, 0),
-        is_future_key=False,
     )
 
 
 def _refuse_describe_log_dirs(request: _DescribeLogDirs, code: ErrorCode) -> Any:
     """Return the response with an error; old versions have one in each directory only."""
-    directory = _Directory(error_code=int(code), log_dir="", topics=[])
+    directory = _Directory(error_code=int(code), topics=[])
     return DescribeLogDirsResponse(error_code=int(code), results=[directory])
 
 
@@ -303,6 +297,6 @@ DESCRIBE_LOG_DIRS = ServedApi(
     versions=(1, 4),
     decode=_decode_describe_log_dirs,
     answer=_describe_log_dirs,
-    error_response=_refuse_describe_log_dirs,
+    refuse=_refuse_describe_log_dirs,
     subjects=Subjects(partitions=lambda _broker, request: request.topics or ()),
 )

@@ -16,9 +16,8 @@ from kafka.protocol.admin import (
 
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import RequestedTopic, ServedApi, Subjects
-from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.reassignment import Reassignment
-from purgatory_broker.metadata.topics import Partition, TopicPartition
+from purgatory_broker.metadata.topics import ControllerError, Partition, TopicPartition
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 from purgatory_broker.wire.limits import truncate_message
@@ -80,7 +79,6 @@ def _elect_leaders(broker: BrokerApi, context: RequestContext, request: _ElectLe
         hidden = ErrorCode.ELECTION_NOT_NEEDED if request.topics is None else None
         context.reply(
             ElectLeadersResponse(
-                error_code=0,
                 replica_election_results=[
                     _ElectedTopic(
                         topic=name,
@@ -91,7 +89,7 @@ def _elect_leaders(broker: BrokerApi, context: RequestContext, request: _ElectLe
                         ],
                     )
                     for name, indexes in wanted
-                ],
+                ]
             )
         )
 
@@ -122,7 +120,7 @@ ELECT_LEADERS = ServedApi(
     recorded_timeout_ms=lambda request: request.timeout_ms,
     decode=_decode_elect_leaders,
     handle=_elect_leaders,
-    error_response=_refuse_elect_leaders,
+    refuse=_refuse_elect_leaders,
     subjects=Subjects(partitions=lambda _broker, request: request.topics or ()),
 )
 
@@ -160,14 +158,13 @@ def _decode_alter_partition_reassignments(
 def _alter_partition_reassignments(
     broker: BrokerApi, context: RequestContext, request: _AlterPartitionReassignments
 ) -> Any:
-    """Handle an AlterPartitionReassignments request; the response does not wait for the end."""
+    # The response does not wait for the end of the reassignments.
     wanted = [reassignment for _, reassignments in request.topics for reassignment in reassignments]
     refusals = broker.controller.reassignments.alter(
         wanted, may_change_factor=request.may_change_factor
     )
     results = iter(refusals)
     return AlterPartitionReassignmentsResponse(
-        error_code=0,
         allow_replication_factor_change=request.may_change_factor,
         responses=[
             _AlteredTopic(
@@ -216,7 +213,7 @@ ALTER_PARTITION_REASSIGNMENTS = ServedApi(
     needs_controller=True,
     decode=_decode_alter_partition_reassignments,
     answer=_alter_partition_reassignments,
-    error_response=_refuse_alter_partition_reassignments,
+    refuse=_refuse_alter_partition_reassignments,
     subjects=Subjects(
         partitions=lambda _broker, request: [
             (name, [reassignment.key.partition for reassignment in reassignments])
@@ -265,7 +262,6 @@ def _list_partition_reassignments(
     for partition in ongoing:
         by_topic.setdefault(partition.topic, []).append(partition)
     return ListPartitionReassignmentsResponse(
-        error_code=0,
         topics=[
             _OngoingTopic(
                 name=name,
@@ -280,14 +276,8 @@ def _list_partition_reassignments(
                 ],
             )
             for name, partitions in by_topic.items()
-        ],
+        ]
     )
-
-
-def _refuse_list_partition_reassignments(
-    request: _ListPartitionReassignments, code: ErrorCode
-) -> Any:
-    return ListPartitionReassignmentsResponse(error_code=int(code), topics=[])
 
 
 LIST_PARTITION_REASSIGNMENTS = ServedApi(
@@ -297,6 +287,5 @@ LIST_PARTITION_REASSIGNMENTS = ServedApi(
     needs_controller=True,
     decode=_decode_list_partition_reassignments,
     answer=_list_partition_reassignments,
-    error_response=_refuse_list_partition_reassignments,
     subjects=Subjects(partitions=lambda _broker, request: request.topics or ()),
 )

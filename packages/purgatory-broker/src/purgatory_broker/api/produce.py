@@ -11,9 +11,8 @@ from kafka.protocol.producer import InitProducerIdRequest, InitProducerIdRespons
 
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, Subjects
-from purgatory_broker.metadata.controller_error import ControllerError
-from purgatory_broker.metadata.topics import TopicPartition
-from purgatory_broker.replication.appends import ProducedPartition
+from purgatory_broker.metadata.topics import ControllerError, TopicPartition
+from purgatory_broker.replication.delayed_partitions import ProducedPartition
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 from purgatory_broker.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
@@ -166,7 +165,7 @@ PRODUCE = ServedApi(
     max_request_bytes=None,
     decode=_decode_produce,
     handle=_produce,
-    error_response=_refuse_produce,
+    refuse=_refuse_produce,
     subjects=Subjects(
         partitions=lambda broker, request: (
             (
@@ -214,11 +213,11 @@ def _init_producer_id(broker: BrokerApi, context: RequestContext, request: _Init
     except ControllerError:
         # Kafka's error while a broker has no producer ids; clients retry.
         return _refuse_init_producer_id(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    return InitProducerIdResponse(error_code=0, producer_id=producer_id, producer_epoch=0)
+    return InitProducerIdResponse(producer_id=producer_id)
 
 
 def _refuse_init_producer_id(request: _InitProducerId, code: ErrorCode) -> Any:
-    return InitProducerIdResponse(error_code=int(code), producer_id=-1, producer_epoch=-1)
+    return InitProducerIdResponse(error_code=int(code), producer_epoch=-1)
 
 
 INIT_PRODUCER_ID = ServedApi(
@@ -227,5 +226,5 @@ INIT_PRODUCER_ID = ServedApi(
     versions=(0, 5),
     decode=_decode_init_producer_id,
     answer=_init_producer_id,
-    error_response=_refuse_init_producer_id,
+    refuse=_refuse_init_producer_id,
 )

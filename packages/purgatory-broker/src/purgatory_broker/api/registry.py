@@ -11,7 +11,7 @@ from typing import Any
 import purgatory_broker.api as package
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import R, ServedApi
-from purgatory_broker.metadata.controller_error import ControllerError
+from purgatory_broker.metadata.topics import ControllerError
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 from purgatory_broker.wire.wire_error import WireError

@@ -35,7 +35,7 @@ def _sasl_handshake(broker: BrokerApi, context: RequestContext, request: _Handsh
     login = context.login
     if login is None:
         # The listener has no SASL, or the client is logged in.
-        return _refuse_sasl_handshake(request, ErrorCode.ILLEGAL_SASL_STATE)
+        return SaslHandshakeResponse(error_code=int(ErrorCode.ILLEGAL_SASL_STATE), mechanisms=[])
     code = ErrorCode.NONE
     has_requests = context.version >= AUTHENTICATE_REQUESTS_SINCE
     if not login.start(request.mechanism, has_requests=has_requests):
@@ -44,17 +44,12 @@ def _sasl_handshake(broker: BrokerApi, context: RequestContext, request: _Handsh
     return SaslHandshakeResponse(error_code=int(code), mechanisms=list(login.mechanisms))
 
 
-def _refuse_sasl_handshake(request: _Handshake, code: ErrorCode) -> Any:
-    return SaslHandshakeResponse(error_code=int(code), mechanisms=[])
-
-
 SASL_HANDSHAKE = ServedApi(
     request=SaslHandshakeRequest,
     response=SaslHandshakeResponse,
     versions=(0, 1),
     decode=_decode_sasl_handshake,
     answer=_sasl_handshake,
-    error_response=_refuse_sasl_handshake,
 )
 
 
@@ -80,15 +75,11 @@ def _sasl_authenticate(broker: BrokerApi, context: RequestContext, request: _Tok
     except LoginFailedError as error:
         context.close_reason = f"login failed: {error}"
         return _failure(ErrorCode.SASL_AUTHENTICATION_FAILED, str(error))
-    return SaslAuthenticateResponse(
-        error_code=0, error_message=None, auth_bytes=answer, session_lifetime_ms=0
-    )
+    return SaslAuthenticateResponse(error_message=None, auth_bytes=answer)
 
 
 def _failure(code: ErrorCode, message: str | None) -> Any:
-    return SaslAuthenticateResponse(
-        error_code=int(code), error_message=truncate_message(message), auth_bytes=b""
-    )
+    return SaslAuthenticateResponse(error_code=int(code), error_message=truncate_message(message))
 
 
 def _refuse_sasl_authenticate(request: _Token, code: ErrorCode) -> Any:
@@ -101,6 +92,6 @@ SASL_AUTHENTICATE = ServedApi(
     versions=(0, 2),
     decode=_decode_sasl_authenticate,
     answer=_sasl_authenticate,
-    error_response=_refuse_sasl_authenticate,
+    refuse=_refuse_sasl_authenticate,
     secrets=frozenset({"auth_bytes"}),
 )

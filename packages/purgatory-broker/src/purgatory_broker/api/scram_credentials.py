@@ -15,7 +15,6 @@ from kafka.protocol.admin import (
 
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.scram import (
     MAX_ITERATIONS,
     MIN_ITERATIONS,
@@ -24,6 +23,7 @@ from purgatory_broker.metadata.scram import (
     salted_credential,
 )
 from purgatory_broker.metadata.scram_credentials import ScramCredentials
+from purgatory_broker.metadata.topics import ControllerError
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.wire.error_code import ErrorCode
 from purgatory_broker.wire.limits import truncate_message
@@ -92,7 +92,7 @@ def _decode_alter_user_scram_credentials(
 def _alter_user_scram_credentials(
     broker: BrokerApi, context: RequestContext, request: _AlterCredentials
 ) -> Any:
-    """Handle an AlterUserScramCredentials request: all changes of a user that is named once."""
+    """All changes of a user that is named twice are refused."""
     credentials = broker.scram_credentials
     changes: dict[str, _Deletion | _Upsertion] = {}
     refusals: dict[str, _Refusal] = {}
@@ -178,7 +178,7 @@ ALTER_USER_SCRAM_CREDENTIALS = ServedApi(
     needs_controller=True,
     decode=_decode_alter_user_scram_credentials,
     answer=_alter_user_scram_credentials,
-    error_response=_refuse_alter_user_scram_credentials,
+    refuse=_refuse_alter_user_scram_credentials,
     secrets=frozenset({"salted_password"}),
 )
 
@@ -208,7 +208,6 @@ def _describe_user_scram_credentials(
 ) -> Any:
     users = Counter(broker.scram_credentials.users) if request.users is None else request.users
     return DescribeUserScramCredentialsResponse(
-        error_code=0,
         error_message=None,
         results=[_describe(broker, user, times) for user, times in users.items()],
     )
@@ -231,7 +230,6 @@ def _describe(broker: BrokerApi, user: str, times: int) -> Any:
         )
     return _Described(
         user=user,
-        error_code=0,
         error_message=None,
         credential_infos=[
             _Credential(mechanism=int(mechanism), iterations=iterations)
@@ -263,5 +261,5 @@ DESCRIBE_USER_SCRAM_CREDENTIALS = ServedApi(
     versions=(0, 0),
     decode=_decode_describe_user_scram_credentials,
     answer=_describe_user_scram_credentials,
-    error_response=_refuse_describe_user_scram_credentials,
+    refuse=_refuse_describe_user_scram_credentials,
 )

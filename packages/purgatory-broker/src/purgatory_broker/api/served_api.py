@@ -57,9 +57,7 @@ class ServedApi(Api, Generic[R]):
             the version is not supported, see `answers_unsupported_versions`.
         answer: Returns the response to a request of any version that is served.
         handle: Handles such a request, now or later. The request's context takes the response.
-        error_response: Builds the response that reports an error for every part of a request, as
-            `getErrorResponse` of Kafka's request classes; None if the request gets no response. For
-            a request that is not handled, or whose handler fails.
+        refuse: Builds the `error_response`, unless that has an error code and nothing else.
         needs_controller: Requests are answered with REQUEST_TIMED_OUT while the broker does not
             reach the controller.
         tells_errors: Returns whether the error response of a request, in a version, has a place for
@@ -71,11 +69,23 @@ class ServedApi(Api, Generic[R]):
     decode: Callable[[Any, RequestContext], R]
     answer: Callable[[BrokerApi, RequestContext, R], Any] | None = None
     handle: Callable[[BrokerApi, RequestContext, R], None] | None = None
-    error_response: Callable[[R, ErrorCode], Any]
+    refuse: Callable[[R, ErrorCode], Any] | None = None
     subjects: Subjects[R] = field(default_factory=Subjects)
     needs_controller: bool = False
     tells_errors: Callable[[R, int], bool] = lambda _request, _version: True
     recorded_timeout_ms: Callable[[R], int] | None = None
+
+    def error_response(self, request: R, code: ErrorCode) -> Any:
+        """Return the response that reports an error for every part of a request.
+
+        As `getErrorResponse` of Kafka's request classes; None if the request gets no response. For
+        a request that is not handled, or whose handler fails.
+        """
+        if self.refuse is not None:
+            return self.refuse(request, code)
+        arrays = (name for name, field in self.response.fields.items() if field.is_array())
+        # Lists of its own: kafka-python's defaults are the same ones in all messages.
+        return self.response(error_code=int(code), **{name: [] for name in arrays})
 
     @property
     def names(self) -> frozenset[Subject]:

@@ -19,9 +19,8 @@ from kafka.protocol.admin import (
 
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, Subjects
-from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.topic_configs import TOPIC_CONFIGS, ConfigSource, topic_value
-from purgatory_broker.metadata.topics import Topic
+from purgatory_broker.metadata.topics import ControllerError, Topic
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.setting_values import MAX_NEW_PARTITIONS
 from purgatory_broker.wire.error_code import ErrorCode
@@ -84,7 +83,7 @@ def _decode_create_topics(message: Any, context: RequestContext) -> _CreateTopic
 
 
 def _create_topics(broker: BrokerApi, context: RequestContext, request: _CreateTopics) -> Any:
-    """Handle a CreateTopics request; an error of one topic does not affect the others."""
+    # An error of one topic does not affect the others.
     counts = Counter(topic.name for topic in request.topics)
     requested = {topic.name: topic for topic in request.topics}
     if _is_excessive(broker, request.topics):
@@ -139,7 +138,6 @@ def _create(broker: BrokerApi, requested: _NewTopic, *, validate_only: bool) -> 
     return _Created(
         name=topic.name,
         topic_id=topic.topic_id,
-        error_code=0,
         error_message=None,
         num_partitions=len(topic.partitions),
         replication_factor=len(topic.partitions[0].replicas),
@@ -152,13 +150,11 @@ def _configs(broker: BrokerApi, topic: Topic) -> list[Any]:
         _CreatedConfig(
             name=name,
             value=topic_value(name, topic.configs, broker.settings),
-            read_only=False,
             config_source=int(
                 ConfigSource.DYNAMIC_TOPIC_CONFIG
                 if name in topic.configs
                 else ConfigSource.DEFAULT_CONFIG
             ),
-            is_sensitive=False,
         )
         for name in TOPIC_CONFIGS
     ]
@@ -166,12 +162,7 @@ def _configs(broker: BrokerApi, topic: Topic) -> list[Any]:
 
 def _not_created(name: str, code: ErrorCode, message: str | None) -> Any:
     return _Created(
-        name=name,
-        error_code=int(code),
-        error_message=truncate_message(message),
-        num_partitions=-1,
-        replication_factor=-1,
-        configs=[],
+        name=name, error_code=int(code), error_message=truncate_message(message), configs=[]
     )
 
 
@@ -191,7 +182,7 @@ CREATE_TOPICS = ServedApi(
     needs_controller=True,
     decode=_decode_create_topics,
     answer=_create_topics,
-    error_response=_refuse_create_topics,
+    refuse=_refuse_create_topics,
     subjects=Subjects(topics=lambda _broker, request: (topic.name for topic in request.topics)),
 )
 
@@ -277,10 +268,7 @@ def _grow(
 
 def _refuse_create_partitions(request: _CreatePartitions, code: ErrorCode) -> Any:
     return CreatePartitionsResponse(
-        results=[
-            _Grown(name=topic.name, error_code=int(code), error_message=None)
-            for topic in request.topics
-        ]
+        results=[_Grown(name=topic.name, error_code=int(code)) for topic in request.topics]
     )
 
 
@@ -291,7 +279,7 @@ CREATE_PARTITIONS = ServedApi(
     needs_controller=True,
     decode=_decode_create_partitions,
     answer=_create_partitions,
-    error_response=_refuse_create_partitions,
+    refuse=_refuse_create_partitions,
     subjects=Subjects(topics=lambda _broker, request: (topic.name for topic in request.topics)),
 )
 
@@ -374,7 +362,7 @@ DELETE_TOPICS = ServedApi(
     needs_controller=True,
     decode=_decode_delete_topics,
     answer=_delete_topics,
-    error_response=_refuse_delete_topics,
+    refuse=_refuse_delete_topics,
     subjects=Subjects(
         topics=lambda broker, request: (
             topic.name or broker.metadata.topic_name(topic.topic_id) for topic in request.topics

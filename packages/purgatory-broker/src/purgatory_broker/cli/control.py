@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from purgatory_broker.cli.failures import describe_failure
-from purgatory_broker.cli.printing import PRINTERS
+from purgatory_broker.cli.printing import PRINTERS, describe_failure
 from purgatory_broker.cluster.admin_server import CONTROL_PORT, ControlClient
 from purgatory_broker.cluster.cluster_client import ClusterClient
 from purgatory_broker.cluster.commands.cluster_commands import COMMANDS

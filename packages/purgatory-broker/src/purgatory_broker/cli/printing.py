@@ -1,7 +1,8 @@
-"""The results of `purgatory-broker` commands, as tables for people."""
+"""The results of `purgatory-broker` commands, as tables for people, and their failures."""
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +11,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from purgatory_broker.cluster.client_request import ClientRequest
-from purgatory_broker.cluster.group_snapshot import GroupSnapshot
-from purgatory_broker.cluster.topic_records import TopicRecord
+from purgatory_broker.cluster.snapshots import GroupSnapshot, TopicRecord
+from purgatory_broker.metadata.topics import ControllerError
+from purgatory_broker.replication.recorder import RecorderError
+from request_purgatory.command_line.exit_codes import ExitCode
+from request_purgatory.errors import InvalidArgumentError, PurgatoryError
 
 _COUNTS = (
     "Completions",
@@ -148,3 +152,16 @@ PRINTERS: dict[str, Callable[[Console, Any], None]] = {
     "records": _print_records,
     "requests": _print_requests,
 }
+
+
+def describe_failure(error: Exception) -> tuple[ExitCode, str]:
+    if isinstance(error, RecorderError):  # pyarrow is not installed
+        return ExitCode.MISSING_DEPENDENCY, str(error)
+    if isinstance(error, (InvalidArgumentError, ControllerError)):
+        return ExitCode.BAD_INPUT, str(error)
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        options = "--port and --control-port choose others, 0 free ones"
+        return ExitCode.FAILED, f"{str(error).strip()}; {options}"
+    if isinstance(error, (PurgatoryError, OSError)):
+        return ExitCode.FAILED, str(error)
+    return ExitCode.FAILED, f"{type(error).__name__}: {error}\n(-v shows the traceback)"

@@ -12,12 +12,10 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from purgatory_broker.cli.failures import describe_failure
-from purgatory_broker.cli.printing import print_metrics
+from purgatory_broker.cli.printing import describe_failure, print_metrics
 from purgatory_broker.cluster.admin_server import CONTROL_PORT, ControlServer
-from purgatory_broker.cluster.async_cluster import AsyncCluster
+from purgatory_broker.cluster.async_cluster import AsyncCluster, collecting_less
 from purgatory_broker.cluster.broker_panel import broker_panel
-from purgatory_broker.cluster.collector import collecting_less
 from purgatory_broker.replication.recorder import Recorder
 from purgatory_broker.settings import ClusterSettings
 from request_purgatory.command_line.command import command

@@ -264,10 +264,7 @@ def _refuse(number: str) -> NoReturn:
 
 
 class ControlClient:
-    """Runs commands on a cluster in another process, one at a time.
-
-    In a forked child it has a connection of its own, from the first command on.
-    """
+    """Runs commands on a cluster in another process. A forked child has its own connection."""
 
     def __init__(self, address: str, *, timeout: float = 60.0) -> None:
         """Connect to a control server; `timeout` is in seconds, and beside a command's own."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import IO
 
 from purgatory_broker.cluster.cluster_errors import raise_first
@@ -24,6 +25,28 @@ from purgatory_broker.server.faults import Faults
 from purgatory_broker.server.security import Security, warn_if_reachable
 from purgatory_broker.settings import ClusterSettings
 from request_purgatory.errors import InvalidArgumentError
+
+#: The number of new objects after which the collector looks at them. CPython's 700 are the objects
+#: of 50 requests; with thousands of them waiting, a fifth of the time goes to collections.
+THRESHOLD = 10_000
+
+
+@contextmanager
+def collecting_less() -> Iterator[None]:
+    """Have the collector run less often in the block, and leave out all objects that exist before.
+
+    For a process of a cluster's own, around the cluster. The broker's requests make no cycles, and
+    imported modules live as long as the process.
+    """
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(THRESHOLD, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
 
 _LOCK_FILE = "lock"
 
@@ -144,10 +167,7 @@ class AsyncCluster(ClusterCommands):
         return self
 
     async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        self, _kind: object, error: BaseException | None, _traceback: object
     ) -> None:
         self.loop = None
         try:

@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 
 from purgatory_broker.api.registry import APIS
 from purgatory_broker.cluster.commands.cluster_commands import ClusterCommands
-from purgatory_broker.cluster.group_snapshot import GroupSnapshot
+from purgatory_broker.cluster.conditions import leader_replica
 from purgatory_broker.cluster.node import Node
 from purgatory_broker.cluster.run_command import run_command
+from purgatory_broker.cluster.snapshots import GroupSnapshot
 from purgatory_broker.listeners import join_address
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.server.faults import RESPONSE_FAULTS
@@ -89,10 +90,7 @@ Row = dict[str, Any]
 
 
 def cluster_overview(cluster: ClusterCommands) -> Row:
-    """Return nodes, partitions, groups and injected faults, bounded in size.
-
-    Called on the cluster's event loop.
-    """
+    """Return the cluster's state, bounded in size. Called on the cluster's event loop."""
     topics = cluster.controller.topics
     partitions = (
         {"topic": name, **partition}
@@ -136,8 +134,10 @@ def _node(cluster: ClusterCommands, node: Node) -> Row:
 def _group(cluster: ClusterCommands, group: GroupSnapshot) -> Row:
     lag = 0
     for topic, offsets in group.offsets.items():
-        for partition, offset in offsets.items():
-            lag += max(0, _high_watermark(cluster, TopicPartition(topic, partition)) - offset)
+        for index, offset in offsets.items():
+            partition = cluster.controller.partition(TopicPartition(topic, index))
+            replica = None if partition is None else leader_replica(cluster.nodes, partition)
+            lag += 0 if replica is None else max(0, replica.high_watermark - offset)
     return {
         "group_id": group.group_id,
         "state": group.state,
@@ -154,12 +154,3 @@ def _group(cluster: ClusterCommands, group: GroupSnapshot) -> Row:
         "num_members": len(group.members),
         "lag": lag,
     }
-
-
-def _high_watermark(cluster: ClusterCommands, key: TopicPartition) -> int:
-    """Return a partition's high watermark on its leader; 0 if no leader runs."""
-    partition = cluster.controller.partition(key)
-    if partition is None or partition.leader < 0 or cluster.nodes[partition.leader].is_stopped:
-        return 0
-    replica = cluster.nodes[partition.leader].replicas.find(key)
-    return 0 if replica is None else replica.high_watermark

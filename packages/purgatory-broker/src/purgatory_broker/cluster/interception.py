@@ -8,14 +8,13 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, TypeAlias
 
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.cluster.cluster_errors import ClusterError, UnseenErrors, raise_first
 from purgatory_broker.cluster.intercepted_request import InterceptedRequest, Unanswered
 from purgatory_broker.request_context import RequestContext
-from purgatory_broker.server.faults import FaultDescription, Faults
+from purgatory_broker.server.faults import ALWAYS, Fault, FaultDescription, FaultFilter, Faults
 from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.error_log import ErrorLog
 from request_purgatory.errors import InvalidArgumentError
@@ -111,12 +110,7 @@ class Interception:
     def __enter__(self) -> Interception:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         self.end()
         raise_first(self._take_unseen(), error)
 
@@ -189,19 +183,14 @@ class Interception:
 
     def describe(self) -> FaultDescription:
         """Return the interception as the command `faults` reports it."""
-        return {
-            "id": self.id,
-            "api": None if self._api is None else self._api.name,
-            "kind": "intercept",
-            "error": None,
-            "times": 0 if self.is_removed else -1,
-            "hits": self.hits,
-            "node": None,
-            "topic": None,
-            "partition": None,
-            "group": None,
-            "client_id": None,
-        }
+        return Fault(
+            id=self.id,
+            api=self._api,
+            kind="intercept",
+            times=0 if self.is_removed else ALWAYS,
+            hits=self.hits,
+            filter=FaultFilter(),
+        ).describe()
 
 
 def _task_that_runs() -> asyncio.Task[Any] | None:

@@ -20,10 +20,7 @@ _hints_of = functools.cache(get_type_hints)
 
 
 def to_json(value: Any, *, is_untyped: bool = False) -> Any:
-    """Return a command's result as `json` can write it.
-
-    `is_untyped` says that no annotation tells bytes from text.
-    """
+    """`is_untyped` says that no annotation tells bytes from text."""
     kind: type = type(value)
     if is_dataclass(kind):
         return {
@@ -63,10 +60,7 @@ def _bytes_to_json(value: bytes, *, is_untyped: bool) -> str | dict[str, str]:
 
 
 def from_json(value: Any, hint: Any) -> Any:
-    """Return a result that was decoded from JSON as its type.
-
-    With Any, every `{"base64": "..."}` becomes bytes.
-    """
+    """With Any, every `{"base64": "..."}` becomes bytes."""
     if hint is Any:
         return _untyped_from_json(value)
     origin, arguments = get_origin(hint), get_args(hint)

@@ -23,7 +23,6 @@ from purgatory_broker.metadata.client_quotas import ClientLimit, client_limit
 from purgatory_broker.metadata.controller import Controller
 from purgatory_broker.metadata.metadata_cache import MetadataCache
 from purgatory_broker.metadata.partition_leaders import AlterPartitionRequest
-from purgatory_broker.metadata.scram_credentials import ScramCredentials
 from purgatory_broker.replication.appends import Appends
 from purgatory_broker.replication.fetch_sessions import FetchSessions
 from purgatory_broker.replication.fetcher import FetcherManager
@@ -102,6 +101,8 @@ class ClusterParts:
 class Node:
     """One broker of a cluster. All of it runs on the cluster's event loop."""
 
+    apis: ApiTable = APIS
+
     def __init__(
         self,
         cluster: ClusterParts,
@@ -115,6 +116,7 @@ class Node:
         self.node_id = node_id
         self.settings = settings
         self.controller = cluster.controller
+        self.scram_credentials = cluster.controller.scram_credentials
         self.metadata = MetadataCache(cluster.controller)
         self.log_manager = log_manager
         self.actions = ActionQueue()
@@ -165,8 +167,8 @@ class Node:
         self.fetchers = FetcherManager(self.replicas, self._leader, is_paused=is_replication_paused)
         self.elections = LeaderElections(self.purgatories["ElectLeader"], self.actions)
         self.partitions = NodePartitions(
-            node_id,
-            settings,
+            node_id=node_id,
+            settings=settings,
             metadata=self.metadata,
             log_manager=log_manager,
             replicas=self.replicas,
@@ -177,8 +179,8 @@ class Node:
         self.metrics = NodeMetrics(self.purgatories, self.fetches.expirations)
         #: Handles the requests of clients.
         self.requests = RequestHandler(
-            self,
-            self.actions,
+            broker=self,
+            actions=self.actions,
             faults=cluster.faults,
             interceptions=cluster.interceptions,
             recorder=cluster.recorder,
@@ -272,10 +274,6 @@ class Node:
 
     # -- what handlers need
 
-    @property
-    def apis(self) -> ApiTable:
-        return APIS
-
     def now_ms(self) -> int:
         """Return the event loop's time in whole milliseconds, rounded down."""
         return self._clock.now_ms
@@ -316,10 +314,6 @@ class Node:
     def has_room_for_records(self) -> bool:
         return self.server.unread_responses.has_room(is_fetch=True)
 
-    @property
-    def scram_credentials(self) -> ScramCredentials:
-        return self.controller.scram_credentials
-
     def endpoints(self, nodes: Iterable[int], listener: str) -> list[dict[str, Any]]:
         endpoints = []
         for node_id in sorted(node for node in nodes if node >= 0):
@@ -336,10 +330,7 @@ class Node:
         self.metadata.start_empty(self.node_id)
 
     def connect_controller(self) -> None:
-        """Take over the controller's metadata and every change since the last contact.
-
-        Deletes the replicas of partitions that this node no longer has.
-        """
+        """Take over the controller's metadata; replicas that are not this node's go."""
         self.metadata.connect()
         self.partitions.connect(self.controller.topics.values())
 

@@ -13,7 +13,7 @@ from purgatory_broker.replication.delayed_fetch import (
     FetchTarget,
 )
 from purgatory_broker.replication.fetches import Fetches
-from purgatory_broker.replication.leader_endpoint import LogBounds
+from purgatory_broker.replication.follower_log import LogBounds
 
 T = TypeVar("T")
 
@@ -39,11 +39,7 @@ class RemoteLeader:
     def __init__(
         self, network: Network, follower: int, leader: int, find_fetches: Callable[[], Fetches]
     ) -> None:
-        """Create the end point; it sends nothing by itself.
-
-        `find_fetches` returns those of the leader's node, which are others after a restart of the
-        node.
-        """
+        """`find_fetches` returns those of the leader's node, others after a restart of the node."""
         self.leader = leader
         self._network = network
         self._follower = follower
@@ -75,11 +71,7 @@ class RemoteLeader:
         serve: Callable[[Fetches, Callable[[T], None]], DelayedFetch | None],
         respond: Callable[[T], None],
     ) -> _RoundTrip:
-        """Send a request.
-
-        `serve` runs on the leader, and calls its argument with the response, now or later;
-        `respond` runs on the follower.
-        """
+        """`serve` runs on the leader, and answers now or later; `respond` runs on the follower."""
         request = _RoundTrip()
         leader = self._find_fetches()
 
@@ -111,11 +103,7 @@ class _RoundTrip:
         self.waiting_fetch: DelayedFetch | None = None
 
     def cancel(self) -> None:
-        """Ignore a response that arrives from now on.
-
-        A waiting fetch is cancelled in the leader's purgatory, too. In Kafka it would wait there
-        for its timeout.
-        """
+        """Ignore a later response. In Kafka the fetch would wait for its timeout at the leader."""
         self.is_cancelled = True
         waiting, self.waiting_fetch = self.waiting_fetch, None
         if waiting is not None:

@@ -13,7 +13,7 @@ from purgatory_broker.cluster.commands.inspection_commands import InspectionComm
 from purgatory_broker.cluster.json_values import to_json
 from purgatory_broker.cluster.slices import VALUES_PER_SLICE, slices
 from purgatory_broker.log.log_errors import RecordError
-from purgatory_broker.metadata.controller_error import ControllerError
+from purgatory_broker.metadata.topics import ControllerError
 from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError
 
 #: The longest time that a client waits for a command's own timeout, about a year, in seconds.

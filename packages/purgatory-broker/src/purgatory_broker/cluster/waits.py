@@ -37,11 +37,7 @@ def fault_key(fault: int) -> Hashable:
 
 
 class Waits:
-    """The purgatory of a cluster in which tests wait for its state.
-
-    Nodes and the controller report their changes. A report costs one comparison while no test
-    waits.
-    """
+    """Where tests wait for the cluster's state; without any, a report costs one comparison."""
 
     def __init__(self) -> None:
         self.purgatory = Purgatory("Wait")
@@ -65,10 +61,7 @@ class Waits:
             self.purgatory.notify(fault_key(fault))
 
     async def until(self, conditions: Sequence[Condition], timeout: float) -> None:
-        """Wait until all conditions hold together, at most `timeout` seconds.
-
-        The message of ClusterTimeoutError has the state then.
-        """
+        """Wait until all conditions hold together, at most `timeout` seconds."""
         keys = {condition.key for condition in conditions}
         self._num_waiting += 1
         try:

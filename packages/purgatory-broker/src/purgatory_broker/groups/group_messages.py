@@ -41,10 +41,7 @@ _COORDINATOR_ERRORS = {
 
 
 def coordinator_error(append_error: ErrorCode) -> ErrorCode:
-    """Return the error code that a client gets when an append to the offsets topic failed.
-
-    Source: Kafka's CoordinatorOperationExceptionHelper.
-    """
+    """Return what a client gets of an append error, by CoordinatorOperationExceptionHelper."""
     return _COORDINATOR_ERRORS.get(append_error, append_error)
 
 
@@ -111,12 +108,6 @@ class GroupListing:
     protocol_type: str
     state: str
     group_type: str
-
-
-@dataclass(frozen=True, slots=True)
-class ListedGroups:
-    error: ErrorCode = ErrorCode.NONE
-    groups: tuple[GroupListing, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

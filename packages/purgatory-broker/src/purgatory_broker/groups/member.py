@@ -11,10 +11,7 @@ from purgatory_broker.groups.group_records import MemberValue
 
 @dataclass(slots=True)
 class Member:
-    """A member of a group; static if it has an instance id.
-
-    At most one JoinGroup and one SyncGroup request of a member wait for their response.
-    """
+    """A member, static if it has an instance id; one JoinGroup and one SyncGroup may wait."""
 
     member_id: str
     instance_id: str | None

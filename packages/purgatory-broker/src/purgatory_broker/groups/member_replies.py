@@ -18,10 +18,7 @@ from purgatory_broker.wire.error_code import ErrorCode
 
 
 class MemberReplies:
-    """Answers members' pending JoinGroup and SyncGroup requests, at most one of each.
-
-    Replies are called when the outermost block of the action queue ends.
-    """
+    """Answers members' pending requests when the outermost block of the action queue ends."""
 
     def __init__(self, actions: ActionQueue) -> None:
         self._actions = actions
@@ -40,11 +37,7 @@ class MemberReplies:
         return True
 
     def await_join(self, group: Group, member: Member, reply: JoinReply) -> None:
-        """Make a JoinGroup request the member's pending one.
-
-        An earlier pending request gets REBALANCE_IN_PROGRESS: its client has given up on it and
-        sent this one.
-        """
+        # An earlier request, which its client has given up, gets REBALANCE_IN_PROGRESS.
         self.reply_to_join(
             group, member, JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)
         )

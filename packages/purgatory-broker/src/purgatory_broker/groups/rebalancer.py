@@ -61,9 +61,7 @@ class Rebalancer:
     ) -> None:
         #: Shared with all who answer members or hear of them.
         self.replies = MemberReplies(actions)
-        self.heartbeats = Heartbeats(
-            purgatories.heartbeat, actions, now_ms=now_ms, on_expired=self._expire_heartbeat
-        )
+        self.heartbeats = Heartbeats(purgatories.heartbeat, actions, now_ms, self._expire_heartbeat)
         self._purgatories = purgatories
         self._shards = shards
         self._actions = actions
@@ -97,10 +95,7 @@ class Rebalancer:
     def remove_member(
         self, group: Group, member: Member, error: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID
     ) -> None:
-        """Remove a member and answer its requests.
-
-        The default error makes a live client join as a new member.
-        """
+        # The default error makes a live client join as a new member.
         self.replies.reply_to_join(group, member, JoinResult(error))
         self.replies.reply_to_sync(member, SyncResult(error))
         self.remove_member_id(group, member.member_id)

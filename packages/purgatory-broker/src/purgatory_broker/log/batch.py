@@ -145,10 +145,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 def split_batches(
     records: Buffer, *, torn_tail: bool = False
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Split `records` into batches, without checking their checksums.
-
-    `torn_tail` skips a last batch that is incomplete, as in the response to a fetch.
-    """
+    """`torn_tail` skips a last batch that is incomplete, as in the response to a fetch."""
     view = memoryview(records)
     position = 0
     while position < len(view):

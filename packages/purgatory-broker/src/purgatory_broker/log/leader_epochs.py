@@ -93,10 +93,7 @@ class LeaderEpochs:
         del self._starts[keep:], self._epochs[keep:]
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Remove the epochs that end at `start_offset` or earlier.
-
-        The epoch that contains `start_offset` starts there from then on.
-        """
+        """Remove the epochs before `start_offset`; the one that contains it starts there."""
         covering = bisect_right(self._starts, start_offset) - 1
         if covering >= 0:
             del self._starts[:covering], self._epochs[:covering]

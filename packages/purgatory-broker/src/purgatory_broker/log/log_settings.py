@@ -11,10 +11,7 @@ TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
-    """The topic settings that a log uses, with Kafka's names and defaults; None means no limit.
-
-    Names have underscores where Kafka's have dots.
-    """
+    """The topic settings that a log uses, with Kafka's defaults; None means no limit."""
 
     #: A batch that would make a segment larger than this starts a new segment. An empty segment
     #: accepts a batch of any size.

@@ -30,6 +30,12 @@ class ProducerBatch(NamedTuple):
     timestamp: int
 
 
+def _batch(header: BatchHeader, base_offset: int, timestamp: int) -> ProducerBatch:
+    last_offset = base_offset + header.last_offset_delta
+    first, last = header.base_sequence, header.last_sequence
+    return ProducerBatch(first, last, base_offset, last_offset, timestamp)
+
+
 class ProducerState:
     """A producer's epoch and its last batches in this epoch, the oldest first."""
 
@@ -114,21 +120,10 @@ class ProducerStates:
             producer.epoch = header.producer_epoch
             producer.batches.clear()
         producer.last_timestamp = timestamp
-        producer.batches.append(
-            ProducerBatch(
-                header.base_sequence,
-                header.last_sequence,
-                base_offset,
-                base_offset + header.last_offset_delta,
-                timestamp,
-            )
-        )
+        producer.batches.append(_batch(header, base_offset, timestamp))
 
     def truncate_to(self, end_offset: int) -> set[int]:
-        """Remove the producers that appended at `end_offset` or later, and return their ids.
-
-        Their earlier batches are to be read from the log again, by `add_older`.
-        """
+        """Forget producers that appended from `end_offset` on; `add_older` reads the rest again."""
         removed = {
             producer_id
             for producer_id, producer in self._producers.items()
@@ -139,25 +134,14 @@ class ProducerStates:
         return removed
 
     def add_older(self, header: BatchHeader) -> bool:
-        """Record a batch before those known of its producer.
-
-        Returns True if no earlier one is needed.
-        """
+        """Add a batch before those that are known; return True if no earlier one is needed."""
         producer = self._producers.get(header.producer_id)
         if producer is None:
             producer = self._producers[header.producer_id] = ProducerState(header.producer_epoch)
             producer.last_timestamp = header.max_timestamp
         elif producer.epoch != header.producer_epoch:
             return True
-        producer.batches.appendleft(
-            ProducerBatch(
-                header.base_sequence,
-                header.last_sequence,
-                header.base_offset,
-                header.last_offset,
-                header.max_timestamp,
-            )
-        )
+        producer.batches.appendleft(_batch(header, header.base_offset, header.max_timestamp))
         return len(producer.batches) == BATCHES_KEPT
 
     def expire(self, now_ms: int) -> None:

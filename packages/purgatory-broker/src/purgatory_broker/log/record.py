@@ -31,18 +31,12 @@ RecordHeaders: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
 
 def decompress_records(header: BatchHeader, batch: Buffer) -> bytes | None:
-    """Return the decompressed records of a batch.
-
-    None if the codec's library is not installed or the records are too large to inspect.
-    """
+    """None if the codec's library is not installed, or the records are too large to inspect."""
     return decompress(header.codec, bytes(memoryview(batch)[HEADER_BYTES:]))
 
 
 def record_layouts(records: bytes, count: int) -> list[RecordLayout]:
-    """Parse the decompressed records of a batch, without copying keys or values.
-
-    The error is INVALID_RECORD if the bytes are not exactly `count` records.
-    """
+    """Parse without copies; INVALID_RECORD if the bytes are not exactly `count` records."""
     layouts: list[RecordLayout] = []
     try:
         position = _parse_records(records, count, layouts)

@@ -21,6 +21,10 @@ class BatchEntry(NamedTuple):
     size: int
     max_timestamp: int
 
+    @classmethod
+    def of(cls, header: BatchHeader) -> BatchEntry:
+        return cls(header.base_offset, header.next_offset, header.size, header.max_timestamp)
+
 
 class Segment:
     """Consecutive batches without gaps, and an index of their positions.

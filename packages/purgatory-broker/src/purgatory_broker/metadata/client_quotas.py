@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.metadata_file import QuotaEntity
 from purgatory_broker.metadata.metadata_store import MetadataStore
+from purgatory_broker.metadata.topics import ControllerError
 from purgatory_broker.wire.error_code import ErrorCode
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
@@ -25,12 +25,7 @@ _WHOLE_MAXIMUMS = {
     "connection_creation_rate": _INT,
 }
 _USER_KEYS = frozenset(
-    {
-        "producer_byte_rate",
-        "consumer_byte_rate",
-        "request_percentage",
-        "controller_mutation_rate",
-    }
+    {"producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"}
 )
 _IP_KEYS = frozenset({"connection_creation_rate"})
 
@@ -72,14 +67,8 @@ class ClientQuotas:
                         present[key] = value
                 if not present:
                     del values[entity]
-        before = self._store.client_quotas
-        if not validate_only and values != before:
-            self._store.client_quotas = values
-
-            def undo() -> None:
-                self._store.client_quotas = before
-
-            self._store.store(undo)
+        if not validate_only and values != self._store.client_quotas:
+            self._store.replace("client_quotas", values)
         return results
 
 

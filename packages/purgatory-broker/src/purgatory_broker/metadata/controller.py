@@ -81,10 +81,7 @@ class Controller:
         return self._store.change_count
 
     def reset(self) -> None:
-        """Delete all topics and fence all nodes, without notice to the nodes, which are to restart.
-
-        The cluster id and the producer ids go on: clients may have been assigned some.
-        """
+        """Forget all but the ids, of which clients may have some; the nodes are to restart."""
         self._store.clear()
         self.topic_changes.reset()
         self.leaders.forget()

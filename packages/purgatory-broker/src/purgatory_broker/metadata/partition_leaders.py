@@ -7,10 +7,15 @@ import uuid
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.metadata_store import MetadataStore
 from purgatory_broker.metadata.topic_configs import topic_value
-from purgatory_broker.metadata.topics import MAX_NAME_LENGTH, NO_LEADER, Partition, TopicPartition
+from purgatory_broker.metadata.topics import (
+    MAX_NAME_LENGTH,
+    NO_LEADER,
+    ControllerError,
+    Partition,
+    TopicPartition,
+)
 from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -117,10 +122,7 @@ class PartitionLeaders:
     def elect_leaders(
         self, keys: Iterable[TopicPartition], *, is_unclean: bool
     ) -> dict[TopicPartition, ElectionResult]:
-        """Make the preferred replicas leaders, as Kafka's ElectLeaders.
-
-        `is_unclean` gives partitions without a leader a live replica instead, in sync or not.
-        """
+        """`is_unclean` gives partitions without a leader a live replica, in sync or not."""
         results: dict[TopicPartition, ElectionResult] = {}
         changed = []
         for key in keys:
@@ -189,10 +191,7 @@ class PartitionLeaders:
                 self._store.on_change(orphans)
 
     def elect(self, partition: Partition, *, is_unclean: bool = False) -> bool:
-        """Elect a live in-sync replica, or any live one if unclean elections are enabled.
-
-        Returns False if no replica is eligible.
-        """
+        """Elect a live in-sync replica, or any live one if that is allowed; False if none."""
         for node in partition.replicas:
             if node in partition.isr and node in self._store.alive:
                 partition.set_leader(node)

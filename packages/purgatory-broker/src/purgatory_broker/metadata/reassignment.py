@@ -14,11 +14,11 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.metadata_store import MetadataStore
 from purgatory_broker.metadata.partition_leaders import PartitionLeaders
 from purgatory_broker.metadata.topics import (
     MAX_NAME_LENGTH,
+    ControllerError,
     Partition,
     TopicPartition,
     replica_list_error,

@@ -6,7 +6,6 @@ import logging
 import uuid
 from collections.abc import Mapping
 
-from purgatory_broker.metadata.controller_error import ControllerError
 from purgatory_broker.metadata.metadata_store import MetadataStore
 from purgatory_broker.metadata.partition_leaders import PartitionLeaders
 from purgatory_broker.metadata.topic_configs import topic_config_error
@@ -14,6 +13,7 @@ from purgatory_broker.metadata.topics import (
     INTERNAL_TOPICS,
     NO_LEADER,
     OFFSETS_TOPIC,
+    ControllerError,
     Partition,
     Topic,
     default_assignment,

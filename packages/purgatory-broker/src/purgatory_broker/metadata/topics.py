@@ -7,6 +7,13 @@ import uuid
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from purgatory_broker.wire.error_code import CodedError
+
+
+class ControllerError(CodedError):
+    """The controller refuses a change."""
+
+
 NO_LEADER = -1
 OFFSETS_TOPIC = "__consumer_offsets"
 #: Topics of the broker itself: clients may read them, but not write, create or delete them.
@@ -16,10 +23,7 @@ _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 class TopicPartition(NamedTuple):
-    """A topic's name and a partition number.
-
-    The watch key of produce, fetch and delete-records requests.
-    """
+    """The watch key of produce, fetch and delete-records requests."""
 
     topic: str
     partition: int

@@ -3,32 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from purgatory_broker.log.log_errors import BatchFormatError, RecordError
 from purgatory_broker.metadata.topics import TopicPartition
-from purgatory_broker.replication.delayed_partitions import DelayedPartitions
+from purgatory_broker.replication.delayed_partitions import DelayedPartitions, ProducedPartition
 from purgatory_broker.replication.replica import Replica, ReplicaError
 from purgatory_broker.replication.replica_manager import ReplicaManager
 from purgatory_broker.wire.error_code import ErrorCode
-
-
-@dataclass(slots=True)
-class ProducedPartition:
-    key: TopicPartition
-    error: ErrorCode = ErrorCode.NONE
-    message: str | None = None
-    #: The invalid records: positions in the batch, and error messages.
-    record_errors: tuple[tuple[int, str], ...] = ()
-    base_offset: int = -1
-    log_append_time_ms: int = -1
-    log_start_offset: int = -1
-    #: The high watermark to wait for: the offset after the last record.
-    required_offset: int = -1
-    pending: bool = False
-    #: The replica that the records were appended to. If the topic is deleted and created again,
-    #: another replica has the same key.
-    replica: Replica | None = None
 
 
 class DelayedProduce(DelayedPartitions[ProducedPartition]):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.delayed_fetch import FetchedPartition, FetchTarget
-from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.wire.error_code import CodedError, ErrorCode
 
 #: The epoch of a request that ends its session or has none.
 FINAL_EPOCH = -1
@@ -30,12 +30,8 @@ MIN_EVICTION_MS = 120_000
 MAX_PARTITIONS = 200_000
 
 
-class FetchSessionError(Exception):
+class FetchSessionError(CodedError):
     """A request does not fit any session of this node."""
-
-    def __init__(self, code: ErrorCode) -> None:
-        super().__init__(code.name)
-        self.code = code
 
 
 @dataclass(slots=True)

@@ -6,16 +6,20 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.delayed_fetch import FetchedPartition, FetchParams, FetchTarget
-from purgatory_broker.replication.follower_log import apply_fetched, move_into_bounds
-from purgatory_broker.replication.leader_endpoint import LeaderEndPoint, LogBounds, PendingRequest
+from purgatory_broker.replication.follower_log import (
+    LeaderEndPoint,
+    LogBounds,
+    PendingRequest,
+    apply_fetched,
+    move_into_bounds,
+)
 from purgatory_broker.replication.replica import Replica
-from purgatory_broker.settings import ClusterSettings
+from purgatory_broker.replication.replica_manager import ReplicaManager
 from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.error_log import ErrorLog
 
@@ -28,20 +32,6 @@ BACKOFF_MS = 1_000
 #: After the wait that a request asks for, until it is given up: Kafka's
 #: `replica.socket.timeout.ms`.
 RESPONSE_TIMEOUT_MS = 30_000
-
-
-class FollowerReplicas(Protocol):
-    """What a fetcher needs of its own node; a `ReplicaManager` implements it."""
-
-    node_id: int
-    settings: ClusterSettings
-    actions: ActionQueue
-    now_ms: Callable[[], int]
-    change_count: int
-
-    def find(self, key: TopicPartition) -> Replica | None: ...
-
-    def notify_partition(self, key: TopicPartition) -> None: ...
 
 
 class Fetcher:
@@ -58,7 +48,7 @@ class Fetcher:
     """
 
     def __init__(
-        self, replicas: FollowerReplicas, leader: LeaderEndPoint, *, is_paused: bool = False
+        self, replicas: ReplicaManager, leader: LeaderEndPoint, *, is_paused: bool = False
     ) -> None:
         self.is_paused = is_paused
         self._replicas = replicas
@@ -187,10 +177,7 @@ class Fetcher:
         request: Callable[[Callable[[T], None]], PendingRequest],
         process: Callable[[T], None],
     ) -> None:
-        """Send a request to the leader, and process its response.
-
-        If no response arrives within RESPONSE_TIMEOUT_MS after the wait, the fetcher begins anew.
-        """
+        """Without a response RESPONSE_TIMEOUT_MS after the wait, the fetcher begins anew."""
 
         def respond(response: T) -> None:
             self._abandon_request()
@@ -322,11 +309,7 @@ class Fetcher:
 
 class FetcherManager:
     def __init__(
-        self,
-        replicas: FollowerReplicas,
-        connect: Callable[[int], LeaderEndPoint],
-        *,
-        is_paused: bool,
+        self, replicas: ReplicaManager, connect: Callable[[int], LeaderEndPoint], *, is_paused: bool
     ) -> None:
         self.is_paused = is_paused
         self.by_leader: dict[int, Fetcher] = {}

@@ -14,7 +14,7 @@ from purgatory_broker.replication.delayed_fetch import (
     FetchTarget,
     diverging_epoch,
 )
-from purgatory_broker.replication.leader_endpoint import LogBounds
+from purgatory_broker.replication.follower_log import LogBounds
 from purgatory_broker.replication.replica import FollowerState, Replica, ReplicaError
 from purgatory_broker.replication.replica_manager import ReplicaManager
 from purgatory_broker.replication.replica_metrics import FetchExpirations
@@ -148,10 +148,7 @@ class Fetches:
         return fetched
 
     def read(self, params: FetchParams, targets: list[FetchTarget]) -> list[FetchedPartition]:
-        """Read partitions now, at most `max_bytes` together.
-
-        The first batch is read however large it is, so that a consumer always makes progress.
-        """
+        # The first batch is read however large it is, so that a consumer makes progress.
         left = params.max_bytes
         at_least_one = True
         results = []
@@ -206,10 +203,7 @@ class Fetches:
         return replica, diverging
 
     def log_bounds(self, target: FetchTarget) -> LogBounds:
-        """Return where a leader's log begins and ends.
-
-        A follower whose offset is out of range asks for them, in Kafka by ListOffsets.
-        """
+        """For a follower whose offset is out of range, which in Kafka asks by ListOffsets."""
         try:
             replica = self.replicas.require_leader(target.key, target.current_leader_epoch)
         except ReplicaError as error:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from purgatory_broker.log.checkpoint import flush_folder
 from purgatory_broker.log.log import PartitionLog
-from purgatory_broker.log.log_errors import RecordError, StorageError
+from purgatory_broker.log.log_errors import RecordError, storage_errors
 from purgatory_broker.log.log_settings import LogSettings
 from purgatory_broker.log.store import OpenFiles
 from purgatory_broker.metadata.topic_configs import topic_value
@@ -78,7 +78,7 @@ class LogManager:
                 )
             return stored[1]
         folder = self.folder / str(key)
-        try:
+        with storage_errors(f"creating {folder}"):
             stored_id = _read_topic_id(folder)
             if stored_id not in (None, topic_id):
                 logger.info(
@@ -93,8 +93,6 @@ class LogManager:
                     # The log flushes its own folder. The folder's entry in its parent must be
                     # flushed here.
                     flush_folder(self.folder)
-        except OSError as error:
-            raise StorageError(f"creating {folder} failed: {error}") from error
         return PartitionLog.open(str(key), folder, settings, files=self._files)
 
     def close(self, log: PartitionLog) -> None:
@@ -128,10 +126,7 @@ class LogManager:
             release_free_memory()
 
     def delete_unknown(self, known: Iterable[tuple[TopicPartition, uuid.UUID]]) -> None:
-        """Delete the logs of partitions that were deleted while the node was not running.
-
-        None of these logs may be open.
-        """
+        """Delete the logs, none of them open, of partitions that were deleted meanwhile."""
         ids = dict(known)
         for key in [
             key for key, (topic_id, _) in self._in_memory.items() if ids.get(key) != topic_id

@@ -45,10 +45,7 @@ class ReplicaManager:
         alter_partition: Callable[[Replica, list[int]], None],
         on_change: Callable[[TopicPartition], None],
     ) -> None:
-        """Create an empty set.
-
-        `on_change` is called with a partition after each change of its high watermark or role.
-        """
+        """`on_change` is called after each change of a partition's high watermark or role."""
         self.node_id = node_id
         self.settings = settings
         self.purgatories = purgatories

@@ -22,11 +22,7 @@ class FetchExpirations:
 
 
 class NodeMetrics:
-    """The metrics of a node's purgatories.
-
-    `ExpiresPerSec` is the mean rate since the node's start, as `MeanRate` of Kafka's meter of this
-    name. Readings do not affect one another.
-    """
+    """`ExpiresPerSec` is the mean rate since the start, as `MeanRate` of Kafka's meter."""
 
     def __init__(
         self, purgatories: dict[str, Purgatory], fetch_expirations: FetchExpirations

@@ -255,10 +255,7 @@ class Connection(asyncio.BufferedProtocol):
             self._receiving_since_ms = self._now_ms()
 
     def _handle_frame(self, frame: bytes) -> bool:
-        """Handle the request in a frame.
-
-        Returns False if it is deferred until other clients have read their responses.
-        """
+        """Return False if it is deferred until other clients have read their responses."""
         login = self._login
         if login is not None and login.has_bare_tokens:
             self._handle_token(login, frame)
@@ -340,10 +337,7 @@ class Connection(asyncio.BufferedProtocol):
             self._logged = None
 
     def _write(self, context: RequestContext, frame: bytes | bytearray | None) -> None:
-        """Write the response to the current request, and continue; no-op if it is another's.
-
-        The frame must not change afterwards; None is for a request without a response.
-        """
+        """No-op for another request's response; None is for one without. The frame is final."""
         if self.is_closed or context is not self._context or self._transport is None:
             return
         if frame is not None:
@@ -416,10 +410,7 @@ class Connection(asyncio.BufferedProtocol):
             self.is_closed = True
 
     def _close_later(self, reason: str) -> None:
-        """Close the connection after a failed login, and handle nothing more.
-
-        Some clients drop the response if the connection closes at once.
-        """
+        # Some clients drop the response to a failed login if the connection closes at once.
         self._is_muted = True
         delay_ms = self._server.settings.connection_failed_authentication_delay_ms
         asyncio.get_running_loop().call_later(delay_ms / 1_000, self.close, reason)

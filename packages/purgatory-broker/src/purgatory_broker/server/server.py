@@ -26,10 +26,7 @@ from request_purgatory.purgatory.operation import DelayedOperation
 
 
 class ThrottledChannel(DelayedOperation):
-    """A throttled connection: reading resumes when the timeout expires.
-
-    The watch key is the connection's identity.
-    """
+    """A throttled connection, read again when the timeout expires; its identity is the key."""
 
     __slots__ = ("unmute",)
 
@@ -61,10 +58,7 @@ class ConnectionLimit:
 
 
 def _max_connections() -> int:
-    """Return the most connections that the process may have; without limit if it is unknown.
-
-    With more connections than open files the event loop could not even accept one to close it.
-    """
+    """With more than open files, the loop could not even accept a connection to close it."""
     try:
         import resource
     except ImportError:
@@ -200,34 +194,30 @@ class Server:
     # -- connections
 
     def register_handshake(self, connection: Connection) -> bool:
-        if not self._has_room:
-            return False
-        self._handshakes.add(connection)
-        self._connection_limit.num_open += 1
-        return True
+        return self._admit(connection, self._handshakes)
 
     def unregister_handshake(self, connection: Connection) -> None:
         """Remove a handshake that has ended; no-op if it is not registered."""
-        if connection in self._handshakes:
-            self._handshakes.remove(connection)
-            self._connection_limit.num_open -= 1
-
-    @property
-    def _has_room(self) -> bool:
-        num_open = len(self.connections) + len(self._handshakes)
-        return num_open < self.settings.max_connections and not self._connection_limit.is_reached
+        self._dismiss(connection, self._handshakes)
 
     def register(self, connection: Connection) -> bool:
         self.unregister_handshake(connection)
-        if not self._has_room:
+        return self._admit(connection, self.connections)
+
+    def unregister(self, connection: Connection) -> None:
+        self._dismiss(connection, self.connections)
+
+    def _admit(self, connection: Connection, admitted: set[Connection]) -> bool:
+        num_open = len(self.connections) + len(self._handshakes)
+        if num_open >= self.settings.max_connections or self._connection_limit.is_reached:
             return False
-        self.connections.add(connection)
+        admitted.add(connection)
         self._connection_limit.num_open += 1
         return True
 
-    def unregister(self, connection: Connection) -> None:
-        if connection in self.connections:
-            self.connections.remove(connection)
+    def _dismiss(self, connection: Connection, admitted: set[Connection]) -> None:
+        if connection in admitted:
+            admitted.remove(connection)
             self._connection_limit.num_open -= 1
 
     def throttle(self, connection: Connection, throttle_ms: int) -> None:

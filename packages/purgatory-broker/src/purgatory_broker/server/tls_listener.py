@@ -32,10 +32,7 @@ class HandshakeServer(Protocol):
 
 
 class TlsListener:
-    """Accepts connections and their handshakes.
-
-    asyncio's own listeners tell nobody of connections in a handshake, nor why one has failed.
-    """
+    """Accepts connections; asyncio's listeners tell nobody why a handshake has failed."""
 
     def __init__(
         self,

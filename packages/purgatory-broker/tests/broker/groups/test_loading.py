@@ -62,32 +62,6 @@ def test_node_without_the_partition_rejects_every_request() -> None:
     run_scenario(scenario)
 
 
-def test_loading_partition_rejects_every_request_but_heartbeats() -> None:
-    """As in Kafka, heartbeats succeed because their group is unknown."""
-
-    async def scenario(harness: CoordinatorHarness) -> None:
-        (leader,) = harness.stable_group(1)
-        partition = harness.coordinator.partition_for(GROUP)
-        harness.coordinator.unload(partition)
-        harness.coordinator.begin_load(partition)
-        harness.coordinator.begin_load(partition)
-        assert partition in harness.coordinator.partitions
-        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        assert harness.join(leader).error is error
-        assert harness.sync(leader, 1).error is error
-        assert harness.heartbeat(leader, 1) is ErrorCode.NONE
-        assert harness.leave((leader, None)).error_code == error
-        assert harness.commit({("t", 0): 1}).response.topics[0].partitions[0].error_code == error
-        assert harness.fetch(None).error_code == error
-        assert harness.describe_groups(GROUP)[0].error_code == error
-        assert harness.list_groups().error_code == error
-        harness.coordinator.load(partition, harness.log.records[partition])
-        assert harness.heartbeat(leader, 1) is ErrorCode.NONE
-        assert list(harness.group.members) == [leader]
-
-    run_scenario(scenario)
-
-
 def test_stable_group_survives_a_change_of_coordinator() -> None:
     async def scenario(harness: CoordinatorHarness) -> None:
         leader, follower = harness.stable_group(2)

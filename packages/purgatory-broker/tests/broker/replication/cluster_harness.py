@@ -15,12 +15,12 @@ from purgatory_broker.log.batch import split_batches
 from purgatory_broker.log.log import PartitionLog
 from purgatory_broker.log.record import read_records
 from purgatory_broker.metadata.topics import TopicPartition
-from purgatory_broker.replication.appends import ProducedPartition
 from purgatory_broker.replication.delayed_fetch import (
     FetchedPartition,
     FetchParams,
     FetchTarget,
 )
+from purgatory_broker.replication.delayed_partitions import ProducedPartition
 from purgatory_broker.replication.record_deletions import DeletedPartition
 from purgatory_broker.replication.replica import Replica
 from purgatory_broker.request_context import ANONYMOUS, Client, RequestContext

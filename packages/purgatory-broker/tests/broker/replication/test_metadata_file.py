@@ -13,8 +13,7 @@ import pytest
 
 from purgatory_broker import Cluster, ClusterError, ClusterProcess, ClusterSettings
 from purgatory_broker.cluster.async_cluster import AsyncCluster
-from purgatory_broker.metadata.controller_error import ControllerError
-from purgatory_broker.metadata.topics import NO_LEADER
+from purgatory_broker.metadata.topics import NO_LEADER, ControllerError
 from purgatory_broker.wire.error_code import ErrorCode
 from purgatory_broker_command import main
 from request_purgatory.command_line.exit_codes import ExitCode

@@ -17,8 +17,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.cluster.node import Node
-from purgatory_broker.metadata.controller_error import ControllerError
-from purgatory_broker.replication.appends import ProducedPartition
+from purgatory_broker.metadata.topics import ControllerError
+from purgatory_broker.replication.delayed_partitions import ProducedPartition
 from purgatory_broker.replication.record_deletions import DeletedPartition
 from purgatory_broker.settings import ClusterSettings
 from purgatory_broker.wire.error_code import ErrorCode

@@ -11,8 +11,7 @@ from typing import Any, TypeVar, cast
 from purgatory_broker.cluster.cluster_errors import ClusterError
 from purgatory_broker.cluster.commands.arguments import checked_call
 from purgatory_broker.cluster.node import ClusterParts, Node
-from purgatory_broker.metadata.controller_error import ControllerError
-from purgatory_broker.metadata.topics import Topic
+from purgatory_broker.metadata.topics import ControllerError, Topic
 from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
 
@@ -89,10 +88,7 @@ class CommandGroup:
 
     @classmethod
     def commands(cls) -> dict[str, Callable[..., Any]]:
-        """Return the commands of this class by name, in the order of their definition.
-
-        The first parameter of a command is the cluster; its result can be written as JSON.
-        """
+        """Return the commands of this class by name, in the order of their definition."""
         functions: dict[str, Any] = {
             name: member.fget if isinstance(member, property) else member
             for name, member in vars(cls).items()

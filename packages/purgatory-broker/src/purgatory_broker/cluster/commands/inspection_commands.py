@@ -10,11 +10,15 @@ from purgatory_broker.cluster.client_request import (
 )
 from purgatory_broker.cluster.commands.command_group import CommandGroup, command
 from purgatory_broker.cluster.conditions import Conditions, coordinated_groups, leader_replica
-from purgatory_broker.cluster.group_snapshot import GroupSnapshot, snapshot
 from purgatory_broker.cluster.slices import slices
-from purgatory_broker.cluster.topic_records import TopicRecord, readable_records, take_records
-from purgatory_broker.metadata.controller_error import ControllerError
-from purgatory_broker.metadata.topics import Partition
+from purgatory_broker.cluster.snapshots import (
+    GroupSnapshot,
+    TopicRecord,
+    readable_records,
+    snapshot,
+    take_records,
+)
+from purgatory_broker.metadata.topics import ControllerError, Partition
 from purgatory_broker.replication.replica import Replica
 from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError

@@ -7,8 +7,7 @@ from typing import TypedDict
 
 from purgatory_broker.cluster.commands.command_group import CommandGroup, command
 from purgatory_broker.cluster.node import Node
-from purgatory_broker.metadata.controller_error import ControllerError
-from purgatory_broker.metadata.topics import NO_LEADER, Partition, TopicPartition
+from purgatory_broker.metadata.topics import NO_LEADER, ControllerError, Partition, TopicPartition
 from purgatory_broker.replication.record_deletions import TO_HIGH_WATERMARK, DeletedPartition
 from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
