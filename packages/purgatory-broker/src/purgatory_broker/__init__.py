@@ -4,7 +4,7 @@ Not for production.
 """
 
 # Before anything else imports kafka-python.
-from purgatory_broker.wire import kafka_python as _kafka_python  # noqa: F401, I001
+from purgatory_broker._wire import kafka_python as _kafka_python  # noqa: F401, I001
 
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.cluster.client_request import ClientRequest

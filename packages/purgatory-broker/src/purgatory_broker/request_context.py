@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from purgatory_broker.metadata.topics import TopicPartition
 
 if TYPE_CHECKING:
-    from purgatory_broker.wire.messages import Header
+    from purgatory_broker._wire.messages import Header
     from request_purgatory.purgatory.operation import DelayedOperation
 
 
@@ -31,7 +31,7 @@ class LoginFailedError(Exception):
     """A client has failed to log in; the message is for the client."""
 
 
-class Login(Protocol):
+class _Login(Protocol):
     @property
     def mechanisms(self) -> tuple[str, ...]: ...
 
@@ -81,7 +81,7 @@ class RequestContext:
     #: Called when the client has disconnected, if a function of a test intercepts the request.
     on_cancel: Callable[[], None] | None = None
     #: The client's login; None if the client needs none, or is logged in.
-    login: Login | None = None
+    login: _Login | None = None
     #: Why the connection is closed after the response; None leaves it open.
     close_reason: str | None = None
 

@@ -10,8 +10,8 @@ import pytest
 
 from purgatory_broker import AsyncCluster, ClusterError, ClusterSettings
 from purgatory_broker.cluster import broker_panel as overview_module
+from purgatory_broker.cluster._commands.cluster_commands import COMMANDS
 from purgatory_broker.cluster.broker_panel import ACTIONS, broker_panel
-from purgatory_broker.cluster.commands.cluster_commands import COMMANDS
 from purgatory_broker.cluster.snapshots import GroupSnapshot, MemberSnapshot
 from request_purgatory.dashboard.panel import Panel
 from request_purgatory.errors import InvalidArgumentError

@@ -14,10 +14,10 @@ from kafka.protocol.admin import (
     DescribeAclsResponse,
 )
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.request_context import RequestContext
-from purgatory_broker.wire.error_code import ErrorCode
 
 _Creation = CreateAclsResponse.AclCreationResult
 

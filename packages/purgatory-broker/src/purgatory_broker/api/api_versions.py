@@ -8,11 +8,11 @@ from typing import Any
 
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
+from purgatory_broker._wire.apis import Api
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.request_context import RequestContext
-from purgatory_broker.wire.apis import Api
-from purgatory_broker.wire.error_code import ErrorCode
 
 _Version = ApiVersionsResponse.ApiVersion
 

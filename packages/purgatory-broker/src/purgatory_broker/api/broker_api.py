@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol
 
+from purgatory_broker._wire.apis import ApiTable
 from purgatory_broker.groups.coordinator import GroupCoordinator
 from purgatory_broker.metadata.controller import Controller
 from purgatory_broker.metadata.metadata_cache import MetadataCache
@@ -18,7 +19,6 @@ from purgatory_broker.replication.record_deletions import RecordDeletions
 from purgatory_broker.replication.replica_manager import ReplicaManager
 from purgatory_broker.request_context import Client
 from purgatory_broker.settings import ClusterSettings
-from purgatory_broker.wire.apis import ApiTable
 
 
 class BrokerApi(Protocol):

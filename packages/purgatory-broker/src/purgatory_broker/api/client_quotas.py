@@ -12,6 +12,8 @@ from kafka.protocol.admin import (
     DescribeClientQuotasResponse,
 )
 
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.limits import truncate_message
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.metadata.client_quotas import (
@@ -25,8 +27,6 @@ from purgatory_broker.metadata.client_quotas import (
 from purgatory_broker.metadata.metadata_file import QuotaEntity
 from purgatory_broker.metadata.topics import ControllerError
 from purgatory_broker.request_context import RequestContext
-from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.limits import truncate_message
 
 _Altered = AlterClientQuotasResponse.EntryData
 

@@ -15,6 +15,7 @@ from kafka.protocol.consumer import (
     OffsetFetchResponse,
 )
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import RequestedTopic, ServedApi, Subjects
 from purgatory_broker.groups.group_messages import (
@@ -25,7 +26,6 @@ from purgatory_broker.groups.group_messages import (
 from purgatory_broker.groups.group_records import OffsetValue
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.request_context import RequestContext
-from purgatory_broker.wire.error_code import ErrorCode
 
 
 class _RequestElement(Protocol):

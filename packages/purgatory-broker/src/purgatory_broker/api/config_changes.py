@@ -15,6 +15,8 @@ from kafka.protocol.admin import (
     IncrementalAlterConfigsResponse,
 )
 
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.limits import MAX_TEXT_BYTES, truncate_message
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, Subjects
 from purgatory_broker.metadata.topic_configs import (
@@ -25,8 +27,6 @@ from purgatory_broker.metadata.topic_configs import (
 )
 from purgatory_broker.metadata.topics import ControllerError
 from purgatory_broker.request_context import RequestContext
-from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.limits import MAX_TEXT_BYTES, truncate_message
 
 #: The operations of IncrementalAlterConfigs.
 SET, DELETE, APPEND, SUBTRACT = _OPERATIONS = range(4)

@@ -13,6 +13,8 @@ from kafka.protocol.admin import (
     ListConfigResourcesResponse,
 )
 
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.limits import truncate_message
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, Subjects
 from purgatory_broker.metadata.resource_configs import BROKER_CONFIGS, GROUP_CONFIGS
@@ -28,8 +30,6 @@ from purgatory_broker.metadata.topic_configs import (
 )
 from purgatory_broker.metadata.topics import ControllerError, Topic, topic_name_error
 from purgatory_broker.request_context import RequestContext
-from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.limits import truncate_message
 
 _Described = DescribeConfigsResponse.DescribeConfigsResult
 _Config = _Described.DescribeConfigsResourceResult

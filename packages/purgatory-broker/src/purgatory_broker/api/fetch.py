@@ -9,6 +9,21 @@ from typing import Any, NamedTuple
 
 from kafka.protocol import consumer
 
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.fetch_request import (
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    read_fetch_request,
+)
+from purgatory_broker._wire.fetch_response import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+    write_fetch_response,
+)
+from purgatory_broker._wire.leaders import LeaderIdAndEpoch, NodeEndpoint
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, Subjects
 from purgatory_broker.metadata.topics import TopicPartition
@@ -20,21 +35,6 @@ from purgatory_broker.replication.fetch_sessions import (
     changed_partitions,
 )
 from purgatory_broker.request_context import RequestContext
-from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.fetch_request import (
-    FetchRequest,
-    FetchTopic,
-    ForgottenTopic,
-    read_fetch_request,
-)
-from purgatory_broker.wire.fetch_response import (
-    EpochEndOffset,
-    FetchableTopicResponse,
-    FetchResponse,
-    PartitionData,
-    write_fetch_response,
-)
-from purgatory_broker.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
 
 #: The first versions with fetch sessions (KIP-227), with fetches from followers (KIP-392), with
 #: topic ids instead of names (KIP-516), with the follower's id in `replica_state` (KIP-903), and

@@ -16,6 +16,7 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.authorized_operations import ON_GROUPS
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, Subjects
@@ -27,7 +28,6 @@ from purgatory_broker.metadata.topics import (
     TopicPartition,
 )
 from purgatory_broker.request_context import RequestContext
-from purgatory_broker.wire.error_code import ErrorCode
 
 _Coordinator = FindCoordinatorResponse.Coordinator
 

@@ -18,6 +18,13 @@ from kafka.protocol.consumer import (
     SyncGroupResponse,
 )
 
+from purgatory_broker._wire.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.limits import MAX_TEXT_BYTES
+from purgatory_broker._wire.wire_error import WireError
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, Subjects
 from purgatory_broker.groups.group_messages import (
@@ -29,13 +36,6 @@ from purgatory_broker.groups.group_messages import (
     SyncResult,
 )
 from purgatory_broker.request_context import RequestContext
-from purgatory_broker.wire.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
-from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.limits import MAX_TEXT_BYTES
-from purgatory_broker.wire.wire_error import WireError
 
 #: The most protocols that a member may offer; consumers offer two or three. The coordinator keeps
 #: each as long as the member.

@@ -13,12 +13,12 @@ from kafka.protocol.consumer import (
     OffsetForLeaderEpochResponse,
 )
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, Subjects
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.replica import Replica, ReplicaError
 from purgatory_broker.request_context import RequestContext
-from purgatory_broker.wire.error_code import ErrorCode
 
 
 def _leader_replica(broker: BrokerApi, key: TopicPartition, leader_epoch: int) -> Replica:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.authorized_operations import ON_THE_CLUSTER, ON_TOPICS
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, Subjects
@@ -22,7 +23,6 @@ from purgatory_broker.metadata.topics import (
     topic_name_error,
 )
 from purgatory_broker.request_context import RequestContext
-from purgatory_broker.wire.error_code import ErrorCode
 
 _Broker = MetadataResponse.MetadataResponseBroker
 _Topic = MetadataResponse.MetadataResponseTopic

@@ -15,6 +15,7 @@ from kafka.protocol.admin import (
     DescribeProducersResponse,
 )
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import RequestedTopic, ServedApi, Subjects
 from purgatory_broker.metadata.topic_configs import topic_value
@@ -22,7 +23,6 @@ from purgatory_broker.metadata.topics import TopicPartition, topic_name_error
 from purgatory_broker.replication.record_deletions import DeletedPartition
 from purgatory_broker.replication.replica import Replica
 from purgatory_broker.request_context import RequestContext
-from purgatory_broker.wire.error_code import ErrorCode
 
 _DeletedTopic = DeleteRecordsResponse.DeleteRecordsTopicResult
 _Deleted = _DeletedTopic.DeleteRecordsPartitionResult

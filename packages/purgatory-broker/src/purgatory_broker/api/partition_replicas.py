@@ -14,13 +14,13 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsResponse,
 )
 
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.limits import truncate_message
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import RequestedTopic, ServedApi, Subjects
 from purgatory_broker.metadata.reassignment import Reassignment
 from purgatory_broker.metadata.topics import ControllerError, Partition, TopicPartition
 from purgatory_broker.request_context import RequestContext
-from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.limits import truncate_message
 
 _ElectedTopic = ElectLeadersResponse.ReplicaElectionResult
 _ElectedPartition = _ElectedTopic.PartitionResult

@@ -9,21 +9,21 @@ from uuid import UUID
 from kafka.protocol import producer
 from kafka.protocol.producer import InitProducerIdRequest, InitProducerIdResponse
 
-from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.served_api import ServedApi, Subjects
-from purgatory_broker.metadata.topics import ControllerError, TopicPartition
-from purgatory_broker.replication.delayed_partitions import ProducedPartition
-from purgatory_broker.request_context import RequestContext
-from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
-from purgatory_broker.wire.produce_request import ProduceRequest, read_produce_request
-from purgatory_broker.wire.produce_response import (
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.leaders import LeaderIdAndEpoch, NodeEndpoint
+from purgatory_broker._wire.produce_request import ProduceRequest, read_produce_request
+from purgatory_broker._wire.produce_response import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
     ProduceResponse,
     TopicProduceResponse,
     write_produce_response,
 )
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.served_api import ServedApi, Subjects
+from purgatory_broker.metadata.topics import ControllerError, TopicPartition
+from purgatory_broker.replication.delayed_partitions import ProducedPartition
+from purgatory_broker.request_context import RequestContext
 
 #: The first versions with the current leader in the response (KIP-951), and with topic ids instead
 #: of names (KIP-516).

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import purgatory_broker.api as package
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.wire_error import WireError
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import R, ServedApi
 from purgatory_broker.metadata.topics import ControllerError
 from purgatory_broker.request_context import RequestContext
-from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.wire_error import WireError
 from request_purgatory.error_log import ErrorLog
 from request_purgatory.errors import InvalidArgumentError
 

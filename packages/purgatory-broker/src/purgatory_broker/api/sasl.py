@@ -12,11 +12,11 @@ from kafka.protocol.sasl import (
     SaslHandshakeResponse,
 )
 
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.limits import truncate_message
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.request_context import LoginFailedError, RequestContext
-from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.limits import truncate_message
 
 #: The first version after which tokens are sent in SaslAuthenticate requests.
 AUTHENTICATE_REQUESTS_SINCE = 1

@@ -13,6 +13,8 @@ from kafka.protocol.admin import (
     DescribeUserScramCredentialsResponse,
 )
 
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.limits import truncate_message
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.metadata.scram import (
@@ -25,8 +27,6 @@ from purgatory_broker.metadata.scram import (
 from purgatory_broker.metadata.scram_credentials import ScramCredentials
 from purgatory_broker.metadata.topics import ControllerError
 from purgatory_broker.request_context import RequestContext
-from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.limits import truncate_message
 
 _Altered = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from purgatory_broker._wire.apis import Api
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
-from purgatory_broker.wire.apis import Api
-from purgatory_broker.wire.error_code import ErrorCode
 
 
 class RequestedTopic(NamedTuple):

@@ -17,14 +17,14 @@ from kafka.protocol.admin import (
     DeleteTopicsResponse,
 )
 
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.limits import truncate_message
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, Subjects
 from purgatory_broker.metadata.topic_configs import TOPIC_CONFIGS, ConfigSource, topic_value
 from purgatory_broker.metadata.topics import ControllerError, Topic
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.setting_values import MAX_NEW_PARTITIONS
-from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.limits import truncate_message
 
 #: All partitions of a CreateTopics request, and those that CreatePartitions adds to a topic.
 MAX_PARTITIONS_PER_REQUEST = MAX_NEW_PARTITIONS

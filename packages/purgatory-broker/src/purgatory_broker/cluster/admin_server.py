@@ -28,9 +28,9 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any, NoReturn
 
+from purgatory_broker.cluster._commands.arguments import QUOTED_CHARACTERS, quoted
+from purgatory_broker.cluster._commands.cluster_commands import ClusterCommands
 from purgatory_broker.cluster.cluster_errors import ClusterError, ClusterTimeoutError
-from purgatory_broker.cluster.commands.arguments import QUOTED_CHARACTERS, quoted
-from purgatory_broker.cluster.commands.cluster_commands import ClusterCommands
 from purgatory_broker.cluster.run_command import (
     LOOKING_COMMANDS,
     checked_arguments,

@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
+from purgatory_broker.cluster._commands.cluster_commands import ClusterCommands
 from purgatory_broker.cluster.cluster_errors import raise_first
-from purgatory_broker.cluster.commands.cluster_commands import ClusterCommands
 from purgatory_broker.cluster.interception import Interceptions
 from purgatory_broker.cluster.network import CONTROLLER, Network
 from purgatory_broker.cluster.node import ClusterParts, Node, WallTime

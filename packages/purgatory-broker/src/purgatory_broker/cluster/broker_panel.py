@@ -7,8 +7,9 @@ from collections.abc import Coroutine
 from itertools import islice
 from typing import Any, TypeVar
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.registry import APIS
-from purgatory_broker.cluster.commands.cluster_commands import ClusterCommands
+from purgatory_broker.cluster._commands.cluster_commands import ClusterCommands
 from purgatory_broker.cluster.conditions import leader_replica
 from purgatory_broker.cluster.node import Node
 from purgatory_broker.cluster.run_command import run_command
@@ -16,7 +17,6 @@ from purgatory_broker.cluster.snapshots import GroupSnapshot
 from purgatory_broker.listeners import join_address
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.server.faults import RESPONSE_FAULTS
-from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.dashboard.panel import Panel
 from request_purgatory.errors import InvalidArgumentError
 
@@ -57,7 +57,7 @@ def broker_panel(cluster: ClusterCommands) -> Panel:
             raise
 
     async def overview() -> dict[str, Any]:
-        return cluster_overview(cluster)
+        return _cluster_overview(cluster)
 
     async def read() -> dict[str, Any]:
         return await on_cluster(overview())
@@ -89,7 +89,7 @@ MAX_MEMBERS = 10
 Row = dict[str, Any]
 
 
-def cluster_overview(cluster: ClusterCommands) -> Row:
+def _cluster_overview(cluster: ClusterCommands) -> Row:
     """Return the cluster's state, bounded in size. Called on the cluster's event loop."""
     topics = cluster.controller.topics
     partitions = (

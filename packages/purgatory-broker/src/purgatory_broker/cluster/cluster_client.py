@@ -8,8 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, get_type_hints
 
+from purgatory_broker.cluster._commands.cluster_commands import ClusterCommands
 from purgatory_broker.cluster.cluster_errors import ClusterError, raise_first
-from purgatory_broker.cluster.commands.cluster_commands import ClusterCommands
 from purgatory_broker.cluster.interception import InterceptFunction, Interception
 from purgatory_broker.cluster.json_values import from_json
 

@@ -10,12 +10,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.cluster.cluster_errors import ClusterError, UnseenErrors, raise_first
 from purgatory_broker.cluster.intercepted_request import InterceptedRequest, Unanswered
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.server.faults import ALWAYS, Fault, FaultDescription, FaultFilter, Faults
-from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.error_log import ErrorLog
 from request_purgatory.errors import InvalidArgumentError
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from purgatory_broker._wire.apis import ApiTable
 from purgatory_broker.api.registry import APIS
 from purgatory_broker.cluster.interception import Interceptions
 from purgatory_broker.cluster.network import CONTROLLER, Network
@@ -41,7 +42,6 @@ from purgatory_broker.server.request_log import RequestLog
 from purgatory_broker.server.security import Security
 from purgatory_broker.server.server import ConnectionLimit, Server
 from purgatory_broker.settings import ClusterSettings
-from purgatory_broker.wire.apis import ApiTable
 from request_purgatory.aio import Purgatory
 from request_purgatory.aio.loop_clock import clock_of
 from request_purgatory.clock import Clock

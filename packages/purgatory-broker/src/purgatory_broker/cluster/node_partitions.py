@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.coordinator import GroupCoordinator
 from purgatory_broker.log.log import PartitionLog
@@ -29,7 +30,6 @@ from purgatory_broker.replication.log_manager import LogManager, log_settings
 from purgatory_broker.replication.replica import Replica
 from purgatory_broker.replication.replica_manager import ReplicaManager
 from purgatory_broker.settings import ClusterSettings
-from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 
@@ -123,7 +123,7 @@ class NodePartitions:
 
     def _load_groups(self, replica: Replica) -> None:
         try:
-            self.groups.load(replica.key.partition, stored_records(replica.log))
+            self.groups.load(replica.key.partition, _stored_records(replica.log))
         except RecordError as error:
             logger.error(
                 "node %d: can't read %s, so its groups have no coordinator: %s",
@@ -215,7 +215,7 @@ class ReplicatedOffsets:
             self.appends.append(_ACKS_ALL, self.timeout_ms, [(key, batch)], reply, internal=True)
 
 
-def stored_records(log: PartitionLog) -> Iterator[tuple[bytes, bytes | None]]:
+def _stored_records(log: PartitionLog) -> Iterator[tuple[bytes, bytes | None]]:
     for record in log.records():
         if record.key is not None:
             yield record.key, record.value

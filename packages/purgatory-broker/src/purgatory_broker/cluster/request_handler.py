@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.registry import APIS, decode, handle
 from purgatory_broker.api.served_api import R, ServedApi
@@ -16,7 +17,6 @@ from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.replication.recorder import Recorder
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.server.faults import Faults
-from purgatory_broker.wire.error_code import ErrorCode
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

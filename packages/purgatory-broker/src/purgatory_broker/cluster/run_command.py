@@ -6,10 +6,10 @@ import inspect
 from collections.abc import Awaitable
 from typing import Any
 
+from purgatory_broker.cluster._commands.arguments import checked_types, quoted
+from purgatory_broker.cluster._commands.cluster_commands import COMMANDS, ClusterCommands
+from purgatory_broker.cluster._commands.inspection_commands import InspectionCommands
 from purgatory_broker.cluster.cluster_errors import ClusterError
-from purgatory_broker.cluster.commands.arguments import checked_types, quoted
-from purgatory_broker.cluster.commands.cluster_commands import COMMANDS, ClusterCommands
-from purgatory_broker.cluster.commands.inspection_commands import InspectionCommands
 from purgatory_broker.cluster.json_values import to_json
 from purgatory_broker.cluster.slices import VALUES_PER_SLICE, slices
 from purgatory_broker.log.log_errors import RecordError

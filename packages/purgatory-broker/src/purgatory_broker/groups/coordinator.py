@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.administration import AdministrationHandler
 from purgatory_broker.groups.group import Group, GroupState
@@ -35,7 +36,6 @@ from purgatory_broker.groups.offset_manager import OffsetManager
 from purgatory_broker.groups.rebalancer import GroupPurgatories, Rebalancer
 from purgatory_broker.groups.shards import OffsetsStore, Shard, Shards
 from purgatory_broker.settings import ClusterSettings
-from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 

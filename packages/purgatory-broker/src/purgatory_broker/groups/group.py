@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Mapping
 from enum import Enum
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.groups.consumer_protocol import subscribed_topics
 from purgatory_broker.groups.group_messages import GroupError, JoinReply, Protocols
 from purgatory_broker.groups.group_records import GroupValue
 from purgatory_broker.groups.member import Member
-from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.purgatory.operation import DelayedOperation
 
 #: The protocol type of consumer groups.

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.groups.group_records import OffsetValue
 from purgatory_broker.request_context import Client
-from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import PurgatoryError
 
 #: Names of protocols (of assignors, for consumers) in the member's order of preference, each with

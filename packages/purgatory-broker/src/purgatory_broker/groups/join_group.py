@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.group import Group, GroupState
 from purgatory_broker.groups.group_messages import (
@@ -23,7 +24,6 @@ from purgatory_broker.groups.member_replies import generation_result
 from purgatory_broker.groups.rebalancer import Rebalancer
 from purgatory_broker.groups.shards import Shard, Shards
 from purgatory_broker.settings import ClusterSettings
-from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.group import Group
 from purgatory_broker.groups.group_messages import (
@@ -14,7 +15,6 @@ from purgatory_broker.groups.group_messages import (
     SyncResult,
 )
 from purgatory_broker.groups.member import Member
-from purgatory_broker.wire.error_code import ErrorCode
 
 
 class MemberReplies:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.group import Group, GroupState
 from purgatory_broker.groups.group_messages import (
@@ -19,7 +20,6 @@ from purgatory_broker.groups.group_messages import (
 from purgatory_broker.groups.member_replies import assignment_result
 from purgatory_broker.groups.rebalancer import Rebalancer
 from purgatory_broker.groups.shards import Shards
-from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 

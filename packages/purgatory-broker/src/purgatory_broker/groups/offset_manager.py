@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.group import CONSUMER_PROTOCOL_TYPE, Group, GroupState
 from purgatory_broker.groups.group_messages import (
@@ -21,7 +22,6 @@ from purgatory_broker.groups.group_messages import (
 )
 from purgatory_broker.groups.group_records import OffsetKey, OffsetValue
 from purgatory_broker.groups.shards import CommittedOffsets, Record, Shard, Shards
-from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.delayed import DelayedJoin, DelayedSync, Heartbeats, InitialDelayedJoin
 from purgatory_broker.groups.group import Group, GroupState
@@ -19,7 +20,6 @@ from purgatory_broker.groups.member_replies import (
     generation_result,
 )
 from purgatory_broker.groups.shards import Shards
-from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.aio import Purgatory
 
 logger = logging.getLogger(__name__)

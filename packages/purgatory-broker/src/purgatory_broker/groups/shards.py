@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Protocol
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.group import Group
 from purgatory_broker.groups.group_messages import GroupError
@@ -23,7 +24,6 @@ from purgatory_broker.groups.group_records import (
     encode_key,
     encode_value,
 )
-from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.error_log import ErrorLog
 
 

@@ -22,8 +22,8 @@ from typing import NamedTuple, TypeAlias
 
 from crc32c import crc32c
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.log_errors import BatchFormatError, RecordError
-from purgatory_broker.wire.error_code import ErrorCode
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 

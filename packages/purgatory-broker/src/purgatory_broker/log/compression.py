@@ -10,8 +10,8 @@ from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.log_errors import RecordError
-from purgatory_broker.wire.error_code import ErrorCode
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")

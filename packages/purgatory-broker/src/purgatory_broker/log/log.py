@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.batch import UNSET, BatchHeader, Buffer, with_offset_and_epoch
 from purgatory_broker.log.leader_epochs import LeaderEpochs
 from purgatory_broker.log.log_errors import RecordError
@@ -23,7 +24,6 @@ from purgatory_broker.log.validation import (
     validate_batch,
     validate_leader_batches,
 )
-from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 

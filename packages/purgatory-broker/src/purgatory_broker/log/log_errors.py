@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker._wire.error_code import ErrorCode
 from request_purgatory.errors import PurgatoryError
 
 

@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Collection, ItemsView
 from typing import NamedTuple
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.batch import UNSET, BatchHeader
 from purgatory_broker.log.log_errors import RecordError
-from purgatory_broker.wire.error_code import ErrorCode
 
 #: The batches that are kept of each producer: the most that a producer may have in flight.
 BATCHES_KEPT = 5
@@ -21,7 +21,7 @@ EXPIRATION_MS = 86_400_000
 _LAST_SEQUENCE = 2**31 - 1
 
 
-class ProducerBatch(NamedTuple):
+class _ProducerBatch(NamedTuple):
     first_sequence: int
     last_sequence: int
     base_offset: int
@@ -30,10 +30,10 @@ class ProducerBatch(NamedTuple):
     timestamp: int
 
 
-def _batch(header: BatchHeader, base_offset: int, timestamp: int) -> ProducerBatch:
+def _batch(header: BatchHeader, base_offset: int, timestamp: int) -> _ProducerBatch:
     last_offset = base_offset + header.last_offset_delta
     first, last = header.base_sequence, header.last_sequence
-    return ProducerBatch(first, last, base_offset, last_offset, timestamp)
+    return _ProducerBatch(first, last, base_offset, last_offset, timestamp)
 
 
 class ProducerState:
@@ -43,7 +43,7 @@ class ProducerState:
 
     def __init__(self, epoch: int = UNSET) -> None:
         self.epoch = epoch
-        self.batches: deque[ProducerBatch] = deque(maxlen=BATCHES_KEPT)
+        self.batches: deque[_ProducerBatch] = deque(maxlen=BATCHES_KEPT)
         self.last_timestamp = UNSET
 
     @property
@@ -66,7 +66,7 @@ class ProducerStates:
     def items(self) -> ItemsView[int, ProducerState]:
         return self._producers.items()
 
-    def find_duplicate(self, header: BatchHeader) -> ProducerBatch | None:
+    def find_duplicate(self, header: BatchHeader) -> _ProducerBatch | None:
         producer = self._producers.get(header.producer_id)
         if producer is None or producer.epoch != header.producer_epoch:
             return None

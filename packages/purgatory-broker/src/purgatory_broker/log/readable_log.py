@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.batch import BatchHeader, split_batches, verify_checksum
 from purgatory_broker.log.leader_epochs import LeaderEpochs
 from purgatory_broker.log.log_errors import RecordError, StorageError
 from purgatory_broker.log.producer_states import ProducerStates
 from purgatory_broker.log.record import Record, read_records
 from purgatory_broker.log.segments import Segments
-from purgatory_broker.wire.error_code import ErrorCode
 
 _CHUNK_BYTES = 1_048_576
 

@@ -7,10 +7,10 @@ from typing import NamedTuple, TypeAlias
 
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.batch import HEADER_BYTES, UNSET, BatchHeader, Buffer
 from purgatory_broker.log.compression import decompress
 from purgatory_broker.log.log_errors import RecordError
-from purgatory_broker.wire.error_code import ErrorCode
 
 
 class Record(NamedTuple):

@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.batch import BatchHeader, split_batches, verify_checksum
 from purgatory_broker.log.closed_segment import index_closed_segment
 from purgatory_broker.log.leader_epochs import LeaderEpochs
@@ -20,7 +21,6 @@ from purgatory_broker.log.log_folder import (
 )
 from purgatory_broker.log.producer_states import ProducerStates
 from purgatory_broker.log.segment import BatchEntry, Segment, segment_name
-from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, NoReturn
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.batch import (
     CODEC_MASK,
     CONTROL,
@@ -29,7 +30,6 @@ from purgatory_broker.log.compression import CODEC_NAMES
 from purgatory_broker.log.log_errors import BatchFormatError, RecordError
 from purgatory_broker.log.log_settings import LogSettings
 from purgatory_broker.log.record import RecordLayout, decompress_records, record_layouts
-from purgatory_broker.wire.error_code import ErrorCode
 
 #: The most records in a batch. Kafka has no such limit. Here validation takes two microseconds for
 #: each record, during which no other request is handled.
@@ -39,7 +39,7 @@ MAX_RECORDS = 200_000
 _KEPT_ATTRIBUTES = CODEC_MASK | TRANSACTIONAL | CONTROL
 
 
-class ValidatedBatch(NamedTuple):
+class _ValidatedBatch(NamedTuple):
     #: The header as the client sent it.
     header: BatchHeader
     #: The bytes to append.
@@ -49,7 +49,7 @@ class ValidatedBatch(NamedTuple):
 
 def validate_batch(
     records: Buffer, settings: LogSettings, now_ms: int, *, internal: bool = False
-) -> ValidatedBatch:
+) -> _ValidatedBatch:
     """Validate the one batch of a client's records, with the timestamps that settings require.
 
     An incomplete second batch after it is ignored, as in Kafka. `internal` records are the broker's
@@ -86,7 +86,7 @@ def validate_batch(
         batch = with_max_timestamp(batch, kept | LOG_APPEND_TIME, latest)
     elif latest != header.max_timestamp or header.has_log_append_time:
         batch = with_max_timestamp(batch, kept, latest)
-    return ValidatedBatch(header, batch, latest)
+    return _ValidatedBatch(header, batch, latest)
 
 
 def _only_batch(records: Buffer) -> tuple[BatchHeader, Buffer]:

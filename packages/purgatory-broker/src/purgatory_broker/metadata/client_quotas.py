@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.metadata.metadata_file import QuotaEntity
 from purgatory_broker.metadata.metadata_store import MetadataStore
 from purgatory_broker.metadata.topics import ControllerError
-from purgatory_broker.wire.error_code import ErrorCode
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.metadata.metadata_file import (
     FILE_NAME,
     QuotaEntity,
@@ -24,7 +25,6 @@ from purgatory_broker.metadata.topics import (
     TopicPartition,
 )
 from purgatory_broker.settings import ClusterSettings
-from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
 
 logger = logging.getLogger(__name__)

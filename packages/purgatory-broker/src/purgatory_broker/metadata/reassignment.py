@@ -14,6 +14,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.metadata.metadata_store import MetadataStore
 from purgatory_broker.metadata.partition_leaders import PartitionLeaders
 from purgatory_broker.metadata.topics import (
@@ -23,7 +24,6 @@ from purgatory_broker.metadata.topics import (
     TopicPartition,
     replica_list_error,
 )
-from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.metadata.metadata_store import MetadataStore
 from purgatory_broker.metadata.topic_configs import ConfigType, ResourceType, TopicConfig, constant
 from purgatory_broker.metadata.topics import ControllerError
-from purgatory_broker.wire.error_code import ErrorCode
 
 _INT, _LONG, _STRING = ConfigType.INT, ConfigType.LONG, ConfigType.STRING
 _OFFSET_RESET = re.compile(r"earliest|latest|by_duration:-?P(?=.)(\d+D)?(T(?=.)[\dHMS.]+)?")

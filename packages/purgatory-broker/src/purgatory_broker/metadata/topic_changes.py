@@ -6,6 +6,7 @@ import logging
 import uuid
 from collections.abc import Mapping
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.metadata.metadata_store import MetadataStore
 from purgatory_broker.metadata.partition_leaders import PartitionLeaders
 from purgatory_broker.metadata.topic_configs import topic_config_error
@@ -21,7 +22,6 @@ from purgatory_broker.metadata.topics import (
     topic_name_error,
 )
 from purgatory_broker.setting_values import MAX_NEW_PARTITIONS
-from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ import uuid
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from purgatory_broker.wire.error_code import CodedError
+from purgatory_broker._wire.error_code import CodedError
 
 
 class ControllerError(CodedError):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.log_errors import BatchFormatError, RecordError
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.delayed_partitions import DelayedPartitions, ProducedPartition
 from purgatory_broker.replication.replica import Replica, ReplicaError
 from purgatory_broker.replication.replica_manager import ReplicaManager
-from purgatory_broker.wire.error_code import ErrorCode
 
 
 class DelayedProduce(DelayedPartitions[ProducedPartition]):

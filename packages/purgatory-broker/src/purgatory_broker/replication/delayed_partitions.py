@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.replica import Replica
-from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.purgatory.operation import DelayedOperation
 
 

@@ -10,9 +10,9 @@ import random
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from purgatory_broker._wire.error_code import CodedError, ErrorCode
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.delayed_fetch import FetchedPartition, FetchTarget
-from purgatory_broker.wire.error_code import CodedError, ErrorCode
 
 #: The epoch of a request that ends its session or has none.
 FINAL_EPOCH = -1

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.delayed_fetch import FetchedPartition, FetchParams, FetchTarget
@@ -20,7 +21,6 @@ from purgatory_broker.replication.follower_log import (
 )
 from purgatory_broker.replication.replica import Replica
 from purgatory_broker.replication.replica_manager import ReplicaManager
-from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.error_log import ErrorLog
 
 logger = logging.getLogger(__name__)

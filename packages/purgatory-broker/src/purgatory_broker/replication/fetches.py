@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.replication.delayed_fetch import (
     DelayedFetch,
@@ -18,7 +19,6 @@ from purgatory_broker.replication.follower_log import LogBounds
 from purgatory_broker.replication.replica import FollowerState, Replica, ReplicaError
 from purgatory_broker.replication.replica_manager import ReplicaManager
 from purgatory_broker.replication.replica_metrics import FetchExpirations
-from purgatory_broker.wire.error_code import ErrorCode
 
 #: The replica id of all fetches that are not a follower's.
 _CONSUMER = -1

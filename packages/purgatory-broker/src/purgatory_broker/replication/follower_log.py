@@ -6,9 +6,9 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.replication.delayed_fetch import FetchedPartition, FetchParams, FetchTarget
 from purgatory_broker.replication.replica import Replica
-from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 

@@ -32,7 +32,7 @@ _CHECKPOINT_FILE = "high-watermarks.json"
 _METADATA_FILE = "partition.metadata"
 
 
-class DirectorySpace(NamedTuple):
+class _DirectorySpace(NamedTuple):
     """A log directory's path, and the bytes of its volume; -1 if the logs are in memory."""
 
     path: str
@@ -59,11 +59,11 @@ class LogManager:
             folder.mkdir(parents=True, exist_ok=True)
             self._high_watermarks = self._read_high_watermarks()
 
-    def space(self) -> DirectorySpace:
+    def space(self) -> _DirectorySpace:
         if self.folder is None:
-            return DirectorySpace("memory", -1, -1)
+            return _DirectorySpace("memory", -1, -1)
         usage = shutil.disk_usage(self.folder)
-        return DirectorySpace(str(self.folder.absolute()), usage.total, usage.free)
+        return _DirectorySpace(str(self.folder.absolute()), usage.total, usage.free)
 
     # -- logs
 
@@ -123,7 +123,7 @@ class LogManager:
             # restarts, or when the name is used again.
             logger.error("node %d can't delete %s: %s", self.node_id, key, error)
         if is_large:
-            release_free_memory()
+            _release_free_memory()
 
     def delete_unknown(self, known: Iterable[tuple[TopicPartition, uuid.UUID]]) -> None:
         """Delete the logs, none of them open, of partitions that were deleted meanwhile."""
@@ -223,7 +223,7 @@ def _write_topic_id(folder: Path, topic_id: uuid.UUID) -> None:
     partial.replace(folder / _METADATA_FILE)
 
 
-def release_free_memory() -> None:
+def _release_free_memory() -> None:
     """Return the memory that the process has freed to the operating system.
 
     glibc's allocator keeps most of what a large log has freed: blocks of up to 32 MiB come from its

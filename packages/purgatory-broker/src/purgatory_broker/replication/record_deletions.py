@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.delayed_partitions import DelayedPartitions, WaitingPartition
 from purgatory_broker.replication.replica import Replica, ReplicaError
 from purgatory_broker.replication.replica_manager import ReplicaManager
-from purgatory_broker.wire.error_code import ErrorCode
 
 
 @dataclass(slots=True)

@@ -7,8 +7,8 @@ import uuid
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from purgatory_broker._wire.error_code import CodedError, ErrorCode
 from purgatory_broker.metadata.topics import NO_LEADER, Partition, TopicPartition
-from purgatory_broker.wire.error_code import CodedError, ErrorCode
 
 if TYPE_CHECKING:
     from purgatory_broker.log.log import PartitionLog

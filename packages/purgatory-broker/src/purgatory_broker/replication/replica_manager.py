@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.recorder import Recorder
 from purgatory_broker.replication.replica import Replica, ReplicaError
 from purgatory_broker.settings import ClusterSettings
-from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.aio import Purgatory
 
 logger = logging.getLogger(__name__)

@@ -8,6 +8,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol, TypeAlias, cast
 
+from purgatory_broker._wire.apis import ApiTable
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.frame import SIZE_BYTES, frame_size, with_size
+from purgatory_broker._wire.messages import encode_response, read_header, read_request
+from purgatory_broker._wire.wire_error import WireError
 from purgatory_broker.listeners import Listener
 from purgatory_broker.request_context import Client, LoginFailedError, RequestContext
 from purgatory_broker.server.faults import ResponseFault
@@ -17,11 +22,6 @@ from purgatory_broker.server.sasl import MAX_REQUEST_BYTES as MAX_LOGIN_BYTES
 from purgatory_broker.server.sasl import SaslLogin
 from purgatory_broker.server.security import distinguished_name
 from purgatory_broker.settings import ClusterSettings
-from purgatory_broker.wire.apis import ApiTable
-from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.frame import SIZE_BYTES, frame_size, with_size
-from purgatory_broker.wire.messages import encode_response, read_header, read_request
-from purgatory_broker.wire.wire_error import WireError
 from request_purgatory.error_log import ErrorLog
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ READ_BYTES = 262_144
 REQUESTS_PER_TURN = 64
 
 
-class ConnectionServer(Protocol):
+class _ConnectionServer(Protocol):
     node_id: int
     settings: ClusterSettings
     apis: ApiTable
@@ -99,7 +99,7 @@ class Connection(asyncio.BufferedProtocol):
         "last_active_ms",
     )
 
-    def __init__(self, server: ConnectionServer, listener: Listener) -> None:
+    def __init__(self, server: _ConnectionServer, listener: Listener) -> None:
         self._server = server
         self._listener = listener
         #: None if the client needs no login, or is logged in.

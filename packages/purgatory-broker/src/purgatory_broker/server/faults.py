@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypedDict, TypeVar
 
+from purgatory_broker._wire.apis import Api
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.request_context import RequestContext, RequestSubjects
-from purgatory_broker.wire.apis import Api
-from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError, whole_number
 
 _CODES = frozenset(ErrorCode)

@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from purgatory_broker.wire.messages import Header
+from purgatory_broker._wire.messages import Header
 
 #: The most requests that are remembered, and the most bytes of them and their responses together.
 MAX_REQUESTS = 10_000

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Protocol
 
+from purgatory_broker._wire.apis import Api
+from purgatory_broker._wire.wire_error import WireError
 from purgatory_broker.metadata.scram import ScramCredential, ScramMechanism
 from purgatory_broker.metadata.scram_credentials import ScramCredentials
 from purgatory_broker.request_context import LoginFailedError
-from purgatory_broker.wire.apis import Api
-from purgatory_broker.wire.wire_error import WireError
 
 PLAIN = "PLAIN"
 _SERVER_NONCE_BYTES = 24
@@ -38,7 +38,7 @@ _CLIENT_FINAL = re.compile(
 )
 
 
-class SaslExchange(Protocol):
+class _SaslExchange(Protocol):
     is_complete: bool
     user: str
 
@@ -52,10 +52,10 @@ class Credentials:
     scram: ScramCredentials
 
 
-def new_exchange(mechanism: str, credentials: Credentials) -> SaslExchange:
+def _new_exchange(mechanism: str, credentials: Credentials) -> _SaslExchange:
     if mechanism == PLAIN:
-        return PlainExchange(credentials.passwords)
-    return ScramExchange(ScramMechanism[mechanism.replace("-", "_")], credentials.scram)
+        return _PlainExchange(credentials.passwords)
+    return _ScramExchange(ScramMechanism[mechanism.replace("-", "_")], credentials.scram)
 
 
 def _same_identity(identity: str | None, user: str) -> None:
@@ -67,7 +67,7 @@ def _same_identity(identity: str | None, user: str) -> None:
         )
 
 
-class PlainExchange:
+class _PlainExchange:
     """PLAIN: the client sends its name and its password. Messages of errors are Kafka's."""
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
@@ -95,7 +95,7 @@ class PlainExchange:
         return b""
 
 
-class ScramExchange:
+class _ScramExchange:
     """SCRAM: the client proves that it knows its password, and the server that it knows the client.
 
     The client sends its name and a nonce. The server answers with a nonce of its own, the salt and
@@ -184,7 +184,7 @@ class SaslLogin:
         self.has_bare_tokens = False
         self._credentials = credentials
         self._state = _State.VERSIONS_OR_HANDSHAKE
-        self._exchange: SaslExchange | None = None
+        self._exchange: _SaslExchange | None = None
 
     @property
     def is_complete(self) -> bool:
@@ -213,7 +213,7 @@ class SaslLogin:
             self._state = _State.FAILED
             return False
         self.has_bare_tokens = not has_requests
-        self._exchange = new_exchange(mechanism, self._credentials)
+        self._exchange = _new_exchange(mechanism, self._credentials)
         self._state = _State.TOKENS
         return True
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from purgatory_broker._wire.apis import ApiTable
 from purgatory_broker.listeners import Listener
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.server.connection import READ_BYTES, Connection, HandleRequest, RefuseRequest
@@ -20,7 +21,6 @@ from purgatory_broker.server.sasl import SaslLogin
 from purgatory_broker.server.security import Security
 from purgatory_broker.server.tls_listener import TlsListener
 from purgatory_broker.settings import ClusterSettings
-from purgatory_broker.wire.apis import ApiTable
 from request_purgatory.aio import Purgatory
 from request_purgatory.purgatory.operation import DelayedOperation
 

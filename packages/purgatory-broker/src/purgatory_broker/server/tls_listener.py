@@ -19,7 +19,7 @@ TLS_HANDSHAKE_TIMEOUT = 10.0
 _ACCEPT_RETRY_DELAY = 1.0
 
 
-class HandshakeServer(Protocol):
+class _HandshakeServer(Protocol):
     """What a listener needs of its server."""
 
     node_id: int
@@ -36,7 +36,7 @@ class TlsListener:
 
     def __init__(
         self,
-        server: HandshakeServer,
+        server: _HandshakeServer,
         bound: socket.socket,
         context: ssl.SSLContext,
         new_connection: Callable[[], Connection],

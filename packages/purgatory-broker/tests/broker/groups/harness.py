@@ -23,6 +23,8 @@ from kafka.protocol.consumer import (
     SyncGroupRequest,
 )
 
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.messages import Header
 from purgatory_broker.api.registry import APIS, handle
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.coordinator import GroupCoordinator
@@ -30,8 +32,6 @@ from purgatory_broker.groups.group import Group
 from purgatory_broker.groups.rebalancer import GroupPurgatories
 from purgatory_broker.request_context import Client, RequestContext
 from purgatory_broker.settings import ClusterSettings
-from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.messages import Header
 from request_purgatory.aio import Purgatory
 from tests.unit.aio.virtual import run
 

@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.groups.group import GroupState
 from purgatory_broker.groups.shards import partition_of
-from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.groups.harness import (
     GROUP,
     CoordinatorHarness,

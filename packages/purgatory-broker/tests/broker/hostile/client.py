@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any, ClassVar
 
+from purgatory_broker._wire.apis import Api
 from purgatory_broker.cluster.async_cluster import AsyncCluster
-from purgatory_broker.wire.apis import Api
 from tests.broker import apis
 from tests.broker.hostile.corpus import request
 from tests.broker.hostile.sample_requests import with_size

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from purgatory_broker._wire.apis import Api
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.server.connection import READ_AHEAD_BYTES, REQUESTS_PER_TURN
 from purgatory_broker.server.server import (
@@ -16,7 +17,6 @@ from purgatory_broker.server.server import (
     SWEEP_INTERVAL_MS,
     UNREAD_RESPONSE_TIMEOUT_MS,
 )
-from purgatory_broker.wire.apis import Api
 from tests.broker import apis
 from tests.broker.hostile.client import Client, check_clients_are_served
 from tests.broker.hostile.conftest import RunScenario, count_delayed_requests

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from purgatory_broker import ClusterProcess
+from purgatory_broker._wire.apis import Api
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.limits import MAX_ELEMENTS
 from purgatory_broker.api import topics
 from purgatory_broker.cluster.async_cluster import AsyncCluster
-from purgatory_broker.wire.apis import Api
-from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.limits import MAX_ELEMENTS
 from tests.broker import apis
 from tests.broker.hostile.client import check_clients_are_served
 from tests.broker.hostile.conftest import RunScenario

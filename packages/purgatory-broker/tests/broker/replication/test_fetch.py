@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.log import PartitionLog
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.appends import (
@@ -26,7 +27,6 @@ from purgatory_broker.replication.record_deletions import (
 )
 from purgatory_broker.replication.replica import Replica
 from purgatory_broker.replication.replica_metrics import FetchExpirations
-from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.replication.cluster_harness import (
     KEY,
     ClusterHarness,

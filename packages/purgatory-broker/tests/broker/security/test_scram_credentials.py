@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from purgatory_broker import ClusterProcess, ClusterSettings
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api import scram_credentials
 from purgatory_broker.cluster.async_cluster import AsyncCluster
-from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
 from tests.broker import apis
 from tests.broker.conftest import FullMetadataDisk

@@ -17,8 +17,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
-from purgatory_broker.wire.limits import MAX_ELEMENTS, MAX_TEXT_BYTES, read_uvarint
-from purgatory_broker.wire.wire_error import WireError
+from purgatory_broker._wire.limits import MAX_ELEMENTS, MAX_TEXT_BYTES, read_uvarint
+from purgatory_broker._wire.wire_error import WireError
 
 #: Reads a value of any type.
 Reader: TypeAlias = Callable[[bytes, int], tuple[Any, int]]

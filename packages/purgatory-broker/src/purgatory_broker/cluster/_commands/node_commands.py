@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from purgatory_broker.cluster.cluster_errors import ClusterError
-from purgatory_broker.cluster.commands.arguments import INT32_MAX, require_between
-from purgatory_broker.cluster.commands.command_group import (
+from purgatory_broker.cluster._commands.arguments import INT32_MAX, require_between
+from purgatory_broker.cluster._commands.command_group import (
     CommandGroup,
     command,
     command_of_any_thread,
 )
+from purgatory_broker.cluster.cluster_errors import ClusterError
 from purgatory_broker.cluster.node import Node
 from purgatory_broker.listeners import join_address
 from purgatory_broker.metadata.topics import TopicPartition

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from purgatory_broker.cli.printing import describe_failure, print_metrics
+from purgatory_broker._cli.printing import describe_failure, print_metrics
 from purgatory_broker.cluster.admin_server import CONTROL_PORT, ControlServer
 from purgatory_broker.cluster.async_cluster import AsyncCluster, collecting_less
 from purgatory_broker.cluster.broker_panel import broker_panel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from purgatory_broker.wire.wire_error import WireError
+from purgatory_broker._wire.wire_error import WireError
 
 _SIZE = struct.Struct(">i")
 SIZE_BYTES = _SIZE.size

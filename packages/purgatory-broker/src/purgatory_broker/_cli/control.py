@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from purgatory_broker.cli.printing import PRINTERS, describe_failure
+from purgatory_broker._cli.printing import PRINTERS, describe_failure
+from purgatory_broker.cluster._commands.cluster_commands import COMMANDS
 from purgatory_broker.cluster.admin_server import CONTROL_PORT, ControlClient
 from purgatory_broker.cluster.cluster_client import ClusterClient
-from purgatory_broker.cluster.commands.cluster_commands import COMMANDS
 from purgatory_broker.cluster.json_values import to_json
 from request_purgatory.command_line.command import command
 from request_purgatory.command_line.exit_codes import ExitCode

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from purgatory_broker.cluster.commands.fault_commands import FaultCommands
-from purgatory_broker.cluster.commands.inspection_commands import InspectionCommands
-from purgatory_broker.cluster.commands.node_commands import NodeCommands
-from purgatory_broker.cluster.commands.topic_commands import TopicCommands
+from purgatory_broker.cluster._commands.fault_commands import FaultCommands
+from purgatory_broker.cluster._commands.inspection_commands import InspectionCommands
+from purgatory_broker.cluster._commands.node_commands import NodeCommands
+from purgatory_broker.cluster._commands.topic_commands import TopicCommands
 
 
 class ClusterCommands(TopicCommands, NodeCommands, FaultCommands, InspectionCommands):

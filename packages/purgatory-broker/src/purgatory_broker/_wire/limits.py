@@ -14,8 +14,8 @@ from enum import IntEnum
 from functools import cache
 from typing import Any, TypeAlias
 
-from purgatory_broker.wire.apis import Api
-from purgatory_broker.wire.wire_error import WireError
+from purgatory_broker._wire.apis import Api
+from purgatory_broker._wire.wire_error import WireError
 
 #: The most elements in all arrays of a request together. An element takes up some two kilobytes
 #: while it is handled, its part of the response included, so a request costs at most 100 MiB beside

@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 from uuid import UUID
 
-from purgatory_broker.wire.fields import (
+from purgatory_broker._wire.fields import (
     add_elements,
     read_topic_id,
     readers,

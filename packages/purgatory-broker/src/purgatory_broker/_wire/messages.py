@@ -8,10 +8,10 @@ from typing import Any
 
 from kafka.protocol.schemas.fields.codecs import EncodeBuffer
 
-from purgatory_broker.wire.apis import Api, ApiTable
-from purgatory_broker.wire.limits import MAX_ELEMENTS, check_limits, read_uvarint
-from purgatory_broker.wire.nullability import check_nullability
-from purgatory_broker.wire.wire_error import WireError
+from purgatory_broker._wire.apis import Api, ApiTable
+from purgatory_broker._wire.limits import MAX_ELEMENTS, check_limits, read_uvarint
+from purgatory_broker._wire.nullability import check_nullability
+from purgatory_broker._wire.wire_error import WireError
 
 #: API key, version, correlation id, and the length of the client id.
 _HEADER = struct.Struct(">hhih")

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any, NamedTuple
 
-from purgatory_broker.wire.apis import Api
-from purgatory_broker.wire.wire_error import WireError
+from purgatory_broker._wire.apis import Api
+from purgatory_broker._wire.wire_error import WireError
 
 
 class _Field(NamedTuple):

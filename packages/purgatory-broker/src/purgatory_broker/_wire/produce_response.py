@@ -6,15 +6,15 @@ import struct
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker.wire.apis import MAX_PLAIN_RESPONSE_BYTES
-from purgatory_broker.wire.fields import topic_id_bytes, write_tagged_fields, writers
-from purgatory_broker.wire.leaders import (
+from purgatory_broker._wire.apis import MAX_PLAIN_RESPONSE_BYTES
+from purgatory_broker._wire.fields import topic_id_bytes, write_tagged_fields, writers
+from purgatory_broker._wire.leaders import (
     LeaderIdAndEpoch,
     NodeEndpoint,
     leader_value,
     write_endpoints,
 )
-from purgatory_broker.wire.wire_error import WireError
+from purgatory_broker._wire.wire_error import WireError
 
 #: The first versions with the log's start, with record errors, that are flexible, with the current
 #: leader (KIP-951), and with topic ids instead of names (KIP-516).

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TypedDict
 
-from purgatory_broker.cluster.commands.command_group import CommandGroup, command
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker.cluster._commands.command_group import CommandGroup, command
 from purgatory_broker.cluster.node import Node
 from purgatory_broker.metadata.topics import NO_LEADER, ControllerError, Partition, TopicPartition
 from purgatory_broker.replication.record_deletions import TO_HIGH_WATERMARK, DeletedPartition
-from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
 
 #: Kafka's `request.timeout.ms` of an admin client.

@@ -6,8 +6,8 @@ from typing import Any
 
 from purgatory_broker.api.registry import find_api
 from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.cluster.commands.arguments import INT32_MAX, require_between
-from purgatory_broker.cluster.commands.command_group import CommandGroup, command
+from purgatory_broker.cluster._commands.arguments import INT32_MAX, require_between
+from purgatory_broker.cluster._commands.command_group import CommandGroup, command
 from purgatory_broker.cluster.interception import InterceptFunction, Interception
 from purgatory_broker.request_context import Subject
 from purgatory_broker.server.faults import FaultDescription, FaultFilter

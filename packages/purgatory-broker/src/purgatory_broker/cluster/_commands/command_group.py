@@ -8,11 +8,11 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker.cluster._commands.arguments import checked_call
 from purgatory_broker.cluster.cluster_errors import ClusterError
-from purgatory_broker.cluster.commands.arguments import checked_call
 from purgatory_broker.cluster.node import ClusterParts, Node
 from purgatory_broker.metadata.topics import ControllerError, Topic
-from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
 
 F = TypeVar("F", bound=Callable[..., Any])

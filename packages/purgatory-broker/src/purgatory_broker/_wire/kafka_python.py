@@ -12,6 +12,6 @@ with warnings.catch_warnings():
     warnings.filterwarnings("ignore", "(read|open)_text is deprecated", DeprecationWarning)
     from kafka.protocol import admin, consumer, metadata, producer, sasl
 
-    from purgatory_broker.wire import consumer_group_heartbeat
+    from purgatory_broker._wire import consumer_group_heartbeat
 
 __all__ = ["admin", "consumer", "consumer_group_heartbeat", "metadata", "producer", "sasl"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.registry import find_api
+from purgatory_broker.cluster._commands.command_group import CommandGroup, command
 from purgatory_broker.cluster.client_request import (
     REQUESTS_PER_SLICE,
     ClientRequest,
     client_request,
 )
-from purgatory_broker.cluster.commands.command_group import CommandGroup, command
 from purgatory_broker.cluster.conditions import Conditions, coordinated_groups, leader_replica
 from purgatory_broker.cluster.slices import slices
 from purgatory_broker.cluster.snapshots import (
@@ -20,7 +21,6 @@ from purgatory_broker.cluster.snapshots import (
 )
 from purgatory_broker.metadata.topics import ControllerError, Partition
 from purgatory_broker.replication.replica import Replica
-from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
 
 

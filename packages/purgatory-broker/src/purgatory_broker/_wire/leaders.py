@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from purgatory_broker.wire.fields import (
+from purgatory_broker._wire.fields import (
     write_compact_length,
     write_compact_string,
     write_tagged_fields,

@@ -6,8 +6,8 @@ import struct
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker.wire.fields import topic_id_bytes, write_tagged_fields, writers
-from purgatory_broker.wire.leaders import (
+from purgatory_broker._wire.fields import topic_id_bytes, write_tagged_fields, writers
+from purgatory_broker._wire.leaders import (
     LeaderIdAndEpoch,
     NodeEndpoint,
     leader_value,

@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker.wire.fields import (
+from purgatory_broker._wire.fields import (
     TaggedFields,
     add_elements,
     end_of_tagged_struct,
