@@ -49,8 +49,7 @@ def _print_topic(console: Console, partitions: list[dict[str, Any]]) -> None:
                 str(node),
                 leads,
                 "yes" if node in partition["isr"] else "no",
-                *(str(offsets[name]) for name in ("log_start_offset", "end_offset")),
-                str(offsets["high_watermark"]),
+                *map(str, offsets.values()),
             )
     console.print(table)
 

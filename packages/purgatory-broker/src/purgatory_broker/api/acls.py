@@ -26,25 +26,21 @@ NO_AUTHORIZER = "No Authorizer is configured."
 
 
 @dataclass(frozen=True, slots=True)
-class _CreateAcls:
+class _AclChanges:
     count: int
 
 
-def _decode_create_acls(message: Any, context: RequestContext) -> _CreateAcls:
-    return _CreateAcls(len(message.creations))
+def _decode_create_acls(message: Any, context: RequestContext) -> _AclChanges:
+    return _AclChanges(len(message.creations))
 
 
-def _create_acls(broker: BrokerApi, context: RequestContext, request: _CreateAcls) -> Any:
+def _create_acls(broker: BrokerApi, context: RequestContext, request: _AclChanges) -> Any:
     return _create_acls_response(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
 
 
-def _create_acls_response(request: _CreateAcls, code: ErrorCode, text: str | None) -> Any:
+def _create_acls_response(request: _AclChanges, code: ErrorCode, text: str | None = None) -> Any:
     result = _Creation(error_code=int(code), error_message=text)
     return CreateAclsResponse(results=[result] * request.count)
-
-
-def _refuse_create_acls(request: _CreateAcls, code: ErrorCode) -> Any:
-    return _create_acls_response(request, code, None)
 
 
 CREATE_ACLS = ServedApi(
@@ -53,33 +49,24 @@ CREATE_ACLS = ServedApi(
     versions=(1, 3),
     decode=_decode_create_acls,
     answer=_create_acls,
-    refuse=_refuse_create_acls,
+    refuse=_create_acls_response,
 )
 
 
 _Deletion = DeleteAclsResponse.DeleteAclsFilterResult
 
 
-@dataclass(frozen=True, slots=True)
-class _DeleteAcls:
-    count: int
+def _decode_delete_acls(message: Any, context: RequestContext) -> _AclChanges:
+    return _AclChanges(len(message.filters))
 
 
-def _decode_delete_acls(message: Any, context: RequestContext) -> _DeleteAcls:
-    return _DeleteAcls(len(message.filters))
-
-
-def _delete_acls(broker: BrokerApi, context: RequestContext, request: _DeleteAcls) -> Any:
+def _delete_acls(broker: BrokerApi, context: RequestContext, request: _AclChanges) -> Any:
     return _delete_acls_response(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
 
 
-def _delete_acls_response(request: _DeleteAcls, code: ErrorCode, text: str | None) -> Any:
+def _delete_acls_response(request: _AclChanges, code: ErrorCode, text: str | None = None) -> Any:
     result = _Deletion(error_code=int(code), error_message=text, matching_acls=[])
     return DeleteAclsResponse(filter_results=[result] * request.count)
-
-
-def _refuse_delete_acls(request: _DeleteAcls, code: ErrorCode) -> Any:
-    return _delete_acls_response(request, code, None)
 
 
 DELETE_ACLS = ServedApi(
@@ -88,7 +75,7 @@ DELETE_ACLS = ServedApi(
     versions=(1, 3),
     decode=_decode_delete_acls,
     answer=_delete_acls,
-    refuse=_refuse_delete_acls,
+    refuse=_delete_acls_response,
 )
 
 

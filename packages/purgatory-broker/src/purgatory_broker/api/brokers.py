@@ -14,8 +14,8 @@ from kafka.protocol.admin import (
 )
 
 from purgatory_broker._wire.error_code import ErrorCode
-from purgatory_broker.api.authorized_operations import ON_THE_CLUSTER
 from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.metadata import ON_THE_CLUSTER
 from purgatory_broker.api.served_api import RequestedTopic, ServedApi, Subjects
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.request_context import RequestContext

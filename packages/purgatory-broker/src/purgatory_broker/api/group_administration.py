@@ -17,8 +17,8 @@ from kafka.protocol.admin import (
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
 from purgatory_broker._wire.error_code import ErrorCode
-from purgatory_broker.api.authorized_operations import ON_GROUPS
 from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.metadata import ON_GROUPS
 from purgatory_broker.api.served_api import ServedApi, Subjects
 from purgatory_broker.groups.group_messages import GroupDescription
 from purgatory_broker.metadata.topics import (

@@ -10,7 +10,6 @@ from uuid import UUID
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from purgatory_broker._wire.error_code import ErrorCode
-from purgatory_broker.api.authorized_operations import ON_THE_CLUSTER, ON_TOPICS
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, Subjects
 from purgatory_broker.api.topics import MAX_TOPICS_PER_METADATA, available_partitions
@@ -23,6 +22,26 @@ from purgatory_broker.metadata.topics import (
     topic_name_error,
 )
 from purgatory_broker.request_context import RequestContext
+
+_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = range(3, 9)
+_CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = range(9, 13)
+
+ON_TOPICS = frozenset(
+    {_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS}
+)
+ON_GROUPS = frozenset({_READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS})
+ON_THE_CLUSTER = frozenset(
+    {
+        _CREATE,
+        _ALTER,
+        _DESCRIBE,
+        _CLUSTER_ACTION,
+        _DESCRIBE_CONFIGS,
+        _ALTER_CONFIGS,
+        _IDEMPOTENT_WRITE,
+    }
+)
+
 
 _Broker = MetadataResponse.MetadataResponseBroker
 _Topic = MetadataResponse.MetadataResponseTopic

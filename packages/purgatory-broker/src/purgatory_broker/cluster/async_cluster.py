@@ -33,11 +33,7 @@ THRESHOLD = 10_000
 
 @contextmanager
 def collecting_less() -> Iterator[None]:
-    """Have the collector run less often in the block, and leave out all objects that exist before.
-
-    For a process of a cluster's own, around the cluster. The broker's requests make no cycles, and
-    imported modules live as long as the process.
-    """
+    """Collect less often, and no older objects: a cluster's process makes few cycles."""
     before = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(THRESHOLD, *before[1:])

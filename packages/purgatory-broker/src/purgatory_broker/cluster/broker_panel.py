@@ -40,13 +40,7 @@ ACTIONS = (
 
 
 def broker_panel(cluster: ClusterCommands) -> Panel:
-    """Return the panel of a cluster, for `serve_dashboard(panels=[...])`.
-
-    Called on the cluster's event loop, on which the panel reads the cluster and runs its commands.
-
-    Args:
-        cluster: A cluster that has started.
-    """
+    """Return a running cluster's panel for `serve_dashboard`. Called on the cluster's loop."""
     loop = asyncio.get_running_loop()
 
     def on_cluster(work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:

@@ -79,15 +79,13 @@ class Interception:
 
         A request whose function fails gets UNKNOWN_SERVER_ERROR.
         """
-        for _ in self._unseen.take():
-            pass
+        list(self._unseen.take())
         return list(self._errors)
 
     @property
     def cancelled(self) -> int:
         """How many times the function was cancelled half way, which then counts as seen."""
-        for _ in self._unseen_cancelled.take():
-            pass
+        list(self._unseen_cancelled.take())
         return self._num_cancelled
 
     def remove(self) -> None:
@@ -269,11 +267,7 @@ class Interceptions:
         return [interception.describe() for interception in self._all]
 
     def matching(self, api: ServedApi[Any]) -> list[Interception]:
-        return (
-            [interception for interception in self._all if interception.matches(api)]
-            if self._all
-            else []
-        )
+        return [interception for interception in self._all if interception.matches(api)]
 
     def run(
         self,

@@ -47,15 +47,15 @@ from request_purgatory.aio.loop_clock import clock_of
 from request_purgatory.clock import Clock
 
 
+@dataclass(slots=True, eq=False)
 class WallTime:
     """Returns the time of day in milliseconds since 1970, and what it was advanced by."""
 
-    def __init__(self, read: Callable[[], int]) -> None:
-        self.advanced_ms = 0
-        self._read = read
+    read: Callable[[], int]
+    advanced_ms: int = 0
 
     def __call__(self) -> int:
-        return self._read() + self.advanced_ms
+        return self.read() + self.advanced_ms
 
 
 #: The node's purgatories by name; the names are Kafka's where Kafka has such a purgatory.
@@ -131,21 +131,21 @@ class Node:
         self._consumer_quota = ByteRateQuota(windows, window_ms)
         self.purgatories = _purgatories(node_id, settings)
         self.replicas = ReplicaManager(
-            node_id,
-            settings,
-            ReplicaPurgatories(
+            node_id=node_id,
+            settings=settings,
+            purgatories=ReplicaPurgatories(
                 self.purgatories["Produce"],
                 self.purgatories["Fetch"],
                 self.purgatories["DeleteRecords"],
             ),
-            self.actions,
+            actions=self.actions,
             now_ms=self.now_ms,
             partition_exists=self.metadata.partition_exists,
             alive=self.metadata.alive,
             alter_partition=self._alter_partition,
             on_change=cluster.waits.partition_changed,
+            recorder=cluster.recorder,
         )
-        self.replicas.recorder = cluster.recorder
         self.appends = Appends(self.replicas, cluster.wall_ms)
         self.fetches = Fetches(self.replicas)
         self.deletions = RecordDeletions(self.replicas)
@@ -341,11 +341,7 @@ class Node:
         )
 
     def _alter_partition(self, replica: Replica, isr: list[int]) -> None:
-        """Ask the controller to change the in-sync replicas, as Kafka's AlterPartition does.
-
-        No-op while an earlier request for the partition is pending, or if the controller is out of
-        reach.
-        """
+        """No-op while an earlier request is pending, or if the controller is out of reach."""
         if replica.pending_isr is not None or not self.reaches_controller:
             return
         replica.pending_isr = isr

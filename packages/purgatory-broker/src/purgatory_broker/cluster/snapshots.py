@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
-from purgatory_broker.cluster.slices import give_way
+from purgatory_broker.cluster.json_values import give_way
 from purgatory_broker.groups.consumer_protocol import assigned_partitions
 from purgatory_broker.groups.coordinator import GroupCoordinator
 from purgatory_broker.groups.group import CONSUMER_PROTOCOL_TYPE, Group
@@ -75,11 +76,7 @@ async def take_records(records: Iterable[TopicRecord], limit: int | None) -> lis
 def readable_records(
     log: PartitionLog, partition: int, high_watermark: int, offset: int = 0
 ) -> Iterator[TopicRecord]:
-    """Iterate over the records of a partition that consumers can read.
-
-    Records that are deleted in the meantime are left out. A negative `offset` counts back from the
-    high watermark.
-    """
+    """Iterate; a negative `offset` counts back from the high watermark."""
     start = max(log.log_start_offset, offset if offset >= 0 else high_watermark + offset)
     position = start
     while position < high_watermark:
@@ -172,10 +169,8 @@ def snapshot(coordinator: GroupCoordinator, group: Group) -> GroupSnapshot:
 def _member(group: Group, member: Member) -> MemberSnapshot:
     assignment: dict[str, list[int]] = {}
     if group.protocol_type == CONSUMER_PROTOCOL_TYPE:
-        try:
+        with suppress(ValueError):  # The leader's client may send any bytes.
             assignment = assigned_partitions(member.assignment)
-        except ValueError:
-            pass  # The leader's client may send any bytes.
     return MemberSnapshot(
         member.member_id, member.instance_id, member.client_id, member.client_host, assignment
     )

@@ -115,10 +115,7 @@ class AdministrationHandler:
         return shard, group
 
     def _tombstone_stored(self, shard: Shard, group: Group) -> None:
-        """Remove a group whose tombstone is replicated.
-
-        A group that has got members or committed offsets in the meantime stays, as a new group.
-        """
+        """Remove the group, unless it has got members or committed offsets in the meantime."""
         group.has_record = False
         is_unused = group.state is GroupState.EMPTY and not shard.offsets.of_group(group.group_id)
         if is_unused and shard.groups.get(group.group_id) is group:

@@ -100,10 +100,6 @@ class GroupCoordinator:
     def partition_for(self, group_id: str) -> int:
         return self._shards.partition_for(group_id)
 
-    @property
-    def partitions(self) -> list[int]:
-        return sorted(shard.partition for shard in self._shards)
-
     def load(self, partition: int, records: Iterable[tuple[bytes, bytes | None]]) -> None:
         # Stored members have their session timeout to send a heartbeat. No-op if loaded.
         with self._actions:
@@ -148,11 +144,7 @@ class GroupCoordinator:
                 self._unload(shard)
 
     def abandon(self) -> None:
-        """Forget all groups without an answer to any client, after the node has stopped.
-
-        Heartbeats refer to their group and to this object's parts. Without these cycles, reference
-        counting frees them.
-        """
+        """Forget all groups without an answer, and break their cycles, after the node's stop."""
         for shard in self._shards:
             self._shards.remove(shard)
             for group in shard.groups.values():

@@ -120,10 +120,6 @@ class DelayedHeartbeat(DelayedOperation):
             self._expire_heartbeat(self._group, self._member_id)
 
 
-def _ignore(group: Group, member_id: str) -> None:
-    """Do nothing about a member whose heartbeat has not come in time."""
-
-
 @dataclass(slots=True, eq=False)
 class Heartbeats:
     """Expects heartbeats of members: each in time, or the member has failed."""
@@ -135,7 +131,7 @@ class Heartbeats:
 
     def abandon(self) -> None:
         """Expect no more heartbeats; drop what is called when one has not come."""
-        self.on_expired = _ignore
+        self.on_expired = lambda _group, _member_id: None
 
     def reschedule(self, group: Group, member_id: str, timeout_ms: int) -> None:
         operation = DelayedHeartbeat(

@@ -91,11 +91,7 @@ class JoinGroupHandler:
             self._join_without_member_id(group, request, reply)
 
     def _accepts(self, group: Group, member_id: str) -> bool:
-        """Return True if the group's maximum size allows a member to join.
-
-        During a rebalance, the pending JoinGroup requests count instead of the members. So a group
-        with more members than are allowed rejects those that join again last.
-        """
+        """Count pending JoinGroup requests, not members, in a rebalance: the last are refused."""
         if group.state is GroupState.EMPTY:
             return True
         member = group.members.get(member_id)

@@ -35,11 +35,7 @@ class Member:
 
     @property
     def needs_heartbeat(self) -> bool:
-        """True if the member has failed when no heartbeat arrives in time.
-
-        A member with a pending request sends no heartbeats. A new member is the exception: its
-        connection may have ended unnoticed, so it must send JoinGroup again after five minutes.
-        """
+        """A pending request stands for heartbeats, but not for a new member's, who may be gone."""
         return self.is_new or (self.join_reply is None and self.sync_reply is None)
 
     def metadata(self, protocol: str) -> bytes:

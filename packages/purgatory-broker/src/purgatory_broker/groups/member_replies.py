@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 from purgatory_broker._wire.error_code import ErrorCode
@@ -17,22 +18,22 @@ from purgatory_broker.groups.group_messages import (
 from purgatory_broker.groups.member import Member
 
 
+@dataclass(frozen=True, slots=True)
 class MemberReplies:
     """Answers members' pending requests when the outermost block of the action queue ends."""
 
-    def __init__(self, actions: ActionQueue) -> None:
-        self._actions = actions
+    actions: ActionQueue
 
     def reply_to_join(self, group: Group, member: Member, result: JoinResult) -> None:
         if member.join_reply is not None:
-            self._actions.add(partial(member.join_reply, result))
+            self.actions.add(partial(member.join_reply, result))
             group.set_join_reply(member, None)
 
     def reply_to_sync(self, member: Member, result: SyncResult) -> bool:
         """Answer a member's pending SyncGroup; return False if none is pending."""
         if member.sync_reply is None:
             return False
-        self._actions.add(partial(member.sync_reply, result))
+        self.actions.add(partial(member.sync_reply, result))
         member.sync_reply = None
         return True
 

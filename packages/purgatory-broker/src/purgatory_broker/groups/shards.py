@@ -87,11 +87,7 @@ class OffsetsStore(Protocol):
 
 
 def partition_of(group_id: str, num_partitions: int) -> int:
-    """Return the partition of the offsets topic that has a group's records.
-
-    The partition is the absolute value of Java's `String.hashCode`, modulo the number of
-    partitions, as in Kafka's `Utils.abs`.
-    """
+    """Return the absolute value of Java's `String.hashCode` of the group, as `Utils.abs`."""
     code = 0
     raw = group_id.encode("utf-16-be", "surrogatepass")
     for position in range(0, len(raw), 2):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from purgatory_broker.log.log_errors import storage_errors
@@ -13,11 +14,9 @@ logger = logging.getLogger(__name__)
 _VERSION = "0"
 
 
+@dataclass(frozen=True, slots=True)
 class OffsetCheckpoint:
-    __slots__ = ("path",)
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    path: Path
 
     def read(self) -> int | None:
         """Return the offset; None if there is no file, or, with a warning, no offset in it."""

@@ -44,11 +44,7 @@ class LeaderEpochs:
         return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Start an epoch at an offset; no-op if it is the latest and has started before.
-
-        Entries that contradict the new one are removed: those of this epoch or a later one, and
-        those that start at this offset or after it.
-        """
+        """Start an epoch, and remove entries that contradict it; no-op if it has started before."""
         epochs, starts = self._epochs, self._starts
         if epoch < 0 or (epochs and epoch == epochs[-1] and start_offset >= starts[-1]):
             return

@@ -321,11 +321,7 @@ class PartitionLog(ReadableLog):
 def _expired_segments(
     segments: Iterable[Segment], settings: LogSettings, now_ms: int, high_watermark: int
 ) -> list[Segment]:
-    """Find the segments at the beginning of a log to delete for `retention_bytes` or `_ms`.
-
-    A segment is as old as its latest timestamp; one without timestamps never expires. A segment
-    that ends after the high watermark is kept, with all later ones.
-    """
+    # A segment is as old as its latest timestamp; without one it never expires.
     segments = list(segments)
     surplus_bytes = -1
     if settings.retention_bytes is not None:

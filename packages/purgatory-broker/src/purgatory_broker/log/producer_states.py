@@ -77,12 +77,7 @@ class ProducerStates:
         return None
 
     def check(self, header: BatchHeader, *, internal: bool = False) -> None:
-        """Refuse a batch that does not follow its producer's last one.
-
-        An unknown producer may start with any sequence: its earlier batches may have been deleted.
-        OUT_OF_ORDER_SEQUENCE_NUMBER is also for a new epoch that does not start at 0. An internal
-        batch has an epoch, but no sequences.
-        """
+        """Refuse what does not follow; an unknown producer may start with any sequence."""
         producer = self._producers.get(header.producer_id)
         if producer is None:
             return

@@ -114,11 +114,7 @@ class ReadableLog:
                 )
 
     def offset_for_timestamp(self, timestamp_ms: int, limit_offset: int) -> tuple[int, int] | None:
-        """Return (timestamp, offset) of the first record at or after a time, below `limit_offset`.
-
-        For a batch whose codec is not installed these are the base timestamp and the base offset.
-        None if there is no such record.
-        """
+        """Return (timestamp, offset); a batch's base ones if its codec is missing; or None."""
         self._require_open()
         first = self._segments.first_at_or_after(timestamp_ms, self._start_offset)
         return None if first is None or first[1] >= limit_offset else first

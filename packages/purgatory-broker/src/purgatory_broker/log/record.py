@@ -177,16 +177,12 @@ def _headers(records: bytes, position: int) -> RecordHeaders:
 def first_at_or_after(
     header: BatchHeader, batch: Buffer, timestamp_ms: int, offset: int = 0
 ) -> tuple[int, int] | None:
-    """Return (timestamp, offset) of a batch's first record at or after a time and an offset.
-
-    None if there is no such record. For a batch that can't be decompressed these are the base
-    timestamp and the base offset. A consumer that starts there reads some earlier records of the
-    batch, and misses none.
-    """
+    """Return (timestamp, offset), the batch's first if it can't be decompressed, or None."""
     if header.max_timestamp < timestamp_ms:
         return None
     records = decompress_records(header, batch)
     if records is None:
+        # A consumer that starts there reads some earlier records of the batch, and misses none.
         first = header.max_timestamp if header.has_log_append_time else header.base_timestamp
         return first, max(header.base_offset, offset)
     for delta, offset_delta, *_ in record_layouts(records, header.record_count):

@@ -118,11 +118,7 @@ class Segment:
         del self._offsets[index:], self._positions[index:], self._latest[index:]
 
     def first_index_at_or_after(self, timestamp_ms: int, offset: int) -> int:
-        """Return the index of the first batch to search for a time, from `offset` on.
-
-        The batch has a record at or after the time, except if it is the one that contains `offset`:
-        then its only such records may precede `offset`.
-        """
+        """Return the first batch to search; only the one with `offset` may have no such record."""
         return max(
             bisect_left(self._latest, timestamp_ms), bisect_right(self._offsets, offset) - 1, 0
         )

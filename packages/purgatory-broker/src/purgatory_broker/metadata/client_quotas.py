@@ -159,11 +159,7 @@ class ClientLimit(NamedTuple):
 def client_limit(
     quotas: ClientQuotaValues, key: str, user: str, client_id: str
 ) -> ClientLimit | None:
-    """Return the limit of a client: that of the most specific entity with a quota, as in Kafka.
-
-    A quota of users without client ids is shared by all clients of the user, and one of client ids
-    by all clients with the id.
-    """
+    """Return the limit of the most specific entity with a quota, as in Kafka."""
     both, of_user, of_client = (user, client_id), (user, ""), ("", client_id)
     candidates: tuple[tuple[dict[str, str | None], tuple[str, str]], ...] = (
         ({USER: user, CLIENT_ID: client_id}, both),

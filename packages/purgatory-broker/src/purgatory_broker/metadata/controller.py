@@ -100,11 +100,7 @@ class Controller:
         self.leaders.update()
 
     def fence_broker(self, node: int) -> None:
-        """Mark a node as dead, and elect other leaders for the partitions that it led.
-
-        The node leaves the in-sync replicas, except where it is the only one: its log has every
-        committed record, so it stays eligible.
-        """
+        """Fence a node; it stays in sync where it is the only one, with every committed record."""
         before = self.controller_id
         self.alive.discard(node)
         self.controller_epoch += self.controller_id != before

@@ -6,6 +6,7 @@ import base64
 import logging
 import uuid
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 
 from purgatory_broker._wire.error_code import ErrorCode
@@ -200,13 +201,9 @@ class MetadataStore:
 
 def _assign(partitions: list[Partition], states: list[Partition]) -> None:
     for partition, state in zip(partitions, states, strict=True):
-        partition.replicas = list(state.replicas)
-        partition.adding = list(state.adding)
-        partition.removing = list(state.removing)
-        partition.isr = list(state.isr)
-        partition.leader = state.leader
-        partition.leader_epoch = state.leader_epoch
-        partition.partition_epoch = state.partition_epoch
+        own = state.copy()
+        for field in fields(own):
+            setattr(partition, field.name, getattr(own, field.name))
 
 
 def _base64_id(identifier: uuid.UUID) -> str:

@@ -215,11 +215,7 @@ class PartitionLeaders:
         return allowed.lower() == "true"
 
     def settle(self, partition: Partition, before: Partition) -> None:
-        """Complete a reassignment if its replicas are in sync, and elect a leader if necessary.
-
-        A leader that stays when replicas are removed begins another leader epoch: fetches of the
-        removed replicas no longer count.
-        """
+        """Complete a reassignment in sync; a removed replica's fetches end with the epoch."""
         partition.complete_reassignment()
         leader = partition.leader
         if leader not in partition.isr or leader not in self._store.alive:

@@ -55,11 +55,7 @@ class TopicChanges:
         validate_only: bool = False,
         internal: bool = False,
     ) -> Topic:
-        """Create a topic; -1 is the cluster's default.
-
-        `assignment` has the nodes of each partition's replicas, the preferred leader first; None or
-        empty assigns them by default. `internal` allows the name of an internal topic.
-        """
+        """-1 is the cluster's default. `assignment` has the nodes, the preferred leader first."""
         self._check_new_name(name, internal=internal)
         if assignment:
             replicas = self._check_assignment(assignment, partitions, replication_factor)

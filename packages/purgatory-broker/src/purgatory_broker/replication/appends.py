@@ -57,11 +57,7 @@ class Appends:
         *,
         internal: bool = False,
     ) -> DelayedProduce | None:
-        """Append batches to partitions that this node leads.
-
-        Calls `reply` at once if `acks` is 0 or 1; if it is -1 (all), when the in-sync replicas have
-        the records or the timeout has passed. Returns None if the request did not have to wait.
-        """
+        """Call `reply` at once, or for acks -1 when in-sync replicas have the records."""
         produced = []
         remaining = MAX_RECORD_ERRORS
         for key, batch in records:

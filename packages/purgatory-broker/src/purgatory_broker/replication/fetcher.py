@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
@@ -307,19 +308,17 @@ class Fetcher:
         self._replicas.notify_partition(replica.key)
 
 
+@dataclass(slots=True, eq=False)
 class FetcherManager:
-    def __init__(
-        self, replicas: ReplicaManager, connect: Callable[[int], LeaderEndPoint], *, is_paused: bool
-    ) -> None:
-        self.is_paused = is_paused
-        self.by_leader: dict[int, Fetcher] = {}
-        self._replicas = replicas
-        self._connect = connect
+    replicas: ReplicaManager
+    connect: Callable[[int], LeaderEndPoint]
+    is_paused: bool
+    by_leader: dict[int, Fetcher] = field(default_factory=dict)
 
     def add(self, key: TopicPartition, leader: int) -> None:
         fetcher = self.by_leader.get(leader)
         if fetcher is None:
-            fetcher = Fetcher(self._replicas, self._connect(leader), is_paused=self.is_paused)
+            fetcher = Fetcher(self.replicas, self.connect(leader), is_paused=self.is_paused)
             self.by_leader[leader] = fetcher
         fetcher.add(key)
 

@@ -11,6 +11,7 @@ from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.replication.delayed_fetch import (
     DelayedFetch,
     FetchedPartition,
+    FetchExpirations,
     FetchParams,
     FetchTarget,
     diverging_epoch,
@@ -18,7 +19,6 @@ from purgatory_broker.replication.delayed_fetch import (
 from purgatory_broker.replication.follower_log import LogBounds
 from purgatory_broker.replication.replica import FollowerState, Replica, ReplicaError
 from purgatory_broker.replication.replica_manager import ReplicaManager
-from purgatory_broker.replication.replica_metrics import FetchExpirations
 
 #: The replica id of all fetches that are not a follower's.
 _CONSUMER = -1
@@ -108,11 +108,7 @@ class Fetches:
         nothing: list[FetchedPartition] | None,
         change_count: int,
     ) -> None:
-        """Reply to a fetch that has waited.
-
-        `nothing` are the results without records when it began to wait, at `change_count`: still
-        the right ones if nothing has changed since.
-        """
+        """`nothing` has the results at `change_count`, right if nothing has changed since."""
         if nothing is not None and change_count == self.replicas.change_count:
             reply(nothing)
         else:

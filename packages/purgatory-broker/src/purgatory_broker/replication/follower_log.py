@@ -83,11 +83,7 @@ def truncation_offset(replica: Replica, epoch: int, end: int) -> int:
 
 
 def move_into_bounds(replica: Replica, bounds: LogBounds) -> bool:
-    """Move a log whose end was out of the leader's range into that range.
-
-    Returns False if the log is in the range: in the meantime the leader has appended that far, or
-    it still does not know this log's epoch.
-    """
+    """Return False if the log is in the range by now, or its epoch is still unknown."""
     end = replica.log.end_offset
     if end > bounds.end_offset:
         logger.warning(

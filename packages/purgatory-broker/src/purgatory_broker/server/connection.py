@@ -88,7 +88,6 @@ class Connection(asyncio.BufferedProtocol):
         "_is_processing",
         "_is_reading_paused",
         "_is_writing_paused",
-        "_listener",
         "_logged",
         "_login",
         "_now_ms",
@@ -101,7 +100,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, server: _ConnectionServer, listener: Listener) -> None:
         self._server = server
-        self._listener = listener
         #: None if the client needs no login, or is logged in.
         self._login = server.new_login(listener)
         self._now_ms = server.now_ms

@@ -148,14 +148,6 @@ class Server:
         port: int = bound.getsockname()[1]
         return port
 
-    @property
-    def host(self) -> str:
-        return self.listeners[0].host
-
-    @property
-    def port(self) -> int:
-        return self.listeners[0].port
-
     def advertised(self, listener: str) -> tuple[str, int]:
         """Return the host and the port that clients of a listener are told to connect to."""
         return next(one.advertised for one in self.listeners if one.name == listener)
@@ -174,11 +166,7 @@ class Server:
             connection.abort()
 
     def reserve_ports(self) -> None:
-        """Keep the ports of a stopped server from other programs, and refuse connections.
-
-        A program that asks for any free port does not get one of them; one that asks for this port
-        may. Further calls do nothing.
-        """
+        """Keep the ports from programs that ask for any free one; further calls do nothing."""
         if self._reserved:
             return
         for listener in self.listeners:

@@ -174,7 +174,7 @@ def test_close_answers_pending_requests() -> None:
         assert joining.error is ErrorCode.NOT_COORDINATOR
         assert (
             harness.num_pending,
-            harness.coordinator.partitions,
+            list(harness.coordinator._shards),
             harness.coordinator.groups,
         ) == (
             (0, 0, 0),

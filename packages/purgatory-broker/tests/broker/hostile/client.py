@@ -28,8 +28,8 @@ class Client:
     @classmethod
     async def to(cls, cluster: AsyncCluster, node: int = 0) -> Client:
         """Connect to a node."""
-        server = cluster.nodes[node].server
-        return cls(*await asyncio.open_connection(server.host, server.port, limit=2**26))
+        listener, *_ = cluster.nodes[node].server.listeners
+        return cls(*await asyncio.open_connection(listener.host, listener.port, limit=2**26))
 
     async def call(self, api: Api, version: int, /, **fields: Any) -> Any:
         """Send a request and return its response.

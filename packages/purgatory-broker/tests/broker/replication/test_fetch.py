@@ -17,6 +17,7 @@ from purgatory_broker.replication.appends import (
 )
 from purgatory_broker.replication.delayed_fetch import (
     DelayedFetch,
+    FetchExpirations,
     FetchParams,
     FetchTarget,
 )
@@ -26,7 +27,6 @@ from purgatory_broker.replication.record_deletions import (
     DeletedPartition,
 )
 from purgatory_broker.replication.replica import Replica
-from purgatory_broker.replication.replica_metrics import FetchExpirations
 from tests.broker.replication.cluster_harness import (
     KEY,
     ClusterHarness,

@@ -13,7 +13,6 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from request_purgatory.errors import InvalidArgumentError
 
-INT16_MAX = 2**15 - 1
 INT32_MAX = 2**31 - 1
 _INT64 = range(-(2**63), 2**63)
 #: How much of a refused value an error message quotes.

@@ -22,11 +22,7 @@ _MARK = "is_cluster_command"
 
 
 def command(function: F) -> F:
-    """Make a command of a method of a `CommandGroup`.
-
-    While the cluster runs, it raises ClusterError anywhere but on its event loop, before anything
-    has changed.
-    """
+    """Make a command of a method, which runs on the cluster's event loop only."""
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)

@@ -11,7 +11,7 @@ from purgatory_broker.cluster.client_request import (
     client_request,
 )
 from purgatory_broker.cluster.conditions import Conditions, coordinated_groups, leader_replica
-from purgatory_broker.cluster.slices import slices
+from purgatory_broker.cluster.json_values import slices
 from purgatory_broker.cluster.snapshots import (
     GroupSnapshot,
     TopicRecord,
