@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from purgatory_broker.cluster.commands.cluster_commands import COMMANDS
+from purgatory_broker.cluster._commands.cluster_commands import COMMANDS
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "broker_commands.md"
 BEGIN = "<!-- This table is made by tools/broker_page.py. -->\n"

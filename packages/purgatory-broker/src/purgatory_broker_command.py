@@ -30,7 +30,7 @@ _SERVE_EXAMPLE = (
 )
 
 #: The first line of each command's help, in the order of the help. All but `serve` are commands of
-#: a running cluster, and functions of `purgatory_broker.cli.control`. The lines are those of the
+#: a running cluster, and functions of `purgatory_broker._cli.control`. The lines are those of the
 #: functions' docstrings, as a test checks.
 COMMANDS = {
     "serve": "Run a light Kafka cluster for tests and development.",
@@ -106,7 +106,7 @@ def make_app(described: Collection[str] = ()) -> App:
         serves = name == "serve"
         module = "serve" if serves else "control"
         app.command(
-            f"purgatory_broker.cli.{module}:{name.replace('-', '_')}",
+            f"purgatory_broker._cli.{module}:{name.replace('-', '_')}",
             name=name,
             group=_CLUSTER if serves else _CONTROL,
             help=None if name in described else line,

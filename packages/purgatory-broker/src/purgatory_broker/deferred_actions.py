@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from types import TracebackType
 
 from request_purgatory.error_log import ErrorLog
 
@@ -55,12 +54,7 @@ class ActionQueue:
         self._depth += 1
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         # The depth stays at 1 while the actions run, so that a block entered by an action leaves
         # the actions that it adds to this loop.
         try:

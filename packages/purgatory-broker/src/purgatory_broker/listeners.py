@@ -40,19 +40,14 @@ class SecurityProtocol(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A listener of one node.
-
-    Attributes:
-        port: The TCP port; 0 takes a free one.
-        advertised_host: The host that clients are told to connect to.
-        advertised_port: The port that clients are told to connect to; 0 is `port`.
-    """
-
     name: str
     protocol: SecurityProtocol
     host: str
+    #: The TCP port; 0 takes a free one.
     port: int
+    #: The host that clients are told to connect to.
     advertised_host: str
+    #: The port that clients are told to connect to; 0 is `port`.
     advertised_port: int
 
     @property

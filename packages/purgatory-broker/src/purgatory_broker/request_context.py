@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from purgatory_broker.metadata.topics import TopicPartition
 
 if TYPE_CHECKING:
-    from purgatory_broker.wire.messages import Header
+    from purgatory_broker._wire.messages import Header
     from request_purgatory.purgatory.operation import DelayedOperation
 
 
@@ -31,17 +31,14 @@ class LoginFailedError(Exception):
     """A client has failed to log in; the message is for the client."""
 
 
-class Login(Protocol):
+class _Login(Protocol):
     @property
     def mechanisms(self) -> tuple[str, ...]: ...
 
     def note_versions(self) -> None: ...
 
     def start(self, mechanism: str, *, has_requests: bool) -> bool:
-        """Begin the exchange of a mechanism; return False if the listener does not have it.
-
-        `has_requests`: the client sends tokens in SaslAuthenticate requests, not as they are.
-        """
+        """Return False if unsupported; `has_requests`: tokens come in SaslAuthenticate requests."""
 
     def evaluate(self, token: bytes) -> bytes: ...
 
@@ -84,7 +81,7 @@ class RequestContext:
     #: Called when the client has disconnected, if a function of a test intercepts the request.
     on_cancel: Callable[[], None] | None = None
     #: The client's login; None if the client needs none, or is logged in.
-    login: Login | None = None
+    login: _Login | None = None
     #: Why the connection is closed after the response; None leaves it open.
     close_reason: str | None = None
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from purgatory_broker import AsyncCluster, ClusterError, ClusterSettings
-from purgatory_broker.cluster import cluster_overview as overview_module
+from purgatory_broker.cluster import broker_panel as overview_module
+from purgatory_broker.cluster._commands.cluster_commands import COMMANDS
 from purgatory_broker.cluster.broker_panel import ACTIONS, broker_panel
-from purgatory_broker.cluster.commands.cluster_commands import COMMANDS
-from purgatory_broker.cluster.group_snapshot import GroupSnapshot, MemberSnapshot
+from purgatory_broker.cluster.snapshots import GroupSnapshot, MemberSnapshot
 from request_purgatory.dashboard.panel import Panel
 from request_purgatory.errors import InvalidArgumentError
 from tests.broker.replication.cluster_harness import ClusterHarness

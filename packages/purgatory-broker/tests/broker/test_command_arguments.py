@@ -22,10 +22,10 @@ from purgatory_broker import (
     ClusterProcess,
     ClusterTimeoutError,
 )
+from purgatory_broker.cluster._commands.cluster_commands import COMMANDS
 from purgatory_broker.cluster.broker_panel import ACTIONS, broker_panel
 from purgatory_broker.cluster.cluster_client import ClusterClient
-from purgatory_broker.cluster.commands.cluster_commands import COMMANDS
-from purgatory_broker.metadata.controller_error import ControllerError
+from purgatory_broker.metadata.topics import ControllerError
 from request_purgatory.errors import InvalidArgumentError
 from tests.broker.hostile.client import check_clients_are_served
 from tests.broker.hostile.conftest import RunScenario, run_scenario

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from purgatory_broker import Cluster
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.messages import Header
 from purgatory_broker.api.registry import APIS, decode, find_api
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.fetch_sessions import FetchSessions
 from purgatory_broker.request_context import Client, RequestContext, Subject
-from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.messages import Header
 from request_purgatory.errors import InvalidArgumentError
 from tests.broker.parity.raw import RawClient
 from tests.broker.raw_requests import fetch, fetch_fields, produce, records

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from purgatory_broker import Cluster
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.messages import Header, encode_response
 from purgatory_broker.api.registry import APIS, decode
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.request_context import Client, RequestContext
-from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.messages import Header, encode_response
 from tests.broker.parity.raw import ConnectionClosedError, RawClient
 from tests.broker.raw_requests import fetch, fetch_fields, produce
 

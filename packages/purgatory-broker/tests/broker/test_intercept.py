@@ -17,7 +17,7 @@ from purgatory_broker import (
     InterceptedRequest,
     Unanswered,
 )
-from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker._wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
 from tests.broker.parity.raw import ConnectionClosedError, RawClient
 from tests.broker.raw_requests import fetch, fetch_fields, produce, records

@@ -18,10 +18,10 @@ from purgatory_broker import (
     InterceptedRequest,
     Interception,
 )
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.cluster import cluster as cluster_module
-from purgatory_broker.cluster.commands.cluster_commands import COMMANDS
+from purgatory_broker.cluster._commands.cluster_commands import COMMANDS
 from purgatory_broker.cluster.run_command import WAITING_COMMANDS
-from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
 from tests.broker.parity.raw import ConnectionClosedError, RawClient
 from tests.broker.raw_requests import fetch, fetch_fields, produce, records

@@ -20,16 +20,16 @@ from purgatory_broker import (
     ClusterProcess,
     ClusterTimeoutError,
 )
+from purgatory_broker._wire.messages import Header
 from purgatory_broker.api.registry import APIS, find_api
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.cluster.client_request import client_request
 from purgatory_broker.cluster.cluster_client import ClusterClient
 from purgatory_broker.cluster.json_values import from_json, to_json
-from purgatory_broker.cluster.topic_records import MAX_BYTES, TopicRecord, take_records
+from purgatory_broker.cluster.snapshots import MAX_BYTES, TopicRecord, take_records
 from purgatory_broker.groups.consumer_protocol import assigned_partitions
 from purgatory_broker.metadata.topics import OFFSETS_TOPIC, TopicPartition
 from purgatory_broker.server.request_log import LoggedRequest
-from purgatory_broker.wire.messages import Header
 from request_purgatory.errors import InvalidArgumentError
 from tests.broker.log.batches import NOW, batch
 from tests.broker.parity.raw import RawClient

@@ -14,9 +14,9 @@ from tests.misuse.hostile_values import HOSTILE, HostileError
 pytest.importorskip("kafka", reason="the broker needs the extra `broker`")
 
 from purgatory_broker import AsyncCluster, Cluster, ClusterError
-from purgatory_broker.cluster.commands.cluster_commands import COMMANDS
+from purgatory_broker.cluster._commands.cluster_commands import COMMANDS
 from purgatory_broker.log.log_errors import RecordError
-from purgatory_broker.metadata.controller_error import ControllerError
+from purgatory_broker.metadata.topics import ControllerError
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from purgatory_broker._wire.messages import Header
 from purgatory_broker.api.registry import find_api
 from purgatory_broker.server.request_log import (
     MAX_BYTES,
@@ -11,7 +12,6 @@ from purgatory_broker.server.request_log import (
     MAX_REQUESTS,
     RequestLog,
 )
-from purgatory_broker.wire.messages import Header
 
 HEADER = Header(find_api("Produce"), 9, 0, "client", 20, is_supported=True)
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from purgatory_broker import Cluster, ClusterError, ClusterProcess
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.cluster.cluster_client import ClusterClient
-from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
 from tests.broker.parity.raw import ConnectionClosedError, RawClient
 from tests.broker.raw_requests import fetch, fetch_fields, produce

@@ -12,9 +12,9 @@ import pytest
 
 from purgatory_broker.cluster.admin_server import ControlServer
 from purgatory_broker.cluster.client_request import REQUESTS_PER_SLICE
+from purgatory_broker.cluster.json_values import VALUES_PER_SLICE
 from purgatory_broker.cluster.run_command import run_command, run_command_at_once
-from purgatory_broker.cluster.slices import VALUES_PER_SLICE
-from purgatory_broker.cluster.topic_records import RECORDS_PER_SLICE
+from purgatory_broker.cluster.snapshots import RECORDS_PER_SLICE
 from tests.broker import apis
 from tests.broker.hostile.client import Client
 from tests.broker.replication.cluster_harness import ClusterHarness, run_scenario

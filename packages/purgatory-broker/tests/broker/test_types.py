@@ -10,7 +10,7 @@ import pytest
 
 _CODE = """
 from purgatory_broker import Cluster, ClusterProcess
-from purgatory_broker.cluster.topic_records import TopicRecord
+from purgatory_broker.cluster.snapshots import TopicRecord
 
 with Cluster(nodes=3, min_insync_replicas=2) as cluster, ClusterProcess(nodes=2) as other:
     cluster.create_topic("orders", partitions=2)

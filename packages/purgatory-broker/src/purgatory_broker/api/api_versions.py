@@ -8,11 +8,11 @@ from typing import Any
 
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
+from purgatory_broker._wire.apis import Api
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.served_api import ServedApi, no_subjects
+from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.request_context import RequestContext
-from purgatory_broker.wire.apis import Api
-from purgatory_broker.wire.error_code import ErrorCode
 
 _Version = ApiVersionsResponse.ApiVersion
 
@@ -22,18 +22,12 @@ CLIENT_SOFTWARE_SINCE = 3
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A request for the APIs.
-
-    Attributes:
-        software: The name and the version of the client's software; None in old versions.
-    """
-
     is_supported: bool
+    #: The name and the version of the client's software; None in old versions.
     software: tuple[str, str] | None
 
 
 def _decode(message: Any, context: RequestContext) -> _Request:
-    """Return what the handler needs of a request; the message may be None."""
     is_supported = context.header.is_supported
     software = None
     if is_supported and context.version >= CLIENT_SOFTWARE_SINCE:
@@ -41,23 +35,19 @@ def _decode(message: Any, context: RequestContext) -> _Request:
     return _Request(is_supported, software)
 
 
-def _api_versions(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
-    """Handle an ApiVersions request.
-
-    The response to an unsupported version has only the supported versions of ApiVersions.
-    """
+def _api_versions(broker: BrokerApi, context: RequestContext, request: _Request) -> Any:
+    """Answer; an unsupported version gets the supported versions of ApiVersions only."""
     if request.software is not None and not all(map(_is_software_name, request.software)):
-        context.reply(_error_response(request, ErrorCode.INVALID_REQUEST))
-        return
+        return ApiVersionsResponse(error_code=int(ErrorCode.INVALID_REQUEST), api_keys=[])
     if request.is_supported and context.login is not None:
         context.login.note_versions()
     code = ErrorCode.NONE if request.is_supported else ErrorCode.UNSUPPORTED_VERSION
-    advertised: Iterable[Api] = broker.apis.values() if request.is_supported else [API]
+    advertised: Iterable[Api] = broker.apis.values() if request.is_supported else [API_VERSIONS]
     keys = []
     for api in sorted(advertised, key=lambda api: api.key):
         min_version, max_version = api.advertised_versions
         keys.append(_Version(api_key=api.key, min_version=min_version, max_version=max_version))
-    context.reply(ApiVersionsResponse(error_code=int(code), api_keys=keys))
+    return ApiVersionsResponse(error_code=int(code), api_keys=keys)
 
 
 def _is_software_name(name: str) -> bool:
@@ -69,22 +59,13 @@ def _is_software_name(name: str) -> bool:
     )
 
 
-def _error_response(request: _Request, code: ErrorCode) -> Any:
-    return ApiVersionsResponse(error_code=int(code), api_keys=[])
-
-
-API = ServedApi(
-    key=18,
-    name="ApiVersions",
+API_VERSIONS = ServedApi(
     request=ApiVersionsRequest,
     response=ApiVersionsResponse,
-    min_version=0,
-    max_version=4,
+    versions=(0, 4),
     answers_unsupported_versions=True,
     # A client reads the header before it knows which versions the broker has (KIP-511).
     has_tagged_header=False,
     decode=_decode,
-    handle=_api_versions,
-    error_response=_error_response,
-    subjects=no_subjects,
+    answer=_api_versions,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol
 
+from purgatory_broker._wire.apis import ApiTable
 from purgatory_broker.groups.coordinator import GroupCoordinator
 from purgatory_broker.metadata.controller import Controller
 from purgatory_broker.metadata.metadata_cache import MetadataCache
@@ -18,63 +19,35 @@ from purgatory_broker.replication.record_deletions import RecordDeletions
 from purgatory_broker.replication.replica_manager import ReplicaManager
 from purgatory_broker.request_context import Client
 from purgatory_broker.settings import ClusterSettings
-from purgatory_broker.wire.apis import ApiTable
 
 
 class BrokerApi(Protocol):
     """What handlers need of their broker; a node implements it."""
 
-    @property
-    def node_id(self) -> int: ...
-
-    @property
-    def apis(self) -> ApiTable: ...
-
-    @property
-    def settings(self) -> ClusterSettings: ...
-
-    @property
-    def metadata(self) -> MetadataCache:
-        """The topics and the live brokers, as far as the broker knows them."""
-
-    @property
-    def controller(self) -> Controller:
-        """The cluster's controller; to be used if `reaches_controller` only."""
+    node_id: int
+    apis: ApiTable
+    settings: ClusterSettings
+    #: The topics and the live brokers, as far as the broker knows them.
+    metadata: MetadataCache
+    #: The cluster's controller; to be used if `reaches_controller` only.
+    controller: Controller
+    replicas: ReplicaManager
+    appends: Appends
+    fetches: Fetches
+    deletions: RecordDeletions
+    log_manager: LogManager
+    elections: LeaderElections
+    groups: GroupCoordinator
+    fetch_sessions: FetchSessions
+    scram_credentials: ScramCredentials
 
     @property
     def reaches_controller(self) -> bool: ...
-
-    @property
-    def replicas(self) -> ReplicaManager: ...
-
-    @property
-    def appends(self) -> Appends: ...
-
-    @property
-    def fetches(self) -> Fetches: ...
-
-    @property
-    def deletions(self) -> RecordDeletions: ...
-
-    @property
-    def log_manager(self) -> LogManager: ...
-
-    @property
-    def elections(self) -> LeaderElections: ...
-
-    @property
-    def groups(self) -> GroupCoordinator: ...
-
-    @property
-    def fetch_sessions(self) -> FetchSessions: ...
 
     def now_ms(self) -> int: ...
 
     def wall_ms(self) -> int:
         """Return the time of day in milliseconds since 1970."""
-
-    @property
-    def scram_credentials(self) -> ScramCredentials: ...
 
     def endpoints(self, nodes: Iterable[int], listener: str) -> list[dict[str, Any]]:
         """Return the `node_id`, `host`, `port` and `rack` of brokers; skip negative ids."""

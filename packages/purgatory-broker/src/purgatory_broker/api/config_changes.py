@@ -1,24 +1,32 @@
-"""Changes of configs, which IncrementalAlterConfigs and AlterConfigs share."""
+"""IncrementalAlterConfigs and AlterConfigs: change some configs, or replace all."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from kafka.protocol.admin import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.limits import MAX_TEXT_BYTES, truncate_message
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.served_api import request_subjects
-from purgatory_broker.metadata.controller_error import ControllerError
+from purgatory_broker.api.served_api import ServedApi, Subjects
 from purgatory_broker.metadata.topic_configs import (
     TOPIC_CONFIGS,
     ConfigType,
     ResourceType,
     topic_value,
 )
-from purgatory_broker.request_context import RequestSubjects
-from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.limits import MAX_TEXT_BYTES, truncate_message
+from purgatory_broker.metadata.topics import ControllerError
+from purgatory_broker.request_context import RequestContext
 
 #: The operations of IncrementalAlterConfigs.
 SET, DELETE, APPEND, SUBTRACT = _OPERATIONS = range(4)
@@ -26,8 +34,6 @@ SET, DELETE, APPEND, SUBTRACT = _OPERATIONS = range(4)
 
 @dataclass(frozen=True, slots=True)
 class _ConfigChange:
-    """A config to set, or the operation on it."""
-
     name: str
     operation: int
     value: str | None
@@ -41,20 +47,15 @@ class _ConfigResource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """A request to change configs.
-
-    Attributes:
-        is_incremental: Apply the operation of each change; False replaces all configs.
-    """
-
+class _AlterConfigs:
     resources: tuple[_ConfigResource, ...]
     validate_only: bool
+    #: Apply the operation of each change; False replaces all configs.
     is_incremental: bool
 
 
-def decode(message: Any, *, is_incremental: bool) -> Request:
-    return Request(
+def _decode(message: Any, context: RequestContext, *, is_incremental: bool) -> _AlterConfigs:
+    return _AlterConfigs(
         resources=tuple(
             _ConfigResource(
                 resource.resource_type,
@@ -75,7 +76,9 @@ def decode(message: Any, *, is_incremental: bool) -> Request:
     )
 
 
-def alter_resources(broker: BrokerApi, request: Request, response: Any) -> Any:
+def _alter_configs(
+    broker: BrokerApi, context: RequestContext, request: _AlterConfigs, *, response: Any
+) -> Any:
     results = []
     counts = Counter((resource.type, resource.name) for resource in request.resources)
     for resource in request.resources:
@@ -93,16 +96,7 @@ def alter_resources(broker: BrokerApi, request: Request, response: Any) -> Any:
     return response(responses=results)
 
 
-def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
-    return request_subjects(
-        topics=(
-            resource.name for resource in request.resources if resource.type == ResourceType.TOPIC
-        )
-    )
-
-
-def refuse_all(request: Request, response: Any, code: ErrorCode) -> Any:
-    """Return the response of a class with an error for every resource of a request."""
+def _refuse_alter_configs(request: _AlterConfigs, code: ErrorCode, *, response: Any) -> Any:
     return response(
         responses=[_result(response, resource, code, None) for resource in request.resources]
     )
@@ -117,7 +111,7 @@ def _result(response: Any, resource: _ConfigResource, code: ErrorCode, message: 
     )
 
 
-def _alter(broker: BrokerApi, request: Request, resource: _ConfigResource) -> None:
+def _alter(broker: BrokerApi, request: _AlterConfigs, resource: _ConfigResource) -> None:
     error = _form_error(broker, resource)
     if error is not None:
         raise ControllerError(ErrorCode.INVALID_REQUEST, error)
@@ -151,7 +145,7 @@ def _form_error(broker: BrokerApi, resource: _ConfigResource) -> str | None:
     return None
 
 
-def _alter_other(broker: BrokerApi, request: Request, resource: _ConfigResource) -> None:
+def _alter_other(broker: BrokerApi, request: _AlterConfigs, resource: _ConfigResource) -> None:
     controller, kind = broker.controller, ResourceType(resource.type)
     present = controller.resource_configs.get((kind, resource.name), {})
     configs = dict(present) if request.is_incremental else {}
@@ -161,7 +155,7 @@ def _alter_other(broker: BrokerApi, request: Request, resource: _ConfigResource)
     )
 
 
-def _alter_topic(broker: BrokerApi, request: Request, resource: _ConfigResource) -> None:
+def _alter_topic(broker: BrokerApi, request: _AlterConfigs, resource: _ConfigResource) -> None:
     topic = broker.controller.require_topic(resource.name)
     configs = dict(topic.configs) if request.is_incremental else {}
     for change in resource.changes:
@@ -186,10 +180,7 @@ def _alter_topic(broker: BrokerApi, request: Request, resource: _ConfigResource)
 def _apply(
     configs: dict[str, str], resource: _ConfigResource, list_value: Callable[[str], str | None]
 ) -> None:
-    """Apply the changes of a resource to `configs`.
-
-    `list_value` returns the present value of a config; None if it is no list.
-    """
+    """`list_value` returns the present value of a config; None if it is no list."""
     for change in resource.changes:
         if change.operation not in _OPERATIONS:
             raise ControllerError(
@@ -226,3 +217,30 @@ def _changed_list(present: str, given: str, *, is_addition: bool) -> str:
         if is_addition
         else (element for element in elements if element not in changed)
     )
+
+
+_SUBJECTS: Subjects[_AlterConfigs] = Subjects(
+    topics=lambda _broker, request: (
+        resource.name for resource in request.resources if resource.type == ResourceType.TOPIC
+    )
+)
+
+INCREMENTAL_ALTER_CONFIGS = ServedApi(
+    request=IncrementalAlterConfigsRequest,
+    response=IncrementalAlterConfigsResponse,
+    versions=(0, 1),
+    decode=partial(_decode, is_incremental=True),
+    answer=partial(_alter_configs, response=IncrementalAlterConfigsResponse),
+    refuse=partial(_refuse_alter_configs, response=IncrementalAlterConfigsResponse),
+    subjects=_SUBJECTS,
+)
+
+ALTER_CONFIGS = ServedApi(
+    request=AlterConfigsRequest,
+    response=AlterConfigsResponse,
+    versions=(0, 2),
+    decode=partial(_decode, is_incremental=False),
+    answer=partial(_alter_configs, response=AlterConfigsResponse),
+    refuse=partial(_refuse_alter_configs, response=AlterConfigsResponse),
+    subjects=_SUBJECTS,
+)

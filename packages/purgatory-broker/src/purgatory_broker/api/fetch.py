@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from kafka.protocol import consumer
 
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.fetch_request import (
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    read_fetch_request,
+)
+from purgatory_broker._wire.fetch_response import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+    write_fetch_response,
+)
+from purgatory_broker._wire.leaders import LeaderIdAndEpoch, NodeEndpoint
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.served_api import ServedApi, request_subjects
+from purgatory_broker.api.served_api import ServedApi, Subjects
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.delayed_fetch import FetchedPartition, FetchParams, FetchTarget
 from purgatory_broker.replication.fetch_sessions import (
@@ -19,22 +34,7 @@ from purgatory_broker.replication.fetch_sessions import (
     FetchSessionError,
     changed_partitions,
 )
-from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
-from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.fetch_request import (
-    FetchRequest,
-    FetchTopic,
-    ForgottenTopic,
-    read_fetch_request,
-)
-from purgatory_broker.wire.fetch_response import (
-    EpochEndOffset,
-    FetchableTopicResponse,
-    FetchResponse,
-    PartitionData,
-    write_fetch_response,
-)
-from purgatory_broker.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
+from purgatory_broker.request_context import RequestContext
 
 #: The first versions with fetch sessions (KIP-227), with fetches from followers (KIP-392), with
 #: topic ids instead of names (KIP-516), with the follower's id in `replica_state` (KIP-903), and
@@ -186,45 +186,31 @@ def _fetch_params(
     return FetchParams(replica_id, max_wait_ms, min_bytes, max_bytes, leader_only)
 
 
+@dataclass(slots=True)
 class _FetchReply:
-    __slots__ = ("_broker", "_context", "_missing", "_session", "_unknown")
-
-    def __init__(
-        self,
-        broker: BrokerApi,
-        context: RequestContext,
-        session: FetchSession | None,
-        unknown: Sequence[_UnknownTopic],
-        missing: Sequence[FetchedPartition],
-    ) -> None:
-        self._broker = broker
-        self._context = context
-        self._session = session
-        self._unknown = unknown
-        self._missing = missing
+    broker: BrokerApi
+    context: RequestContext
+    session: FetchSession | None
+    unknown: Sequence[_UnknownTopic]
+    missing: Sequence[FetchedPartition]
 
     def send(self, fetched: list[FetchedPartition]) -> None:
-        """Send the response; with a session, only the partitions that have changed.
-
-        Sends no records while clients leave too many responses unread, see `UnreadResponses`.
-        """
-        if not self._broker.has_room_for_records():
+        """Send what has changed in the session; no records while `UnreadResponses` is full."""
+        if not self.broker.has_room_for_records():
             # Copies: other fetches may have the same results.
             fetched = [replace(partition, records=b"") for partition in fetched]
-        partitions = [*self._missing, *fetched]
-        if self._session is not None:
-            partitions = changed_partitions(self._session, partitions)
+        partitions = [*self.missing, *fetched]
+        if self.session is not None:
+            partitions = changed_partitions(self.session, partitions)
         self._count_bytes(partitions)
         leaders: set[int] = set()
         topics = self._topics(partitions, leaders)
-        endpoints = (
-            self._broker.endpoints(leaders, self._context.client.listener) if leaders else ()
-        )
-        self._context.reply(
+        endpoints = self.broker.endpoints(leaders, self.context.client.listener) if leaders else ()
+        self.context.reply(
             FetchResponse(
-                throttle_time_ms=self._context.throttle_ms,
+                throttle_time_ms=self.context.throttle_ms,
                 error_code=0,
-                session_id=NO_SESSION if self._session is None else self._session.session_id,
+                session_id=NO_SESSION if self.session is None else self.session.session_id,
                 responses=topics,
                 node_endpoints=[NodeEndpoint(**endpoint) for endpoint in endpoints],
             )
@@ -234,19 +220,19 @@ class _FetchReply:
         """Count the records for the consumer's quota; they throttle its next request."""
         size = sum(len(partition.records) for partition in partitions)
         if size:
-            self._broker.fetch_throttle_ms(self._context.client, size)
+            self.broker.fetch_throttle_ms(self.context.client, size)
 
     def _topics(
         self, partitions: Iterable[FetchedPartition], leaders: set[int]
     ) -> list[FetchableTopicResponse]:
         """Return the topics of the response; adds the leaders that it names to `leaders`."""
-        by_id = self._context.version >= TOPIC_ID_SINCE
+        by_id = self.context.version >= TOPIC_ID_SINCE
         topics: dict[tuple[str, uuid.UUID | None], list[PartitionData]] = {}
-        for topic_id, partition in self._unknown:
+        for topic_id, partition in self.unknown:
             topics.setdefault(("", topic_id), []).append(self._partition(partition, leaders))
         for partition in partitions:
             name = partition.key.topic
-            key = (name, self._broker.metadata.topic_id(name) if by_id else None)
+            key = (name, self.broker.metadata.topic_id(name) if by_id else None)
             topics.setdefault(key, []).append(self._partition(partition, leaders))
         return [
             FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=responses)
@@ -266,8 +252,8 @@ class _FetchReply:
         if fetched.diverging is not None:
             epoch, end = fetched.diverging
             partition.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end)
-        if fetched.error in _WRONG_LEADER and self._context.version >= CURRENT_LEADER_SINCE:
-            leader, epoch = self._broker.metadata.leader_of(fetched.key)
+        if fetched.error in _WRONG_LEADER and self.context.version >= CURRENT_LEADER_SINCE:
+            leader, epoch = self.broker.metadata.leader_of(fetched.key)
             partition.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
             leaders.add(leader)
         return partition
@@ -296,8 +282,10 @@ def _error_response(request: FetchRequest, code: ErrorCode) -> Any:
     )
 
 
-def _subjects(broker: BrokerApi, request: FetchRequest) -> RequestSubjects:
-    """Return what a request names, and the partitions of its session."""
+def _named_partitions(
+    broker: BrokerApi, request: FetchRequest
+) -> list[tuple[str | None, list[int]]]:
+    """Return the partitions that a request names, and those of its session."""
     requested = [
         (
             topic.topic or broker.metadata.topic_name(topic.topic_id),
@@ -308,23 +296,19 @@ def _subjects(broker: BrokerApi, request: FetchRequest) -> RequestSubjects:
     if request.session_epoch > 0:
         cached = broker.fetch_sessions.partitions_of(request.session_id)
         requested += [(key.topic, [key.partition]) for key in cached]
-    return request_subjects(partitions=requested)
+    return requested
 
 
-API = ServedApi(
-    key=1,
-    name="Fetch",
+FETCH = ServedApi(
     request=consumer.FetchRequest,
     response=consumer.FetchResponse,
     read=read_fetch_request,
     write=write_fetch_response,
-    min_version=4,
-    max_version=18,
+    versions=(4, 18),
     max_response_bytes=None,
     holds_records=True,
     decode=_decode,
     handle=_fetch,
-    error_response=_error_response,
-    subjects=_subjects,
-    names=frozenset({Subject.TOPIC, Subject.PARTITION}),
+    refuse=_error_response,
+    subjects=Subjects(partitions=_named_partitions),
 )

@@ -9,20 +9,39 @@ from uuid import UUID
 
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from purgatory_broker.api.authorized_operations import ON_THE_CLUSTER, ON_TOPICS
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.partition_limits import MAX_TOPICS_PER_METADATA, available_partitions
-from purgatory_broker.api.served_api import ServedApi, request_subjects
-from purgatory_broker.metadata.controller_error import ControllerError
+from purgatory_broker.api.served_api import ServedApi, Subjects
+from purgatory_broker.api.topics import MAX_TOPICS_PER_METADATA, available_partitions
 from purgatory_broker.metadata.topics import (
     NO_LEADER,
     OFFSETS_TOPIC,
+    ControllerError,
     Partition,
     Topic,
     topic_name_error,
 )
-from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
-from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.request_context import RequestContext
+
+_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = range(3, 9)
+_CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = range(9, 13)
+
+ON_TOPICS = frozenset(
+    {_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS}
+)
+ON_GROUPS = frozenset({_READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS})
+ON_THE_CLUSTER = frozenset(
+    {
+        _CREATE,
+        _ALTER,
+        _DESCRIBE,
+        _CLUSTER_ACTION,
+        _DESCRIBE_CONFIGS,
+        _ALTER_CONFIGS,
+        _IDEMPOTENT_WRITE,
+    }
+)
+
 
 _Broker = MetadataResponse.MetadataResponseBroker
 _Topic = MetadataResponse.MetadataResponseTopic
@@ -48,13 +67,7 @@ class _DescribedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Request:
-    """A request for topics and brokers.
-
-    Attributes:
-        topics: The topics; None is all.
-        include_topic_operations: Whether the response is to list what the client may do to topics.
-    """
-
+    #: None is all.
     topics: tuple[_DescribedTopic, ...] | None
     may_create: bool
     include_topic_operations: bool
@@ -74,7 +87,7 @@ def _decode(message: Any, context: RequestContext) -> _Request:
     )
 
 
-def _metadata(broker: BrokerApi, context: RequestContext, request: _Request) -> None:
+def _metadata(broker: BrokerApi, context: RequestContext, request: _Request) -> Any:
     if request.topics is None:
         topics = [_describe_topic(broker, topic) for topic in broker.metadata.topics.values()]
     else:
@@ -94,17 +107,15 @@ def _metadata(broker: BrokerApi, context: RequestContext, request: _Request) -> 
         for topic in topics:
             topic.authorized_operations = ON_TOPICS
     brokers = [
-        _Broker(node_id=node["node_id"], host=node["host"], port=node["port"], rack=None)
+        _Broker(node_id=node["node_id"], host=node["host"], port=node["port"])
         for node in broker.endpoints(broker.metadata.alive(), context.client.listener)
     ]
-    context.reply(
-        MetadataResponse(
-            brokers=brokers,
-            cluster_id=broker.controller.cluster_id,
-            controller_id=broker.controller.controller_id,
-            topics=topics,
-            authorized_operations=(ON_THE_CLUSTER if request.include_cluster_operations else None),
-        )
+    return MetadataResponse(
+        brokers=brokers,
+        cluster_id=broker.controller.cluster_id,
+        controller_id=broker.controller.controller_id,
+        topics=topics,
+        authorized_operations=(ON_THE_CLUSTER if request.include_cluster_operations else None),
     )
 
 
@@ -155,7 +166,6 @@ def _create_topic(broker: BrokerApi, name: str) -> ErrorCode:
 def _describe_topic(broker: BrokerApi, topic: Topic) -> Any:
     alive = broker.metadata.alive()
     return _Topic(
-        error_code=0,
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
@@ -190,27 +200,18 @@ def _tells_errors(request: _Request, version: int) -> bool:
     return bool(request.topics) or version >= ERROR_CODE_SINCE
 
 
-def _subjects(broker: BrokerApi, request: _Request) -> RequestSubjects:
-    """Return what a request names; one for all topics names none."""
-    return request_subjects(
-        topics=(
+METADATA = ServedApi(
+    request=MetadataRequest,
+    response=MetadataResponse,
+    versions=(0, 13),
+    decode=_decode,
+    answer=_metadata,
+    refuse=_error_response,
+    tells_errors=_tells_errors,
+    subjects=Subjects(
+        topics=lambda broker, request: (
             topic.name or broker.metadata.topic_name(topic.topic_id)
             for topic in request.topics or ()
         )
-    )
-
-
-API = ServedApi(
-    key=3,
-    name="Metadata",
-    request=MetadataRequest,
-    response=MetadataResponse,
-    min_version=0,
-    max_version=13,
-    decode=_decode,
-    handle=_metadata,
-    error_response=_error_response,
-    tells_errors=_tells_errors,
-    subjects=_subjects,
-    names=frozenset({Subject.TOPIC}),
+    ),
 )

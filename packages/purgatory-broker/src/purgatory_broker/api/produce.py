@@ -1,27 +1,29 @@
-"""Produce: append records."""
+"""Produce and InitProducerId: append records, and assign the ids of idempotent producers."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from kafka.protocol import producer
+from kafka.protocol.producer import InitProducerIdRequest, InitProducerIdResponse
 
-from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.served_api import ServedApi, request_subjects
-from purgatory_broker.metadata.topics import TopicPartition
-from purgatory_broker.replication.delayed_produce import ProducedPartition
-from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
-from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
-from purgatory_broker.wire.produce_request import ProduceRequest, read_produce_request
-from purgatory_broker.wire.produce_response import (
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.leaders import LeaderIdAndEpoch, NodeEndpoint
+from purgatory_broker._wire.produce_request import ProduceRequest, read_produce_request
+from purgatory_broker._wire.produce_response import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
     ProduceResponse,
     TopicProduceResponse,
     write_produce_response,
 )
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.served_api import ServedApi, Subjects
+from purgatory_broker.metadata.topics import ControllerError, TopicPartition
+from purgatory_broker.replication.delayed_partitions import ProducedPartition
+from purgatory_broker.request_context import RequestContext
 
 #: The first versions with the current leader in the response (KIP-951), and with topic ids instead
 #: of names (KIP-516).
@@ -29,13 +31,13 @@ CURRENT_LEADER_SINCE = 10
 TOPIC_ID_SINCE = 13
 
 
-def _decode(message: ProduceRequest, context: RequestContext) -> ProduceRequest:
+def _decode_produce(message: ProduceRequest, context: RequestContext) -> ProduceRequest:
     return message
 
 
 def _produce(broker: BrokerApi, context: RequestContext, request: ProduceRequest) -> None:
     if request.acks not in (-1, 0, 1):
-        context.reply(_error_response(request, ErrorCode.INVALID_REQUIRED_ACKS))
+        context.reply(_refuse_produce(request, ErrorCode.INVALID_REQUIRED_ACKS))
         return
     # As in Kafka, the last entry of a partition that is named twice counts.
     refused: dict[TopicPartition, ProducedPartition] = {}
@@ -130,7 +132,7 @@ def _reply(
     )
 
 
-def _error_response(request: ProduceRequest, code: ErrorCode) -> Any:
+def _refuse_produce(request: ProduceRequest, code: ErrorCode) -> Any:
     """Return the response with an error for every partition; None for acks=0."""
     if request.acks == 0:
         return None
@@ -151,34 +153,78 @@ def _error_response(request: ProduceRequest, code: ErrorCode) -> Any:
     )
 
 
-def _subjects(broker: BrokerApi, request: ProduceRequest) -> RequestSubjects:
-    return request_subjects(
-        partitions=(
+PRODUCE = ServedApi(
+    request=producer.ProduceRequest,
+    response=producer.ProduceResponse,
+    read=read_produce_request,
+    write=write_produce_response,
+    versions=(3, 13),
+    # librdkafka assumes that a broker that does not advertise the oldest versions of Produce
+    # supports no compression. Kafka therefore advertises them, and refuses them (KAFKA-18659).
+    min_advertised_version=0,
+    max_request_bytes=None,
+    decode=_decode_produce,
+    handle=_produce,
+    refuse=_refuse_produce,
+    subjects=Subjects(
+        partitions=lambda broker, request: (
             (
                 topic.name or broker.metadata.topic_name(topic.topic_id),
                 (partition.index for partition in topic.partition_data),
             )
             for topic in request.topic_data
         )
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _InitProducerId:
+    #: The id of a transactional producer; None for an idempotent one.
+    transactional_id: str | None
+    #: The id that the producer has; -1 for none.
+    producer_id: int
+    #: The epoch of that id; -1 for none.
+    producer_epoch: int
+
+
+def _decode_init_producer_id(message: Any, context: RequestContext) -> _InitProducerId:
+    return _InitProducerId(
+        transactional_id=message.transactional_id,
+        producer_id=message.producer_id,
+        producer_epoch=message.producer_epoch,
     )
 
 
-API = ServedApi(
-    key=0,
-    name="Produce",
-    request=producer.ProduceRequest,
-    response=producer.ProduceResponse,
-    read=read_produce_request,
-    write=write_produce_response,
-    min_version=3,
-    max_version=13,
-    # librdkafka assumes that a broker that does not advertise the oldest versions of Produce
-    # supports no compression. Kafka therefore advertises them, and refuses them (KAFKA-18659).
-    min_advertised_version=0,
-    max_request_bytes=None,
-    decode=_decode,
-    handle=_produce,
-    error_response=_error_response,
-    subjects=_subjects,
-    names=frozenset({Subject.TOPIC, Subject.PARTITION}),
+def _init_producer_id(broker: BrokerApi, context: RequestContext, request: _InitProducerId) -> Any:
+    if request.transactional_id is not None:
+        # Transactions are not supported: there is no transaction coordinator.
+        code = (
+            ErrorCode.INVALID_REQUEST
+            if request.transactional_id == ""
+            else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        )
+        return _refuse_init_producer_id(request, code)
+    if (request.producer_id == -1) != (request.producer_epoch == -1):
+        return _refuse_init_producer_id(request, ErrorCode.INVALID_REQUEST)
+    # As in Kafka: without a transactional id every request gets a new producer id.
+    try:
+        producer_id = broker.controller.new_producer_id()
+    except ControllerError:
+        # Kafka's error while a broker has no producer ids; clients retry.
+        return _refuse_init_producer_id(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    return InitProducerIdResponse(producer_id=producer_id)
+
+
+def _refuse_init_producer_id(request: _InitProducerId, code: ErrorCode) -> Any:
+    return InitProducerIdResponse(error_code=int(code), producer_epoch=-1)
+
+
+INIT_PRODUCER_ID = ServedApi(
+    request=InitProducerIdRequest,
+    response=InitProducerIdResponse,
+    versions=(0, 5),
+    decode=_decode_init_producer_id,
+    answer=_init_producer_id,
+    refuse=_refuse_init_producer_id,
 )

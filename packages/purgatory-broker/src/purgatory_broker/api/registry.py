@@ -1,4 +1,4 @@
-"""The table of the APIs: what each file of this package defines as `API`."""
+"""The table of the APIs that the files of this package define."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import purgatory_broker.api as package
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.wire_error import WireError
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import R, ServedApi
+from purgatory_broker.metadata.topics import ControllerError
 from purgatory_broker.request_context import RequestContext
-from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.wire_error import WireError
 from request_purgatory.error_log import ErrorLog
 from request_purgatory.errors import InvalidArgumentError
 
@@ -23,9 +24,9 @@ _errors = ErrorLog(logger)
 
 def _apis() -> Iterator[ServedApi[Any]]:
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        api = getattr(importlib.import_module(module.name), "API", None)
-        if isinstance(api, ServedApi):
-            yield api
+        for value in vars(importlib.import_module(module.name)).values():
+            if isinstance(value, ServedApi):
+                yield value
 
 
 #: Every API by its key.
@@ -47,7 +48,6 @@ def find_api(name: str) -> ServedApi[Any]:
 
 
 def decode(api: ServedApi[R], message: Any, context: RequestContext) -> R:
-    """Return what an API's handler gets of a message."""
     try:
         return api.decode(message, context)
     except WireError:
@@ -61,20 +61,30 @@ def decode(api: ServedApi[R], message: Any, context: RequestContext) -> R:
 def handle(broker: BrokerApi, api: ServedApi[R], context: RequestContext, request: R) -> None:
     """Handle a request, now or later.
 
-    If the handler fails, the error is logged, and the response is UNKNOWN_SERVER_ERROR.
+    What the controller refuses as a whole is answered with its error. If the handler fails, the
+    error is logged, and the response is UNKNOWN_SERVER_ERROR.
     """
     try:
-        api.handle(broker, context, request)
+        if api.needs_controller and not broker.reaches_controller:
+            context.reply(api.error_response(request, ErrorCode.REQUEST_TIMED_OUT))
+        elif api.answer is not None:
+            context.reply(api.answer(broker, context, request))
+        elif api.handle is not None:
+            api.handle(broker, context, request)
     except WireError:
         raise
     except Exception as error:
         if context.answered:
             raise
-        _errors.log(
-            error, "node %d can't handle a %s request: %s", broker.node_id, api.name, request
-        )
+        code = ErrorCode.UNKNOWN_SERVER_ERROR
+        if isinstance(error, ControllerError):
+            code = error.code
+        else:
+            _errors.log(
+                error, "node %d can't handle a %s request: %s", broker.node_id, api.name, request
+            )
         try:
-            response = api.error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+            response = api.error_response(request, code)
         except Exception:
             raise WireError(
                 f"the {api.name} request failed and has no error response: {error!r}"

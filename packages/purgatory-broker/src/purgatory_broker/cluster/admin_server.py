@@ -28,16 +28,16 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any, NoReturn
 
+from purgatory_broker.cluster._commands.arguments import QUOTED_CHARACTERS, quoted
+from purgatory_broker.cluster._commands.cluster_commands import ClusterCommands
 from purgatory_broker.cluster.cluster_errors import ClusterError, ClusterTimeoutError
-from purgatory_broker.cluster.commands.arguments import QUOTED_CHARACTERS, quoted
-from purgatory_broker.cluster.commands.cluster_commands import ClusterCommands
+from purgatory_broker.cluster.json_values import VALUES_PER_SLICE, slices
 from purgatory_broker.cluster.run_command import (
     LOOKING_COMMANDS,
     checked_arguments,
     command_timeout,
     run_command,
 )
-from purgatory_broker.cluster.slices import VALUES_PER_SLICE, slices
 from purgatory_broker.listeners import LOOPBACK
 from request_purgatory.error_log import ErrorLog
 from request_purgatory.errors import InvalidArgumentError, PurgatoryError
@@ -57,10 +57,6 @@ _READ_TIMEOUT = 60.0
 _MAX_ATTEMPTS = 8
 #: The most bytes that the client reads at a time.
 _READ_BYTES = 2**16
-
-
-class _NoCommandError(Exception):
-    """A line is no command."""
 
 
 class _Reader(asyncio.StreamReader):
@@ -172,7 +168,7 @@ class ControlServer:
         try:
             try:
                 name, arguments = _parse(line)
-            except _NoCommandError as error:
+            except ValueError as error:
                 connection.close(f"invalid command: {error}")
                 return
             answer = await self._answer_unless_gone(reader, name, arguments)
@@ -243,9 +239,9 @@ def _parse(line: bytes) -> tuple[str, dict[str, Any]]:
         name, arguments = request["command"], request["arguments"]
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         reason = str(error)[:QUOTED_CHARACTERS]
-        raise _NoCommandError(f"{type(error).__name__}: {reason}") from None
+        raise ValueError(f"{type(error).__name__}: {reason}") from None
     if not (isinstance(name, str) and isinstance(arguments, dict)):
-        raise _NoCommandError("expected the name of a command, and an object of arguments")
+        raise ValueError("expected the name and the arguments of a command")  # noqa: TRY004
     return name, arguments
 
 
@@ -264,10 +260,7 @@ def _refuse(number: str) -> NoReturn:
 
 
 class ControlClient:
-    """Runs commands on a cluster in another process, one at a time.
-
-    In a forked child it has a connection of its own, from the first command on.
-    """
+    """Runs commands on a cluster in another process. A forked child has its own connection."""
 
     def __init__(self, address: str, *, timeout: float = 60.0) -> None:
         """Connect to a control server; `timeout` is in seconds, and beside a command's own."""
@@ -368,10 +361,7 @@ class ControlClient:
         return True
 
     def close(self) -> None:
-        """Close the connection; a command of another thread ends with an error.
-
-        In a forked child, the parent's connection stays open.
-        """
+        """Close the connection, which ends another thread's command; a parent's stays open."""
         self._is_closed = True
         if self._process_id == os.getpid():
             with suppress(OSError):

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from itertools import islice
 from typing import Any, TypeVar
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.registry import APIS
-from purgatory_broker.cluster.cluster_overview import cluster_overview
-from purgatory_broker.cluster.commands.cluster_commands import ClusterCommands
+from purgatory_broker.cluster._commands.cluster_commands import ClusterCommands
+from purgatory_broker.cluster.conditions import leader_replica
+from purgatory_broker.cluster.node import Node
 from purgatory_broker.cluster.run_command import run_command
+from purgatory_broker.cluster.snapshots import GroupSnapshot
+from purgatory_broker.listeners import join_address
+from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.server.faults import RESPONSE_FAULTS
-from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.dashboard.panel import Panel
 from request_purgatory.errors import InvalidArgumentError
 
@@ -35,13 +40,7 @@ ACTIONS = (
 
 
 def broker_panel(cluster: ClusterCommands) -> Panel:
-    """Return the panel of a cluster, for `serve_dashboard(panels=[...])`.
-
-    Called on the cluster's event loop, on which the panel reads the cluster and runs its commands.
-
-    Args:
-        cluster: A cluster that has started.
-    """
+    """Return a running cluster's panel for `serve_dashboard`. Called on the cluster's loop."""
     loop = asyncio.get_running_loop()
 
     def on_cluster(work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
@@ -52,7 +51,7 @@ def broker_panel(cluster: ClusterCommands) -> Panel:
             raise
 
     async def overview() -> dict[str, Any]:
-        return cluster_overview(cluster)
+        return _cluster_overview(cluster)
 
     async def read() -> dict[str, Any]:
         return await on_cluster(overview())
@@ -73,3 +72,79 @@ def broker_panel(cluster: ClusterCommands) -> Panel:
         },
     }
     return Panel("broker", read, act, about)
+
+
+#: The most partitions, groups and faults, and members of a group, that are listed.
+MAX_PARTITIONS = 200
+MAX_GROUPS = 50
+MAX_FAULTS = 50
+MAX_MEMBERS = 10
+
+Row = dict[str, Any]
+
+
+def _cluster_overview(cluster: ClusterCommands) -> Row:
+    """Return the cluster's state, bounded in size. Called on the cluster's event loop."""
+    topics = cluster.controller.topics
+    partitions = (
+        {"topic": name, **partition}
+        # Topics of the broker itself last.
+        for name in sorted(topics, key=lambda name: (topics[name].is_internal, name))
+        for partition in cluster.describe_topic(name)
+    )
+    groups = cluster.groups()
+    faults = cluster.faults()
+    return {
+        "nodes": [_node(cluster, node) for node in cluster.nodes],
+        "partitions": list(islice(partitions, MAX_PARTITIONS)),
+        "num_partitions": sum(len(topic.partitions) for topic in topics.values()),
+        "groups": [_group(cluster, groups[name]) for name in sorted(groups)[:MAX_GROUPS]],
+        "num_groups": len(groups),
+        "faults": faults[: -MAX_FAULTS - 1 : -1],
+        "num_faults": len(faults),
+    }
+
+
+def _node(cluster: ClusterCommands, node: Node) -> Row:
+    number = node.node_id
+    partitions = [
+        partition for topic in cluster.controller.topics.values() for partition in topic.partitions
+    ]
+    return {
+        "node": number,
+        "address": join_address(*node.server.advertised(node.server.listeners[0].name)),
+        "is_stopped": node.is_stopped,
+        # The controller has fenced it: it leads nothing.
+        "is_fenced": number not in cluster.controller.alive,
+        "is_partitioned": number in cluster.network.partitioned_nodes,
+        "is_replication_paused": node.fetchers.is_paused,
+        "latency_ms": cluster.network.latency_ms(number),
+        "leads": sum(partition.leader == number for partition in partitions),
+        "replicas": sum(number in partition.replicas for partition in partitions),
+        "in_sync": sum(number in partition.isr for partition in partitions),
+    }
+
+
+def _group(cluster: ClusterCommands, group: GroupSnapshot) -> Row:
+    lag = 0
+    for topic, offsets in group.offsets.items():
+        for index, offset in offsets.items():
+            partition = cluster.controller.partition(TopicPartition(topic, index))
+            replica = None if partition is None else leader_replica(cluster.nodes, partition)
+            lag += 0 if replica is None else max(0, replica.high_watermark - offset)
+    return {
+        "group_id": group.group_id,
+        "state": group.state,
+        "generation": group.generation,
+        "protocol": group.protocol,
+        "coordinator": group.coordinator,
+        "members": [
+            {
+                "client_id": member.client_id,
+                "partitions": sum(len(numbers) for numbers in member.assignment.values()),
+            }
+            for member in group.members[:MAX_MEMBERS]
+        ],
+        "num_members": len(group.members),
+        "lag": lag,
+    }

@@ -166,11 +166,6 @@ class Cluster(ClusterClient):
             self._submit("end_functions", end, _TIMEOUT)
 
     def raise_unseen_errors(self) -> None:
-        """Raise what functions given to `intercept` have raised, unless somebody has seen it.
-
-        Raises:
-            BaseException: the first of them, with notes on the others.
-        """
         if self._cluster is not None:
             self._cluster.raise_unseen_errors()
 
@@ -227,19 +222,9 @@ class Cluster(ClusterClient):
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all nodes, "host:port,host:port", for clients' `bootstrap_servers`."""
         return self._bootstrap_servers
 
     def call(self, command: str, /, **arguments: Any) -> Any:
-        """Run a command by its name, as in `COMMANDS`.
-
-        Returns:
-            The command's result.
-
-        Raises:
-            ClusterError: the cluster is not running, or refused the command.
-            InvalidArgumentError: an argument's value is not allowed.
-        """
         if self._is_own_thread:
             return run_command_at_once(self._cluster_of_function(command), command, arguments)
         checked = checked_arguments(command, arguments)
@@ -249,23 +234,6 @@ class Cluster(ClusterClient):
     def intercept(
         self, api: str | None, function: InterceptFunction, *, may_be_cancelled: bool = False
     ) -> Interception:
-        """Call a function with each request of an API; see `ClusterCommands.intercept`.
-
-        Args:
-            api: Kafka's name of the API, such as "Produce"; None is every API.
-            function: called on the cluster's thread, with an `InterceptedRequest`. It must not
-                block, nor wait for a client: the cluster stands still while it runs. It may run
-                the commands that do not wait, such as `kill`.
-            may_be_cancelled: whether the function may be cancelled half way, when its client goes
-                or the cluster stops. Else that is an error, since an assertion may not have run.
-
-        Returns:
-            The interception, with its hits; `remove()` or the end of its `with` block ends it.
-
-        Raises:
-            ClusterError: the cluster is not running.
-            InvalidArgumentError: no API has this name, or the function is not callable.
-        """
         if self._is_own_thread:
             cluster = self._cluster_of_function("intercept")
             return cluster.intercept(api, function, may_be_cancelled=may_be_cancelled)

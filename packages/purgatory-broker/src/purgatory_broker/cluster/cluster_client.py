@@ -6,14 +6,12 @@ import functools
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
-from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, get_type_hints
 
-from purgatory_broker.cluster.cluster_errors import ClusterError
-from purgatory_broker.cluster.commands.cluster_commands import ClusterCommands
+from purgatory_broker.cluster._commands.cluster_commands import ClusterCommands
+from purgatory_broker.cluster.cluster_errors import ClusterError, raise_first
 from purgatory_broker.cluster.interception import InterceptFunction, Interception
 from purgatory_broker.cluster.json_values import from_json
-from purgatory_broker.cluster.unseen_errors import raise_first
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -73,12 +71,7 @@ class ClusterClient(ABC):
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         try:
             self.close()
         except BaseException as failure:
@@ -91,7 +84,15 @@ class ClusterClient(ABC):
 
     @abstractmethod
     def call(self, command: str, /, **arguments: Any) -> Any:
-        """Run a command by its name, as in `COMMANDS`, and return its result."""
+        """Run a command by its name, as in `COMMANDS`.
+
+        Returns:
+            The command's result.
+
+        Raises:
+            ClusterError: the cluster is not running, or refused the command.
+            InvalidArgumentError: an argument's value is not allowed.
+        """
 
     def intercept(
         self,
@@ -104,8 +105,10 @@ class ClusterClient(ABC):
 
         Args:
             api: Kafka's name of the API, such as "Produce"; None is every API.
-            function: called on the cluster's thread, with an `InterceptedRequest`. What it raises,
-                of whatever kind, is raised again at the end of the block; see `Interception`.
+            function: called on the cluster's thread, with an `InterceptedRequest`. It must not
+                block, nor wait for a client: the cluster stands still while it runs. It may run
+                the commands that do not wait, such as `kill`. What it raises, of whatever kind, is
+                raised again at the end of the block; see `Interception`.
             may_be_cancelled: whether the function may be cancelled half way, when its client goes
                 or the cluster stops. Else that is an error, since an assertion may not have run.
 

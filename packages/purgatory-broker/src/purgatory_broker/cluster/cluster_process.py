@@ -181,7 +181,6 @@ class ClusterProcess(ClusterClient):
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all nodes, "host:port,host:port", for clients' `bootstrap_servers`."""
         return self._bootstrap_servers
 
     @property
@@ -196,14 +195,6 @@ class ClusterProcess(ClusterClient):
         return self._process.pid
 
     def call(self, command: str, /, **arguments: Any) -> Any:
-        """Run a command by its name, as in `COMMANDS`.
-
-        Returns:
-            The command's result.
-
-        Raises:
-            ClusterError: the cluster is not running, or refused the command.
-        """
         control = self._control
         if control is None:
             raise ClusterError(f"{command}: the cluster is not running")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from purgatory_broker.api.registry import find_api
 from purgatory_broker.cluster.node import ClusterParts, Node
-from purgatory_broker.cluster.waits import Condition, fault_key, group_key, request_key, topic_key
+from purgatory_broker.cluster.waits import Condition
 from purgatory_broker.groups.group import Group, GroupState
 from purgatory_broker.metadata.controller import Controller
 from purgatory_broker.metadata.topics import OFFSETS_TOPIC, Partition, TopicPartition
@@ -24,11 +25,7 @@ def leader_replica(nodes: list[Node], partition: Partition) -> Replica | None:
 
 
 def coordinated_groups(controller: Controller, nodes: list[Node]) -> Iterator[tuple[Node, Group]]:
-    """Iterate over the groups of a cluster, with the nodes of their coordinators.
-
-    A node that is partitioned may still coordinate groups whose coordinator is another node for the
-    controller; those are left out.
-    """
+    """Iterate over the groups with their coordinators' nodes, as the controller knows them."""
     for node in nodes:
         if node.is_stopped:
             continue
@@ -39,22 +36,18 @@ def coordinated_groups(controller: Controller, nodes: list[Node]) -> Iterator[tu
                 yield node, group
 
 
+@dataclass(frozen=True, slots=True)
 class Conditions:
-    def __init__(self, parts: ClusterParts) -> None:
-        self._controller = parts.controller
-        self._nodes = parts.nodes
-        self._request_log = parts.request_log
-        self._faults = parts.faults
-        self._interceptions = parts.interceptions
+    parts: ClusterParts
 
     def records(self, given: tuple[str, int]) -> Condition:
         topic, count = given
         _require_count("records", given)
 
         def readable() -> dict[int, int]:
-            state = self._controller.topics.get(topic)
+            state = self.parts.controller.topics.get(topic)
             replicas = {
-                partition.index: leader_replica(self._nodes, partition)
+                partition.index: leader_replica(self.parts.nodes, partition)
                 for partition in (() if state is None else state.partitions)
             }
             # Nothing is compacted, so that each offset has its record.
@@ -70,15 +63,15 @@ class Conditions:
                 f"{self._describe_partitions(topic)}"
             )
 
-        return Condition(topic_key(topic), lambda: sum(readable().values()) >= count, describe)
+        return Condition(("topic", topic), lambda: sum(readable().values()) >= count, describe)
 
     def _describe_partitions(self, topic: str) -> str:
-        state = self._controller.topics.get(topic)
+        state = self.parts.controller.topics.get(topic)
         if state is None:
             return " (there is no such topic)"
         states = []
         for partition in state.partitions:
-            replica = leader_replica(self._nodes, partition)
+            replica = leader_replica(self.parts.nodes, partition)
             offsets = (
                 "no leader"
                 if replica is None
@@ -90,28 +83,30 @@ class Conditions:
 
     def isr(self, given: tuple[str, int, list[int]]) -> Condition:
         topic, partition, nodes = given
-        if partition < 0 or not all(0 <= node < len(self._nodes) for node in nodes):
-            requirement = f"of a partition from 0 on and nodes from 0 to {len(self._nodes) - 1}"
+        if partition < 0 or not all(0 <= node < len(self.parts.nodes) for node in nodes):
+            requirement = (
+                f"of a partition from 0 on and nodes from 0 to {len(self.parts.nodes) - 1}"
+            )
             raise InvalidArgumentError("isr", requirement, given)
         key = TopicPartition(topic, partition)
 
         def holds() -> bool:
-            partition = self._controller.partition(key)
+            partition = self.parts.controller.partition(key)
             return partition is not None and set(partition.isr) == set(nodes)
 
         def describe() -> str:
-            partition = self._controller.partition(key)
+            partition = self.parts.controller.partition(key)
             state = "there is no such partition"
             if partition is not None:
                 leader = f"leader {partition.leader}, leader epoch {partition.leader_epoch}"
                 state = f"got {partition.isr} ({leader})"
             return f"expected the in-sync replicas {sorted(nodes)} of {key}, {state}"
 
-        return Condition(topic_key(topic), holds, describe)
+        return Condition(("topic", topic), holds, describe)
 
     def group_stable(self, group_id: str) -> Condition:
         def find() -> Group | None:
-            for _, group in coordinated_groups(self._controller, self._nodes):
+            for _, group in coordinated_groups(self.parts.controller, self.parts.nodes):
                 if group.group_id == group_id:
                     return group
             return None
@@ -130,24 +125,24 @@ class Conditions:
             )
             return f"expected group {group_id!r} to be Stable, {state}"
 
-        return Condition(group_key(group_id), holds, describe)
+        return Condition(("group", group_id), holds, describe)
 
     def request(self, given: tuple[str, int]) -> Condition:
         name, times = find_api(given[0]).name, given[1]
         _require_count("request", given)
-        counts = self._request_log.counts
+        counts = self.parts.request_log.counts
 
         def describe() -> str:
             return f"expected {times} {name} requests, got {counts[name]} (all: {dict(counts)})"
 
-        return Condition(request_key(name), lambda: counts[name] >= times, describe)
+        return Condition(("request", name), lambda: counts[name] >= times, describe)
 
     def fault(self, given: tuple[int, int]) -> Condition:
         number, hits = given
         _require_count("fault", given)
 
         def find() -> FaultDescription | None:
-            faults = [*self._faults.describe(), *self._interceptions.describe()]
+            faults = [*self.parts.faults.describe(), *self.parts.interceptions.describe()]
             return next((fault for fault in faults if fault["id"] == number), None)
 
         if find() is None:
@@ -168,7 +163,7 @@ class Conditions:
             }
             return f"expected {hits} hits of fault {number}, got {fault['hits']} ({set_values})"
 
-        return Condition(fault_key(number), holds, describe)
+        return Condition(("fault", number), holds, describe)
 
 
 def _require_count(name: str, given: tuple[Any, int]) -> None:

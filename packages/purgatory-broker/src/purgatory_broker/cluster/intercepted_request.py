@@ -8,13 +8,13 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any
 
+from purgatory_broker._wire.messages import encode_response
+from purgatory_broker._wire.wire_error import WireError
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.registry import decode
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.request_context import RequestContext, RequestSubjects
 from purgatory_broker.server.faults import error_code
-from purgatory_broker.wire.messages import encode_response
-from purgatory_broker.wire.wire_error import WireError
 from request_purgatory.errors import InvalidArgumentError
 
 

@@ -8,16 +8,14 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, TypeAlias
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.cluster.cluster_errors import ClusterError
+from purgatory_broker.cluster.cluster_errors import ClusterError, UnseenErrors, raise_first
 from purgatory_broker.cluster.intercepted_request import InterceptedRequest, Unanswered
-from purgatory_broker.cluster.unseen_errors import UnseenErrors, raise_first
 from purgatory_broker.request_context import RequestContext
-from purgatory_broker.server.faults import FaultDescription, Faults
-from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.server.faults import ALWAYS, Fault, FaultDescription, FaultFilter, Faults
 from request_purgatory.error_log import ErrorLog
 from request_purgatory.errors import InvalidArgumentError
 
@@ -81,15 +79,13 @@ class Interception:
 
         A request whose function fails gets UNKNOWN_SERVER_ERROR.
         """
-        for _ in self._unseen.take():
-            pass
+        list(self._unseen.take())
         return list(self._errors)
 
     @property
     def cancelled(self) -> int:
         """How many times the function was cancelled half way, which then counts as seen."""
-        for _ in self._unseen_cancelled.take():
-            pass
+        list(self._unseen_cancelled.take())
         return self._num_cancelled
 
     def remove(self) -> None:
@@ -112,12 +108,7 @@ class Interception:
     def __enter__(self) -> Interception:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         self.end()
         raise_first(self._take_unseen(), error)
 
@@ -190,19 +181,14 @@ class Interception:
 
     def describe(self) -> FaultDescription:
         """Return the interception as the command `faults` reports it."""
-        return {
-            "id": self.id,
-            "api": None if self._api is None else self._api.name,
-            "kind": "intercept",
-            "error": None,
-            "times": 0 if self.is_removed else -1,
-            "hits": self.hits,
-            "node": None,
-            "topic": None,
-            "partition": None,
-            "group": None,
-            "client_id": None,
-        }
+        return Fault(
+            id=self.id,
+            api=self._api,
+            kind="intercept",
+            times=0 if self.is_removed else ALWAYS,
+            hits=self.hits,
+            filter=FaultFilter(),
+        ).describe()
 
 
 def _task_that_runs() -> asyncio.Task[Any] | None:
@@ -281,11 +267,7 @@ class Interceptions:
         return [interception.describe() for interception in self._all]
 
     def matching(self, api: ServedApi[Any]) -> list[Interception]:
-        return (
-            [interception for interception in self._all if interception.matches(api)]
-            if self._all
-            else []
-        )
+        return [interception for interception in self._all if interception.matches(api)]
 
     def run(
         self,

@@ -1,4 +1,4 @@
-"""The results of commands as JSON, and back.
+"""The results of commands as JSON, and back, and the slices in which long ones are made.
 
 Dataclasses become objects, tuples and sets arrays, and the keys of objects text. Bytes become text
 where they are UTF-8, and `{"base64": "..."}` otherwise, so that a person can read most of them and
@@ -8,11 +8,13 @@ as for the fields of a request, all bytes are `{"base64": "..."}`, which tells t
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
 from uuid import UUID
 
 #: The types of a class's fields; a list of records has the same ones thousands of times.
@@ -20,10 +22,7 @@ _hints_of = functools.cache(get_type_hints)
 
 
 def to_json(value: Any, *, is_untyped: bool = False) -> Any:
-    """Return a command's result as `json` can write it.
-
-    `is_untyped` says that no annotation tells bytes from text.
-    """
+    """`is_untyped` says that no annotation tells bytes from text."""
     kind: type = type(value)
     if is_dataclass(kind):
         return {
@@ -63,10 +62,7 @@ def _bytes_to_json(value: bytes, *, is_untyped: bool) -> str | dict[str, str]:
 
 
 def from_json(value: Any, hint: Any) -> Any:
-    """Return a result that was decoded from JSON as its type.
-
-    With Any, every `{"base64": "..."}` becomes bytes.
-    """
+    """With Any, every `{"base64": "..."}` becomes bytes."""
     if hint is Any:
         return _untyped_from_json(value)
     origin, arguments = get_origin(hint), get_args(hint)
@@ -101,3 +97,21 @@ def _untyped_from_json(value: Any) -> Any:
     if value.keys() == {"base64"}:
         return b64decode(value["base64"])
     return {key: _untyped_from_json(item) for key, item in value.items()}
+
+
+T = TypeVar("T")
+
+#: The values of a result that are prepared for JSON in a slice: requests may have 1 MiB each.
+VALUES_PER_SLICE = 25
+
+
+async def give_way() -> None:
+    await asyncio.sleep(0)
+
+
+async def slices(values: Sequence[T], size: int) -> AsyncIterator[Sequence[T]]:
+    """Iterate over consecutive parts of a sequence, and give way between them."""
+    for start in range(0, len(values), size):
+        if start:
+            await give_way()
+        yield values[start : start + size]

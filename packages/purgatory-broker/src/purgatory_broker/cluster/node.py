@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from purgatory_broker._wire.apis import ApiTable
 from purgatory_broker.api.registry import APIS
 from purgatory_broker.cluster.interception import Interceptions
 from purgatory_broker.cluster.network import CONTROLLER, Network
-from purgatory_broker.cluster.node_partitions import NodePartitions
+from purgatory_broker.cluster.node_partitions import NodePartitions, ReplicatedOffsets
 from purgatory_broker.cluster.remote_leader import RemoteLeader
-from purgatory_broker.cluster.replicated_offsets import ReplicatedOffsets
 from purgatory_broker.cluster.request_handler import RequestHandler
 from purgatory_broker.cluster.waits import Waits
-from purgatory_broker.cluster.wall_time import WallTime
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.coordinator import GroupCoordinator
 from purgatory_broker.groups.rebalancer import GroupPurgatories
@@ -25,7 +24,6 @@ from purgatory_broker.metadata.client_quotas import ClientLimit, client_limit
 from purgatory_broker.metadata.controller import Controller
 from purgatory_broker.metadata.metadata_cache import MetadataCache
 from purgatory_broker.metadata.partition_leaders import AlterPartitionRequest
-from purgatory_broker.metadata.scram_credentials import ScramCredentials
 from purgatory_broker.replication.appends import Appends
 from purgatory_broker.replication.fetch_sessions import FetchSessions
 from purgatory_broker.replication.fetcher import FetcherManager
@@ -44,10 +42,21 @@ from purgatory_broker.server.request_log import RequestLog
 from purgatory_broker.server.security import Security
 from purgatory_broker.server.server import ConnectionLimit, Server
 from purgatory_broker.settings import ClusterSettings
-from purgatory_broker.wire.apis import ApiTable
 from request_purgatory.aio import Purgatory
 from request_purgatory.aio.loop_clock import clock_of
 from request_purgatory.clock import Clock
+
+
+@dataclass(slots=True, eq=False)
+class WallTime:
+    """Returns the time of day in milliseconds since 1970, and what it was advanced by."""
+
+    read: Callable[[], int]
+    advanced_ms: int = 0
+
+    def __call__(self) -> int:
+        return self.read() + self.advanced_ms
+
 
 #: The node's purgatories by name; the names are Kafka's where Kafka has such a purgatory.
 PURGATORIES = (
@@ -92,6 +101,8 @@ class ClusterParts:
 class Node:
     """One broker of a cluster. All of it runs on the cluster's event loop."""
 
+    apis: ApiTable = APIS
+
     def __init__(
         self,
         cluster: ClusterParts,
@@ -101,11 +112,11 @@ class Node:
         *,
         is_replication_paused: bool = False,
     ) -> None:
-        """Compose a node of its parts; `start` starts it."""
         settings = cluster.settings
         self.node_id = node_id
         self.settings = settings
         self.controller = cluster.controller
+        self.scram_credentials = cluster.controller.scram_credentials
         self.metadata = MetadataCache(cluster.controller)
         self.log_manager = log_manager
         self.actions = ActionQueue()
@@ -120,21 +131,21 @@ class Node:
         self._consumer_quota = ByteRateQuota(windows, window_ms)
         self.purgatories = _purgatories(node_id, settings)
         self.replicas = ReplicaManager(
-            node_id,
-            settings,
-            ReplicaPurgatories(
+            node_id=node_id,
+            settings=settings,
+            purgatories=ReplicaPurgatories(
                 self.purgatories["Produce"],
                 self.purgatories["Fetch"],
                 self.purgatories["DeleteRecords"],
             ),
-            self.actions,
+            actions=self.actions,
             now_ms=self.now_ms,
             partition_exists=self.metadata.partition_exists,
             alive=self.metadata.alive,
             alter_partition=self._alter_partition,
             on_change=cluster.waits.partition_changed,
+            recorder=cluster.recorder,
         )
-        self.replicas.recorder = cluster.recorder
         self.appends = Appends(self.replicas, cluster.wall_ms)
         self.fetches = Fetches(self.replicas)
         self.deletions = RecordDeletions(self.replicas)
@@ -156,8 +167,8 @@ class Node:
         self.fetchers = FetcherManager(self.replicas, self._leader, is_paused=is_replication_paused)
         self.elections = LeaderElections(self.purgatories["ElectLeader"], self.actions)
         self.partitions = NodePartitions(
-            node_id,
-            settings,
+            node_id=node_id,
+            settings=settings,
             metadata=self.metadata,
             log_manager=log_manager,
             replicas=self.replicas,
@@ -168,8 +179,8 @@ class Node:
         self.metrics = NodeMetrics(self.purgatories, self.fetches.expirations)
         #: Handles the requests of clients.
         self.requests = RequestHandler(
-            self,
-            self.actions,
+            broker=self,
+            actions=self.actions,
             faults=cluster.faults,
             interceptions=cluster.interceptions,
             recorder=cluster.recorder,
@@ -263,10 +274,6 @@ class Node:
 
     # -- what handlers need
 
-    @property
-    def apis(self) -> ApiTable:
-        return APIS
-
     def now_ms(self) -> int:
         """Return the event loop's time in whole milliseconds, rounded down."""
         return self._clock.now_ms
@@ -307,10 +314,6 @@ class Node:
     def has_room_for_records(self) -> bool:
         return self.server.unread_responses.has_room(is_fetch=True)
 
-    @property
-    def scram_credentials(self) -> ScramCredentials:
-        return self.controller.scram_credentials
-
     def endpoints(self, nodes: Iterable[int], listener: str) -> list[dict[str, Any]]:
         endpoints = []
         for node_id in sorted(node for node in nodes if node >= 0):
@@ -327,10 +330,7 @@ class Node:
         self.metadata.start_empty(self.node_id)
 
     def connect_controller(self) -> None:
-        """Take over the controller's metadata and every change since the last contact.
-
-        Deletes the replicas of partitions that this node no longer has.
-        """
+        """Take over the controller's metadata; replicas that are not this node's go."""
         self.metadata.connect()
         self.partitions.connect(self.controller.topics.values())
 
@@ -341,11 +341,7 @@ class Node:
         )
 
     def _alter_partition(self, replica: Replica, isr: list[int]) -> None:
-        """Ask the controller to change the in-sync replicas, as Kafka's AlterPartition does.
-
-        No-op while an earlier request for the partition is pending, or if the controller is out of
-        reach.
-        """
+        """No-op while an earlier request is pending, or if the controller is out of reach."""
         if replica.pending_isr is not None or not self.reaches_controller:
             return
         replica.pending_isr = isr

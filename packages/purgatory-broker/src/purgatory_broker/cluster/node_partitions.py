@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
-from purgatory_broker.cluster.replicated_offsets import stored_records
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.coordinator import GroupCoordinator
+from purgatory_broker.log.log import PartitionLog
 from purgatory_broker.log.log_errors import RecordError
+from purgatory_broker.log.record import build_batch
 from purgatory_broker.metadata.metadata_cache import MetadataCache
 from purgatory_broker.metadata.topic_configs import topic_value
-from purgatory_broker.metadata.topics import NO_LEADER, OFFSETS_TOPIC, Partition, Topic
+from purgatory_broker.metadata.topics import (
+    NO_LEADER,
+    OFFSETS_TOPIC,
+    Partition,
+    Topic,
+    TopicPartition,
+)
+from purgatory_broker.replication.appends import Appends
+from purgatory_broker.replication.delayed_partitions import ProducedPartition
 from purgatory_broker.replication.fetcher import FetcherManager
 from purgatory_broker.replication.leader_elections import LeaderElections
 from purgatory_broker.replication.log_manager import LogManager, log_settings
@@ -22,40 +34,26 @@ from purgatory_broker.settings import ClusterSettings
 logger = logging.getLogger(__name__)
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class NodePartitions:
-    def __init__(
-        self,
-        node_id: int,
-        settings: ClusterSettings,
-        *,
-        metadata: MetadataCache,
-        log_manager: LogManager,
-        replicas: ReplicaManager,
-        fetchers: FetcherManager,
-        elections: LeaderElections,
-        groups: GroupCoordinator,
-    ) -> None:
-        self.node_id = node_id
-        self._settings = settings
-        self._metadata = metadata
-        self._log_manager = log_manager
-        self._replicas = replicas
-        self._fetchers = fetchers
-        self._elections = elections
-        self._groups = groups
+    node_id: int
+    settings: ClusterSettings
+    metadata: MetadataCache
+    log_manager: LogManager
+    replicas: ReplicaManager
+    fetchers: FetcherManager
+    elections: LeaderElections
+    groups: GroupCoordinator
 
     # -- notifications of the controller
 
     def connect(self, topics: Iterable[Topic]) -> None:
-        """Take over all partitions from a controller that was out of reach.
-
-        Deletes the replicas of partitions that this node no longer has.
-        """
+        """Take over all partitions from a controller that was out of reach."""
         partitions = [(topic, partition) for topic in topics for partition in topic.partitions]
         states = {(partition.key, topic.topic_id): partition for topic, partition in partitions}
         here = [key for key, state in states.items() if self.node_id in state.replicas]
-        with self._replicas.actions:
-            for replica in list(self._replicas.replicas.values()):
+        with self.replicas.actions:
+            for replica in list(self.replicas.replicas.values()):
                 # A request that was in flight when the node was partitioned gets no response.
                 replica.pending_isr = None
                 state = states.get((replica.key, replica.topic_id))
@@ -63,21 +61,21 @@ class NodePartitions:
                     self._delete_replica(replica)
                 elif self.node_id not in state.replicas:
                     self._remove(state)
-        self._log_manager.delete_unknown(here)
-        self._elections.clear()
+        self.log_manager.delete_unknown(here)
+        self.elections.clear()
         self.apply([(topic.topic_id, partition) for topic, partition in partitions])
 
     def apply(self, partitions: list[tuple[uuid.UUID, Partition]]) -> None:
-        if self._replicas.is_closed:
+        if self.replicas.is_closed:
             return
-        with self._replicas.actions:
+        with self.replicas.actions:
             for topic_id, partition in partitions:
                 # If the topic was deleted or created again in the meantime, a later notification
                 # says so.
-                topic = self._metadata.topics.get(partition.topic)
+                topic = self.metadata.topics.get(partition.topic)
                 if topic is None or topic.topic_id != topic_id:
                     continue
-                self._elections.learn(partition)
+                self.elections.learn(partition)
                 if self.node_id not in partition.replicas:
                     self._remove(partition)
                 else:
@@ -94,38 +92,38 @@ class NodePartitions:
 
     def _apply_partition(self, partition: Partition, topic: Topic) -> None:
         key = partition.key
-        replica = self._replicas.find(key)
-        settings = log_settings(topic, self._settings)
+        replica = self.replicas.find(key)
+        settings = log_settings(topic, self.settings)
         if replica is None:
-            log = self._log_manager.open(key, topic.topic_id, settings)
-            high_watermark = self._log_manager.high_watermark(key, topic.topic_id)
+            log = self.log_manager.open(key, topic.topic_id, settings)
+            high_watermark = self.log_manager.high_watermark(key, topic.topic_id)
             replica = Replica(self.node_id, key, topic.topic_id, log, high_watermark)
-            self._replicas.replicas[key] = replica
+            self.replicas.replicas[key] = replica
         replica.log.settings = settings
-        min_insync = int(topic_value("min.insync.replicas", topic.configs, self._settings))
+        min_insync = int(topic_value("min.insync.replicas", topic.configs, self.settings))
         was_leader = replica.is_leader
-        if replica.apply(partition, min_insync, self._replicas.now_ms()):
-            self._fetchers.remove(key)
+        if replica.apply(partition, min_insync, self.replicas.now_ms()):
+            self.fetchers.remove(key)
             if not replica.is_leader and replica.leader != NO_LEADER:
-                self._fetchers.add(key, replica.leader)
+                self.fetchers.add(key, replica.leader)
             if key.topic == OFFSETS_TOPIC and replica.is_leader:
                 self._load_groups(replica)
             elif key.topic == OFFSETS_TOPIC and was_leader:
-                self._groups.unload(key.partition)
+                self.groups.unload(key.partition)
         if replica.is_leader:
-            self._replicas.advance_high_watermark(replica)
-        self._replicas.notify_partition(key)
+            self.replicas.advance_high_watermark(replica)
+        self.replicas.notify_partition(key)
 
     def _remove(self, partition: Partition) -> None:
-        replica = self._replicas.find(partition.key)
+        replica = self.replicas.find(partition.key)
         if replica is not None:
             # It leads no more: so are waiting requests answered.
-            replica.apply(partition, replica.min_insync_replicas, self._replicas.now_ms())
+            replica.apply(partition, replica.min_insync_replicas, self.replicas.now_ms())
             self._delete_replica(replica)
 
     def _load_groups(self, replica: Replica) -> None:
         try:
-            self._groups.load(replica.key.partition, stored_records(replica.log))
+            self.groups.load(replica.key.partition, _stored_records(replica.log))
         except RecordError as error:
             logger.error(
                 "node %d: can't read %s, so its groups have no coordinator: %s",
@@ -133,33 +131,33 @@ class NodePartitions:
                 replica.key,
                 error,
             )
-            self._groups.unload(replica.key.partition)
+            self.groups.unload(replica.key.partition)
 
     def delete_topic(self, topic: Topic) -> None:
-        if self._replicas.is_closed:
+        if self.replicas.is_closed:
             return
-        with self._replicas.actions:
+        with self.replicas.actions:
             for partition in topic.partitions:
-                self._elections.forget(partition.key)
-                replica = self._replicas.find(partition.key)
+                self.elections.forget(partition.key)
+                replica = self.replicas.find(partition.key)
                 if replica is not None and replica.topic_id == topic.topic_id:
                     self._delete_replica(replica)
-            self._groups.forget_topic(topic.name)
+            self.groups.forget_topic(topic.name)
 
     def _delete_replica(self, replica: Replica) -> None:
         key = replica.key
-        self._fetchers.remove(key)
-        del self._replicas.replicas[key]
-        self._log_manager.delete(replica.log, key, replica.topic_id)
+        self.fetchers.remove(key)
+        del self.replicas.replicas[key]
+        self.log_manager.delete(replica.log, key, replica.topic_id)
         if key.topic == OFFSETS_TOPIC:
-            self._groups.unload(key.partition)
-        self._replicas.notify_partition(key)
+            self.groups.unload(key.partition)
+        self.replicas.notify_partition(key)
 
     # -- periodic work
 
     def checkpoint(self) -> None:
-        replicas = self._replicas.replicas.values()
-        self._log_manager.checkpoint_high_watermarks(
+        replicas = self.replicas.replicas.values()
+        self.log_manager.checkpoint_high_watermarks(
             {
                 (replica.topic_id, replica.key.partition): replica.high_watermark
                 for replica in replicas
@@ -167,7 +165,7 @@ class NodePartitions:
         )
 
     def delete_old_segments(self, now_ms: int) -> None:
-        for replica in self._replicas.replicas.values():
+        for replica in self.replicas.replicas.values():
             try:
                 deleted = replica.log.delete_old_segments(now_ms, replica.high_watermark)
             except RecordError as error:
@@ -176,14 +174,48 @@ class NodePartitions:
                 )
                 continue
             if deleted:
-                self._replicas.notify_partition(replica.key)
+                self.replicas.notify_partition(replica.key)
 
     # -- the end
 
     def close_logs(self) -> None:
-        for replica in self._replicas.replicas.values():
-            self._log_manager.close(replica.log)
+        for replica in self.replicas.replicas.values():
+            self.log_manager.close(replica.log)
 
     def abandon_logs(self) -> None:
-        for replica in self._replicas.replicas.values():
-            self._log_manager.abandon(replica.log)
+        for replica in self.replicas.replicas.values():
+            self.log_manager.abandon(replica.log)
+
+
+_ACKS_ALL = -1
+
+
+@dataclass(slots=True, eq=False)
+class ReplicatedOffsets:
+    """Appends the coordinator's records with acks=all, as Kafka's coordinator does."""
+
+    appends: Appends
+    actions: ActionQueue
+    timeout_ms: int
+    now_ms: Callable[[], int]
+
+    def append(
+        self,
+        partition: int,
+        records: list[tuple[bytes, bytes | None]],
+        done: Callable[[ErrorCode], None],
+    ) -> None:
+        def reply(produced: list[ProducedPartition]) -> None:
+            done(produced[0].error)
+
+        batch = build_batch(records, self.now_ms())
+        key = TopicPartition(OFFSETS_TOPIC, partition)
+        # A heartbeat that expires appends outside of a request: the block runs the wake-ups then.
+        with self.actions:
+            self.appends.append(_ACKS_ALL, self.timeout_ms, [(key, batch)], reply, internal=True)
+
+
+def _stored_records(log: PartitionLog) -> Iterator[tuple[bytes, bytes | None]]:
+    for record in log.records():
+        if record.key is not None:
+            yield record.key, record.value

@@ -16,8 +16,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from purgatory_broker.cluster.admin_server import ControlServer
-from purgatory_broker.cluster.async_cluster import AsyncCluster
-from purgatory_broker.cluster.collector import collecting_less
+from purgatory_broker.cluster.async_cluster import AsyncCluster, collecting_less
 from purgatory_broker.replication.recorder import Recorder
 from purgatory_broker.settings import ClusterSettings, settings_from
 from request_purgatory.errors import PurgatoryError
@@ -58,11 +57,7 @@ def _read_first_line() -> bytes:
 
 
 def main() -> int:
-    """Read the settings from standard input, and run the cluster.
-
-    Returns:
-        The exit code: 0, 1 if the cluster did not start or has failed, 130 after Ctrl-C.
-    """
+    """Return the exit code: 1 if the cluster did not start or has failed, 130 after Ctrl-C."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     line = _read_first_line()
     if not line:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from purgatory_broker.cluster.network import Network
@@ -13,11 +14,12 @@ from purgatory_broker.replication.delayed_fetch import (
     FetchTarget,
 )
 from purgatory_broker.replication.fetches import Fetches
-from purgatory_broker.replication.leader_endpoint import LogBounds
+from purgatory_broker.replication.follower_log import LogBounds
 
 T = TypeVar("T")
 
 
+@dataclass(slots=True, eq=False)
 class RemoteLeader:
     """The leader of a follower's partitions; the `LeaderEndPoint` of its fetcher.
 
@@ -36,18 +38,11 @@ class RemoteLeader:
     cancelled one, at either end, is ignored.
     """
 
-    def __init__(
-        self, network: Network, follower: int, leader: int, find_fetches: Callable[[], Fetches]
-    ) -> None:
-        """Create the end point; it sends nothing by itself.
-
-        `find_fetches` returns those of the leader's node, which are others after a restart of the
-        node.
-        """
-        self.leader = leader
-        self._network = network
-        self._follower = follower
-        self._find_fetches = find_fetches
+    network: Network
+    follower: int
+    leader: int
+    #: Returns those of the leader's node, which are others after a restart of the node.
+    find_fetches: Callable[[], Fetches]
 
     def fetch(
         self,
@@ -75,13 +70,9 @@ class RemoteLeader:
         serve: Callable[[Fetches, Callable[[T], None]], DelayedFetch | None],
         respond: Callable[[T], None],
     ) -> _RoundTrip:
-        """Send a request.
-
-        `serve` runs on the leader, and calls its argument with the response, now or later;
-        `respond` runs on the follower.
-        """
+        """`serve` runs on the leader, and answers now or later; `respond` runs on the follower."""
         request = _RoundTrip()
-        leader = self._find_fetches()
+        leader = self.find_fetches()
 
         def arrive() -> None:
             if leader.replicas.is_closed or request.is_cancelled:
@@ -92,30 +83,24 @@ class RemoteLeader:
         def answer(response: T) -> None:
             # It refers to this function; without the cycle, both are freed at once.
             request.waiting_fetch = None
-            self._network.send(self.leader, self._follower, lambda: returned(response))
+            self.network.send(self.leader, self.follower, lambda: returned(response))
 
         def returned(response: T) -> None:
             if not request.is_cancelled:
                 respond(response)
 
-        self._network.send(self._follower, self.leader, arrive)
+        self.network.send(self.follower, self.leader, arrive)
         return request
 
 
+@dataclass(slots=True, eq=False)
 class _RoundTrip:
-    __slots__ = ("is_cancelled", "waiting_fetch")
-
-    def __init__(self) -> None:
-        self.is_cancelled = False
-        #: The request while it waits in the leader's purgatory.
-        self.waiting_fetch: DelayedFetch | None = None
+    is_cancelled: bool = False
+    #: The request while it waits in the leader's purgatory.
+    waiting_fetch: DelayedFetch | None = None
 
     def cancel(self) -> None:
-        """Ignore a response that arrives from now on.
-
-        A waiting fetch is cancelled in the leader's purgatory, too. In Kafka it would wait there
-        for its timeout.
-        """
+        """Ignore a later response. In Kafka the fetch would wait for its timeout at the leader."""
         self.is_cancelled = True
         waiting, self.waiting_fetch = self.waiting_fetch, None
         if waiting is not None:

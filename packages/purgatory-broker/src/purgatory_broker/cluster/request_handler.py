@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.registry import APIS, decode, handle
 from purgatory_broker.api.served_api import R, ServedApi
@@ -15,42 +17,32 @@ from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.replication.recorder import Recorder
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.server.faults import Faults
-from purgatory_broker.wire.error_code import ErrorCode
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class RequestHandler:
-    def __init__(
-        self,
-        broker: BrokerApi,
-        actions: ActionQueue,
-        *,
-        faults: Faults,
-        interceptions: Interceptions,
-        recorder: Recorder | None,
-        is_stopped: Callable[[], bool],
-    ) -> None:
-        self._broker = broker
-        self._actions = actions
-        self._faults = faults
-        self._interceptions = interceptions
-        self._recorder = recorder
-        self._is_stopped = is_stopped
+    broker: BrokerApi
+    actions: ActionQueue
+    faults: Faults
+    interceptions: Interceptions
+    recorder: Recorder | None
+    is_stopped: Callable[[], bool]
 
     def handle(self, context: RequestContext, message: Any) -> None:
         api = APIS[context.header.api.key]
         request = decode(api, message, context)
         if context.header.is_supported:
-            if self._recorder is not None and api.recorded_timeout_ms is not None:
+            if self.recorder is not None and api.recorded_timeout_ms is not None:
                 timeout_ms = api.recorded_timeout_ms(request)
-                self._recorder.request(self._broker.node_id, context, timeout_ms)
-            if self._faults.has_response_faults and self._faults.needs_subjects(api):
-                context.subjects = api.subjects(self._broker, request)
-            interceptions = self._interceptions.matching(api)
+                self.recorder.request(self.broker.node_id, context, timeout_ms)
+            if self.faults.has_response_faults and self.faults.needs_subjects(api):
+                context.subjects = api.subjects(self.broker, request)
+            interceptions = self.interceptions.matching(api)
             if interceptions:
                 intercepted = InterceptedRequest(
-                    self._broker, api, context, message, self._handle_intercepted
+                    self.broker, api, context, message, self._handle_intercepted
                 )
-                self._interceptions.run(interceptions, context, intercepted)
+                self.interceptions.run(interceptions, context, intercepted)
                 return
         self._handle(api, context, request)
 
@@ -60,20 +52,20 @@ class RequestHandler:
 
     def _handle_intercepted(self, context: RequestContext, message: Any) -> None:
         # A function may take so long that the node has stopped in the meantime.
-        if not self._is_stopped():
+        if not self.is_stopped():
             api = APIS[context.header.api.key]
             self._handle(api, context, decode(api, message, context))
 
     def _handle(self, api: ServedApi[R], context: RequestContext, request: R) -> None:
         if (
-            self._faults.has_request_errors
+            self.faults.has_request_errors
             and context.header.is_supported
             and api.tells_errors(request, context.version)
         ):
-            subjects = partial(api.subjects, self._broker, request)
-            code = self._faults.take_request_error(self._broker.node_id, context, subjects)
+            subjects = partial(api.subjects, self.broker, request)
+            code = self.faults.take_request_error(self.broker.node_id, context, subjects)
             if code is not None:
                 context.reply(api.error_response(request, code))
                 return
-        with self._actions:
-            handle(self._broker, api, context, request)
+        with self.actions:
+            handle(self.broker, api, context, request)

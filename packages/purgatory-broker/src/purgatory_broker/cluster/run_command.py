@@ -6,14 +6,13 @@ import inspect
 from collections.abc import Awaitable
 from typing import Any
 
+from purgatory_broker.cluster._commands.arguments import checked_types, quoted
+from purgatory_broker.cluster._commands.cluster_commands import COMMANDS, ClusterCommands
+from purgatory_broker.cluster._commands.inspection_commands import InspectionCommands
 from purgatory_broker.cluster.cluster_errors import ClusterError
-from purgatory_broker.cluster.commands.arguments import checked_types, quoted
-from purgatory_broker.cluster.commands.cluster_commands import COMMANDS, ClusterCommands
-from purgatory_broker.cluster.commands.inspection_commands import InspectionCommands
-from purgatory_broker.cluster.json_values import to_json
-from purgatory_broker.cluster.slices import VALUES_PER_SLICE, slices
+from purgatory_broker.cluster.json_values import VALUES_PER_SLICE, slices, to_json
 from purgatory_broker.log.log_errors import RecordError
-from purgatory_broker.metadata.controller_error import ControllerError
+from purgatory_broker.metadata.topics import ControllerError
 from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError
 
 #: The longest time that a client waits for a command's own timeout, about a year, in seconds.

@@ -12,42 +12,16 @@ from request_purgatory.aio import Purgatory
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a test waits for.
-
-    Attributes:
-        key: the watch key, which is notified when the state that the condition reads may have
-            changed.
-        describe: returns what is expected, and the present state, for the error message.
-    """
-
+    #: Notified when the state that the condition reads may have changed: a kind, and which of it.
+    #: A topic stands for its high watermarks, leaders and in-sync replicas.
     key: Hashable
     holds: Callable[[], bool]
+    #: Returns what is expected, and the present state, for the error message.
     describe: Callable[[], str]
 
 
-def topic_key(topic: str) -> Hashable:
-    """Return the watch key of a topic: its high watermarks, leaders and in-sync replicas."""
-    return "topic", topic
-
-
-def group_key(group_id: str) -> Hashable:
-    return "group", group_id
-
-
-def request_key(api: str) -> Hashable:
-    return "request", api
-
-
-def fault_key(fault: int) -> Hashable:
-    return "fault", fault
-
-
 class Waits:
-    """The purgatory of a cluster in which tests wait for its state.
-
-    Nodes and the controller report their changes. A report costs one comparison while no test
-    waits.
-    """
+    """Where tests wait for the cluster's state; without any, a report costs one comparison."""
 
     def __init__(self) -> None:
         self.purgatory = Purgatory("Wait")
@@ -56,25 +30,22 @@ class Waits:
 
     def partition_changed(self, key: TopicPartition) -> None:
         if self._num_waiting:
-            self.purgatory.notify(topic_key(key.topic))
+            self.purgatory.notify(("topic", key.topic))
 
     def group_stable(self, group_id: str) -> None:
         if self._num_waiting:
-            self.purgatory.notify(group_key(group_id))
+            self.purgatory.notify(("group", group_id))
 
     def request_received(self, api: str) -> None:
         if self._num_waiting:
-            self.purgatory.notify(request_key(api))
+            self.purgatory.notify(("request", api))
 
     def fault_hit(self, fault: int) -> None:
         if self._num_waiting:
-            self.purgatory.notify(fault_key(fault))
+            self.purgatory.notify(("fault", fault))
 
     async def until(self, conditions: Sequence[Condition], timeout: float) -> None:
-        """Wait until all conditions hold together, at most `timeout` seconds.
-
-        The message of ClusterTimeoutError has the state then.
-        """
+        """Wait until all conditions hold together, at most `timeout` seconds."""
         keys = {condition.key for condition in conditions}
         self._num_waiting += 1
         try:

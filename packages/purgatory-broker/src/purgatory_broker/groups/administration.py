@@ -4,63 +4,53 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from functools import partial
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.group import Group, GroupState
-from purgatory_broker.groups.group_error import GroupError, coordinator_error
-from purgatory_broker.groups.group_records import GroupKey, OffsetKey
-from purgatory_broker.groups.group_results import (
+from purgatory_broker.groups.group_messages import (
     DeleteGroupsReply,
     GroupDescription,
+    GroupError,
     GroupListing,
-    ListedGroups,
     MemberDescription,
+    coordinator_error,
 )
+from purgatory_broker.groups.group_records import GroupKey, OffsetKey
 from purgatory_broker.groups.member import Member
 from purgatory_broker.groups.offset_manager import OffsetManager
 from purgatory_broker.groups.shards import Record, Shard, Shards
-from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 
 _CLASSIC = "classic"
 
 
+@dataclass(slots=True, eq=False)
 class AdministrationHandler:
-    """Handles the requests of admin clients.
+    """Handles the requests of admin clients; as in Kafka they see groups with a record only."""
 
-    As in Kafka, these requests only see groups that have a record in the log.
-    """
-
-    def __init__(
-        self,
-        shards: Shards,
-        offsets: OffsetManager,
-        actions: ActionQueue,
-        mark_dead: Callable[[Group, ErrorCode], None],
-    ) -> None:
-        self._shards = shards
-        self._offsets = offsets
-        self._actions = actions
-        self._mark_dead = mark_dead
+    shards: Shards
+    offsets: OffsetManager
+    actions: ActionQueue
+    mark_dead: Callable[[Group, ErrorCode], None]
 
     # -- ListGroups
 
-    def list_groups(self, states: Collection[str], types: Collection[str]) -> ListedGroups:
+    def list_groups(
+        self, states: Collection[str], types: Collection[str]
+    ) -> tuple[GroupListing, ...]:
         states = {state.lower() for state in states}
         types = {kind.lower() for kind in types}
-        if any(shard.is_loading for shard in self._shards):
-            return ListedGroups(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return ListedGroups(
-            groups=tuple(
-                GroupListing(group.group_id, group.protocol_type or "", group.state.value, _CLASSIC)
-                for shard in self._shards
-                for group in shard.groups.values()
-                if group.has_record
-                and (not states or group.state.value.lower() in states)
-                and (not types or _CLASSIC in types)
-            )
+        return tuple(
+            GroupListing(group.group_id, group.protocol_type or "", group.state.value, _CLASSIC)
+            for shard in self.shards
+            for group in shard.groups.values()
+            if group.has_record
+            and (not states or group.state.value.lower() in states)
+            and (not types or _CLASSIC in types)
         )
 
     # -- DescribeGroups
@@ -68,7 +58,7 @@ class AdministrationHandler:
     def describe_group(self, group_id: str) -> GroupDescription:
         """Return a group; a dead one with GROUP_ID_NOT_FOUND if there is no such group."""
         try:
-            group = self._shards.shard_of(group_id).groups.get(group_id)
+            group = self.shards.shard_of(group_id).groups.get(group_id)
         except GroupError as error:
             return GroupDescription(group_id, error.code)
         if group is None or not group.has_record:
@@ -104,19 +94,19 @@ class AdministrationHandler:
                     self._tombstone_stored(shard, group)
             pending_partitions.discard(partition)
             if not pending_partitions:
-                self._actions.add(partial(reply, results))
+                self.actions.add(partial(reply, results))
 
         for partition, (shard, groups) in by_shard.items():
             keys: list[OffsetKey] = [
                 key for group in groups for key in shard.offsets.keys_of_group(group.group_id)
             ]
             tombstones: list[Record] = [(GroupKey(group.group_id), None) for group in groups]
-            self._offsets.remove(shard, keys, tombstones, partial(done, partition))
+            self.offsets.remove(shard, keys, tombstones, partial(done, partition))
         if not by_shard:
-            self._actions.add(partial(reply, results))
+            self.actions.add(partial(reply, results))
 
     def _find_deletable(self, group_id: str) -> tuple[Shard, Group]:
-        shard = self._shards.shard_of(group_id)
+        shard = self.shards.shard_of(group_id)
         group = shard.groups.get(group_id)
         if group is None:
             raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, group_id)
@@ -125,15 +115,12 @@ class AdministrationHandler:
         return shard, group
 
     def _tombstone_stored(self, shard: Shard, group: Group) -> None:
-        """Remove a group whose tombstone is replicated.
-
-        A group that has got members or committed offsets in the meantime stays, as a new group.
-        """
+        """Remove the group, unless it has got members or committed offsets in the meantime."""
         group.has_record = False
         is_unused = group.state is GroupState.EMPTY and not shard.offsets.of_group(group.group_id)
         if is_unused and shard.groups.get(group.group_id) is group:
             del shard.groups[group.group_id]
-            self._mark_dead(group, ErrorCode.UNKNOWN_MEMBER_ID)
+            self.mark_dead(group, ErrorCode.UNKNOWN_MEMBER_ID)
             logger.info("deleted group %r", group.group_id)
 
 

@@ -6,11 +6,7 @@ import struct
 
 
 def assigned_partitions(assignment: bytes) -> dict[str, list[int]]:
-    """Return the partitions that an assignment has, by topic.
-
-    Every version of Kafka's ConsumerProtocolAssignment schema begins with a version and the list of
-    topics with their partitions; the fields after the list are not read.
-    """
+    """Return an assignment's partitions by topic, which come first in every version."""
     if not assignment:
         return {}
     topics: dict[str, list[int]] = {}
@@ -34,11 +30,7 @@ def assigned_partitions(assignment: bytes) -> dict[str, list[int]]:
 
 
 def subscribed_topics(metadata: bytes) -> frozenset[str]:
-    """Return the topics of a consumer's subscription.
-
-    Every version of Kafka's ConsumerProtocolSubscription schema begins with a version and the list
-    of topics; the fields after the list are not read.
-    """
+    """Return a subscription's topics, which come first in every version of its schema."""
     try:
         _version, count = struct.unpack_from(">hi", metadata)
         position = 6

@@ -6,29 +6,28 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.administration import AdministrationHandler
 from purgatory_broker.groups.group import Group, GroupState
-from purgatory_broker.groups.group_error import GroupError
-from purgatory_broker.groups.group_requests import (
-    CommitRequest,
-    Heartbeat,
-    JoinRequest,
-    LeavingMember,
-    SyncRequest,
-)
-from purgatory_broker.groups.group_results import (
+from purgatory_broker.groups.group_messages import (
     CommitReply,
+    CommitRequest,
     DeleteGroupsReply,
     DeleteOffsetsReply,
     DeleteOffsetsResult,
     FetchedOffsets,
     GroupDescription,
+    GroupError,
+    GroupListing,
+    Heartbeat,
     JoinReply,
+    JoinRequest,
     JoinResult,
     LeaveResult,
-    ListedGroups,
+    LeavingMember,
     SyncReply,
+    SyncRequest,
     SyncResult,
 )
 from purgatory_broker.groups.join_group import JoinGroupHandler
@@ -37,16 +36,11 @@ from purgatory_broker.groups.offset_manager import OffsetManager
 from purgatory_broker.groups.rebalancer import GroupPurgatories, Rebalancer
 from purgatory_broker.groups.shards import OffsetsStore, Shard, Shards
 from purgatory_broker.settings import ClusterSettings
-from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 
 #: Errors for which Kafka leaves the member id out of the JoinGroup response.
-_ERRORS_WITHOUT_MEMBER_ID = (
-    ErrorCode.NOT_COORDINATOR,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.UNKNOWN_SERVER_ERROR,
-)
+_ERRORS_WITHOUT_MEMBER_ID = (ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 class GroupCoordinator:
@@ -71,10 +65,7 @@ class GroupCoordinator:
         now_ms: Callable[[], int],
         on_stable: Callable[[str], None] = lambda _group_id: None,
     ) -> None:
-        """Create a coordinator without partitions, to be closed before its purgatories.
-
-        `on_stable` is called with the id of a group that has become stable, or that was loaded.
-        """
+        """`on_stable` is called with the id of a group that has become stable, or was loaded."""
         self.node_id = node_id
         self._now_ms = now_ms
         self._on_stable = on_stable
@@ -93,8 +84,8 @@ class GroupCoordinator:
         )
         self._membership = MembershipHandler(self._shards, self._rebalancer, actions)
         self._offsets = OffsetManager(
-            self._shards,
-            actions,
+            shards=self._shards,
+            actions=actions,
             max_metadata_chars=settings.offset_metadata_max_bytes,
             now_ms=now_ms,
             note_heartbeat=self._rebalancer.heartbeats.reschedule,
@@ -109,34 +100,17 @@ class GroupCoordinator:
     def partition_for(self, group_id: str) -> int:
         return self._shards.partition_for(group_id)
 
-    @property
-    def partitions(self) -> list[int]:
-        return sorted(shard.partition for shard in self._shards)
-
-    def begin_load(self, partition: int) -> None:
-        """Reject requests for a partition's groups with COORDINATOR_LOAD_IN_PROGRESS until `load`.
-
-        Call this when the node has become the partition's leader and its records are not available
-        yet. No-op if the partition is loading or loaded.
-        """
-        if self._shards.get(partition) is None:
-            self._shards.add(partition)
-
     def load(self, partition: int, records: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Coordinate the groups of a partition whose leader this node has become.
-
-        Stored members have their session timeout to send a heartbeat. No-op if the partition is
-        loaded.
-        """
+        # Stored members have their session timeout to send a heartbeat. No-op if loaded.
         with self._actions:
-            shard = self._shards.get(partition) or self._shards.add(partition)
-            if not shard.is_loading:
+            if self._shards.get(partition) is not None:
                 logger.debug(
                     "node %d has already loaded partition %d of the offsets topic",
                     self.node_id,
                     partition,
                 )
                 return
+            shard = self._shards.add(partition)
             shard.replay(records, self._now_ms())
             for group in shard.groups.values():
                 for member in group.members.values():
@@ -157,11 +131,7 @@ class GroupCoordinator:
         )
 
     def unload(self, partition: int) -> None:
-        """Stop coordinating a partition that this node no longer leads.
-
-        Pending requests of its groups are answered with NOT_COORDINATOR. No-op if the partition is
-        not loaded.
-        """
+        """Pending requests of the groups get NOT_COORDINATOR. No-op if not loaded."""
         with self._actions:
             shard = self._shards.get(partition)
             if shard is not None:
@@ -174,11 +144,7 @@ class GroupCoordinator:
                 self._unload(shard)
 
     def abandon(self) -> None:
-        """Forget all groups without an answer to any client, after the node has stopped.
-
-        Heartbeats refer to their group and to this object's parts. Without these cycles, reference
-        counting frees them.
-        """
+        """Forget all groups without an answer, and break their cycles, after the node's stop."""
         for shard in self._shards:
             self._shards.remove(shard)
             for group in shard.groups.values():
@@ -223,9 +189,7 @@ class GroupCoordinator:
             try:
                 self._membership.heartbeat(request)
             except GroupError as error:
-                # As in Kafka: while the group loads, members continue as if nothing had happened.
-                if error.code is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                    return error.code
+                return error.code
         return ErrorCode.NONE
 
     def leave_group(self, group_id: str, leaving: Sequence[LeavingMember]) -> LeaveResult:
@@ -238,10 +202,7 @@ class GroupCoordinator:
     # -- offsets
 
     def commit_offsets(self, request: CommitRequest, reply: CommitReply) -> None:
-        """Answer an OffsetCommit request when its records are replicated.
-
-        The caller checks whether the topics exist; this method accepts any name.
-        """
+        """Answer when the records are replicated. The caller checks whether topics exist."""
         with self._actions:
             try:
                 self._offsets.commit(request, reply)
@@ -270,7 +231,9 @@ class GroupCoordinator:
 
     # -- administration
 
-    def list_groups(self, states: Collection[str], types: Collection[str]) -> ListedGroups:
+    def list_groups(
+        self, states: Collection[str], types: Collection[str]
+    ) -> tuple[GroupListing, ...]:
         return self._administration.list_groups(states, types)
 
     def describe_group(self, group_id: str) -> GroupDescription:

@@ -10,16 +10,17 @@ An operation knows its group and calls back when it ends; it does not know the `
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
+from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.group import Group
+from request_purgatory.aio import Purgatory
 from request_purgatory.purgatory.operation import DelayedOperation
 
 
 class DelayedJoin(DelayedOperation):
-    """Waits for JoinGroup from all known members, at most for the rebalance timeout.
-
-    Watch key: the group's id.
-    """
+    """Waits for JoinGroup from all known members, watching the group's id."""
 
     __slots__ = ("_complete_join", "_group")
 
@@ -57,10 +58,7 @@ class InitialDelayedJoin(DelayedJoin):
 
 
 class DelayedSync(DelayedOperation):
-    """Waits for SyncGroup from all members of a generation, at most for the rebalance timeout.
-
-    Watch key: the group's id.
-    """
+    """Waits for SyncGroup from all members of a generation, watching the group's id."""
 
     __slots__ = ("_expire_pending_sync", "_group")
 
@@ -87,10 +85,7 @@ class DelayedSync(DelayedOperation):
 
 
 class DelayedHeartbeat(DelayedOperation):
-    """Waits for a member's next heartbeat, or another request of it, for its session timeout.
-
-    Watch key: the group's id and the member's id.
-    """
+    """Waits for a member's next request, watching the group's id and the member's."""
 
     __slots__ = ("_expire_heartbeat", "_group", "_member_id", "deadline_ms")
 
@@ -111,10 +106,7 @@ class DelayedHeartbeat(DelayedOperation):
 
     @property
     def is_stale(self) -> bool:
-        """True if a heartbeat has arrived and another operation waits for the next one.
-
-        Also true if the member has left the group.
-        """
+        """True if another operation waits for the next heartbeat, or the member has left."""
         return self._group.heartbeats.get(self._member_id) is not self
 
     def try_complete(self) -> bool:
@@ -126,3 +118,41 @@ class DelayedHeartbeat(DelayedOperation):
     def on_expiration(self) -> None:
         if not self.is_stale:
             self._expire_heartbeat(self._group, self._member_id)
+
+
+@dataclass(slots=True, eq=False)
+class Heartbeats:
+    """Expects heartbeats of members: each in time, or the member has failed."""
+
+    purgatory: Purgatory
+    actions: ActionQueue
+    now_ms: Callable[[], int]
+    on_expired: Callable[[Group, str], None]
+
+    def abandon(self) -> None:
+        """Expect no more heartbeats; drop what is called when one has not come."""
+        self.on_expired = lambda _group, _member_id: None
+
+    def reschedule(self, group: Group, member_id: str, timeout_ms: int) -> None:
+        operation = DelayedHeartbeat(
+            group, member_id, timeout_ms, self.now_ms() + timeout_ms, self.on_expired
+        )
+        self.cancel(group, member_id)
+        group.heartbeats[member_id] = operation
+        self.actions.add(
+            partial(
+                self.purgatory.try_complete_else_watch, operation, [(group.group_id, member_id)]
+            )
+        )
+
+    def time_advanced(self, group: Group) -> None:
+        """Expect heartbeats by the same time of day as before, since the time was advanced."""
+        now_ms = self.now_ms()
+        for operation in list(group.heartbeats.values()):
+            if isinstance(operation, DelayedHeartbeat):
+                remaining_ms = max(0, operation.deadline_ms - now_ms)
+                self.purgatory.renew(operation, remaining_ms / 1_000)
+
+    def cancel(self, group: Group, member_id: str) -> None:
+        if group.heartbeats.pop(member_id, None) is not None:
+            self.actions.add(partial(self.purgatory.notify, (group.group_id, member_id)))

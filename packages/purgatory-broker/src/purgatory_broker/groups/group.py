@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import Enum
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.groups.consumer_protocol import subscribed_topics
-from purgatory_broker.groups.group_error import GroupError
+from purgatory_broker.groups.group_messages import GroupError, JoinReply, Protocols
 from purgatory_broker.groups.group_records import GroupValue
-from purgatory_broker.groups.group_results import JoinReply
-from purgatory_broker.groups.member import Member, Protocols
-from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.groups.member import Member
 from request_purgatory.purgatory.operation import DelayedOperation
 
 #: The protocol type of consumer groups.
@@ -19,8 +18,6 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 class GroupState(Enum):
-    """A group's state, under Kafka's name."""
-
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
     COMPLETING_REBALANCE = "CompletingRebalance"
@@ -95,7 +92,6 @@ class Group:
     # -- states
 
     def transition_to(self, state: GroupState, now_ms: int) -> None:
-        """Enter a state that may follow the present one."""
         assert self.state in _VALID_PREVIOUS_STATES[state], (
             f"group {self.group_id!r} cannot change from {self.state.value} to {state.value}"
         )
@@ -103,7 +99,6 @@ class Group:
         self.state_timestamp_ms = now_ms
 
     def init_next_generation(self, now_ms: int) -> None:
-        """Start the next generation with the present members, or become empty without any."""
         self.generation += 1
         self.pending_sync_members.clear()
         self.protocol = self.select_protocol() if self.members else None
@@ -133,10 +128,7 @@ class Group:
     # -- members
 
     def add(self, member: Member, join_reply: JoinReply | None = None) -> None:
-        """Add a member.
-
-        The first member of an empty group sets the protocol type and becomes the leader.
-        """
+        # The first member of an empty group sets the protocol type and becomes the leader.
         if not self.members:
             self.protocol_type = member.protocol_type
         if member.instance_id is not None:
@@ -195,11 +187,7 @@ class Group:
         member.join_reply = reply
 
     def validate_member(self, member_id: str, instance_id: str | None) -> Member:
-        """Return the member that a request names.
-
-        The error is UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another process has joined with the
-        instance id since.
-        """
+        """Refuse with UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID after another process's join."""
         if instance_id is not None:
             known = self.static_members.get(instance_id)
             if known is None:
@@ -212,10 +200,7 @@ class Group:
         return member
 
     def elect_joined_leader(self) -> bool:
-        """Make a member with a pending JoinGroup the leader, unless the leader has one.
-
-        Returns False if no member has joined.
-        """
+        """Have a leader whose JoinGroup is pending; return False if no member has joined."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].join_reply is not None:
@@ -240,20 +225,14 @@ class Group:
         )
 
     def select_protocol(self) -> str:
-        """Return the protocol with the most votes of those that all members support.
-
-        Each member votes for the one that it prefers. The first one voted for wins a tie.
-        """
+        """Return what most members prefer of what all support; the first voted for wins a tie."""
         num_members = len(self.members)
         candidates = {name for name, count in self._num_supporters.items() if count == num_members}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
     def subscribed_topics(self) -> frozenset[str] | None:
-        """Return the topics that the group's consumers subscribe to; None if they are unknown.
-
-        No protocol is selected yet, or a member's metadata is not a consumer's subscription.
-        """
+        """Return the consumers' topics; None if a member's, or the protocol, are unknown."""
         if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
             return frozenset()
         if self.members and self.protocol is None:
@@ -303,7 +282,6 @@ class Group:
     # -- invariants
 
     def check(self) -> None:
-        """Assert every invariant. O(members)."""
         members, state = self.members, self.state
         awaiting_join = {
             member_id for member_id, member in members.items() if member.join_reply is not None
@@ -357,16 +335,14 @@ class Group:
         assert all(member_id == member.member_id for member_id, member in members.items()), members
         assert (self.leader_id is None) == (not members), (self.leader_id, members)
         assert self.leader_id is None or self.leader_id in members, (self.leader_id, members)
-        assert self.static_members == _static_members(members.values()), self.static_members
+        assert self.static_members == {
+            member.instance_id: member_id
+            for member_id, member in members.items()
+            if member.instance_id is not None
+        }, self.static_members
         assert +self._num_supporters == Counter(
             name for member in members.values() for name, _ in member.protocols
         )
         assert not self.pending_join_members & set(members), self.pending_join_members
         assert self.pending_sync_members <= set(members), self.pending_sync_members
         assert set(self.heartbeats) <= set(members) | self.pending_join_members, self.heartbeats
-
-
-def _static_members(members: Iterable[Member]) -> dict[str, str]:
-    return {
-        member.instance_id: member.member_id for member in members if member.instance_id is not None
-    }

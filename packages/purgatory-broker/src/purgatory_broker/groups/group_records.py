@@ -40,11 +40,7 @@ class OffsetKey:
 
 @dataclass(frozen=True, slots=True)
 class OffsetValue:
-    """A committed offset.
-
-    Timestamps are milliseconds since the epoch. An `expire_timestamp_ms` of -1 means that the
-    offset does not expire by itself.
-    """
+    """A committed offset; times are since the epoch, and -1 never expires by itself."""
 
     offset: int
     leader_epoch: int = -1
@@ -119,10 +115,7 @@ def decode_offset(raw: bytes) -> OffsetValue:
 
 
 def decode_group(raw: bytes) -> GroupValue:
-    """Decode the value of a group, of versions 0 to 3.
-
-    Members of version 0 have no rebalance timeout, and get their session timeout.
-    """
+    """Decode versions 0 to 3; version 0's rebalance timeout is the session timeout."""
     reader = _Reader(raw)
     version = reader.version(3)
     return GroupValue(

@@ -8,17 +8,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.group import Group, GroupState
-from purgatory_broker.groups.group_error import GroupError, coordinator_error
-from purgatory_broker.groups.group_requests import JoinRequest
-from purgatory_broker.groups.group_results import JoinReply, JoinResult, SyncResult
+from purgatory_broker.groups.group_messages import (
+    GroupError,
+    JoinReply,
+    JoinRequest,
+    JoinResult,
+    SyncResult,
+    coordinator_error,
+)
 from purgatory_broker.groups.member import Member
 from purgatory_broker.groups.member_replies import generation_result
 from purgatory_broker.groups.rebalancer import Rebalancer
 from purgatory_broker.groups.shards import Shard, Shards
 from purgatory_broker.settings import ClusterSettings
-from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 
@@ -86,11 +91,7 @@ class JoinGroupHandler:
             self._join_without_member_id(group, request, reply)
 
     def _accepts(self, group: Group, member_id: str) -> bool:
-        """Return True if the group's maximum size allows a member to join.
-
-        During a rebalance, the pending JoinGroup requests count instead of the members. So a group
-        with more members than are allowed rejects those that join again last.
-        """
+        """Count pending JoinGroup requests, not members, in a rebalance: the last are refused."""
         if group.state is GroupState.EMPTY:
             return True
         member = group.members.get(member_id)

@@ -5,25 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from purgatory_broker.groups.group_messages import JoinReply, Protocols, SyncReply
 from purgatory_broker.groups.group_records import MemberValue
-from purgatory_broker.groups.group_results import JoinReply, SyncReply
-
-#: Names of protocols (of assignors, for consumers) in the member's order of preference, each with
-#: the metadata that the group's leader gets.
-Protocols = tuple[tuple[str, bytes], ...]
 
 
 @dataclass(slots=True)
 class Member:
-    """A member of a group; static if it has an instance id.
-
-    At most one JoinGroup and one SyncGroup request of a member wait for their response.
-
-    Attributes:
-        is_new: The member has not received a generation yet, so it cannot send heartbeats.
-        join_reply: Answers the pending JoinGroup request; None if none is pending.
-        sync_reply: Answers the pending SyncGroup request; None if none is pending.
-    """
+    """A member, static if it has an instance id; one JoinGroup and one SyncGroup may wait."""
 
     member_id: str
     instance_id: str | None
@@ -34,22 +22,20 @@ class Member:
     protocol_type: str
     protocols: Protocols
     assignment: bytes = b""
+    #: The member has not received a generation yet, so it cannot send heartbeats.
     is_new: bool = False
+    #: Answers the pending JoinGroup request; None if none is pending.
     join_reply: JoinReply | None = field(default=None, repr=False)
+    #: Answers the pending SyncGroup request; None if none is pending.
     sync_reply: SyncReply | None = field(default=None, repr=False)
 
     @property
     def is_static(self) -> bool:
-        """True if the member keeps its place in the group across restarts."""
         return self.instance_id is not None
 
     @property
     def needs_heartbeat(self) -> bool:
-        """True if the member has failed when no heartbeat arrives in time.
-
-        A member with a pending request sends no heartbeats. A new member is the exception: its
-        connection may have ended unnoticed, so it must send JoinGroup again after five minutes.
-        """
+        """A pending request stands for heartbeats, but not for a new member's, who may be gone."""
         return self.is_new or (self.join_reply is None and self.sync_reply is None)
 
     def metadata(self, protocol: str) -> bytes:

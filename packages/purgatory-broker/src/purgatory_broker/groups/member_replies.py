@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.group import Group
-from purgatory_broker.groups.group_results import (
+from purgatory_broker.groups.group_messages import (
     JoinedMember,
     JoinReply,
     JoinResult,
@@ -14,37 +16,29 @@ from purgatory_broker.groups.group_results import (
     SyncResult,
 )
 from purgatory_broker.groups.member import Member
-from purgatory_broker.wire.error_code import ErrorCode
 
 
+@dataclass(frozen=True, slots=True)
 class MemberReplies:
-    """Answers members' pending JoinGroup and SyncGroup requests, at most one of each.
+    """Answers members' pending requests when the outermost block of the action queue ends."""
 
-    Replies are called when the outermost block of the action queue ends.
-    """
-
-    def __init__(self, actions: ActionQueue) -> None:
-        self._actions = actions
+    actions: ActionQueue
 
     def reply_to_join(self, group: Group, member: Member, result: JoinResult) -> None:
         if member.join_reply is not None:
-            self._actions.add(partial(member.join_reply, result))
+            self.actions.add(partial(member.join_reply, result))
             group.set_join_reply(member, None)
 
     def reply_to_sync(self, member: Member, result: SyncResult) -> bool:
         """Answer a member's pending SyncGroup; return False if none is pending."""
         if member.sync_reply is None:
             return False
-        self._actions.add(partial(member.sync_reply, result))
+        self.actions.add(partial(member.sync_reply, result))
         member.sync_reply = None
         return True
 
     def await_join(self, group: Group, member: Member, reply: JoinReply) -> None:
-        """Make a JoinGroup request the member's pending one.
-
-        An earlier pending request gets REBALANCE_IN_PROGRESS: its client has given up on it and
-        sent this one.
-        """
+        # An earlier request, which its client has given up, gets REBALANCE_IN_PROGRESS.
         self.reply_to_join(
             group, member, JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)
         )

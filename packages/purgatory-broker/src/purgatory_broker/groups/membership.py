@@ -6,15 +6,20 @@ import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.group import Group, GroupState
-from purgatory_broker.groups.group_error import GroupError, coordinator_error
-from purgatory_broker.groups.group_requests import Heartbeat, LeavingMember, SyncRequest
-from purgatory_broker.groups.group_results import SyncReply
+from purgatory_broker.groups.group_messages import (
+    GroupError,
+    Heartbeat,
+    LeavingMember,
+    SyncReply,
+    SyncRequest,
+    coordinator_error,
+)
 from purgatory_broker.groups.member_replies import assignment_result
 from purgatory_broker.groups.rebalancer import Rebalancer
 from purgatory_broker.groups.shards import Shards
-from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 

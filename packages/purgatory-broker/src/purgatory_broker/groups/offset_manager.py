@@ -4,53 +4,45 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.group import CONSUMER_PROTOCOL_TYPE, Group, GroupState
-from purgatory_broker.groups.group_error import GroupError, coordinator_error
-from purgatory_broker.groups.group_records import OffsetKey, OffsetValue
-from purgatory_broker.groups.group_requests import CommitRequest, OffsetToCommit
-from purgatory_broker.groups.group_results import (
+from purgatory_broker.groups.group_messages import (
     CommitReply,
+    CommitRequest,
     DeleteOffsetsReply,
     DeleteOffsetsResult,
     FetchedOffsets,
+    GroupError,
+    OffsetToCommit,
+    coordinator_error,
 )
+from purgatory_broker.groups.group_records import OffsetKey, OffsetValue
 from purgatory_broker.groups.shards import CommittedOffsets, Record, Shard, Shards
-from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class OffsetManager:
-    """Stores, reads and removes committed offsets.
+    """Stores, reads and removes committed offsets, visible once a record is replicated."""
 
-    An offset is visible once its record is replicated.
-    """
-
-    def __init__(
-        self,
-        shards: Shards,
-        actions: ActionQueue,
-        *,
-        max_metadata_chars: int,
-        now_ms: Callable[[], int],
-        note_heartbeat: Callable[[Group, str, int], None],
-    ) -> None:
-        """Create the offsets of a coordinator; the chars of metadata are Java's, of UTF-16."""
-        self._shards = shards
-        self._actions = actions
-        self._max_metadata_chars = max_metadata_chars
-        self._now_ms = now_ms
-        self._note_heartbeat = note_heartbeat
+    shards: Shards
+    actions: ActionQueue
+    #: Java's chars, of UTF-16.
+    max_metadata_chars: int
+    now_ms: Callable[[], int]
+    note_heartbeat: Callable[[Group, str, int], None]
 
     # -- OffsetCommit
 
     def commit(self, request: CommitRequest, reply: CommitReply) -> None:
-        shard = self._shards.shard_of(request.group_id)
+        shard = self.shards.shard_of(request.group_id)
         self._validate_commit(shard.groups.get(request.group_id), request)
-        now_ms = self._now_ms()
+        now_ms = self.now_ms()
         expire_ms = -1 if request.retention_ms == -1 else now_ms + request.retention_ms
         errors = tuple(self._offset_error(offset) for offset in request.offsets)
         values = [
@@ -62,15 +54,15 @@ class OffsetManager:
             if error is ErrorCode.NONE
         ]
         if values:
-            self._shards.append(
+            self.shards.append(
                 shard, [*values], partial(self._committed, shard, values, errors, reply)
             )
         else:
-            self._actions.add(partial(reply, errors))
+            self.actions.add(partial(reply, errors))
 
     def _offset_error(self, offset: OffsetToCommit) -> ErrorCode:
         # Kafka compares the limit with the number of Java chars, which have two bytes.
-        if len(offset.metadata.encode("utf-16-be")) > 2 * self._max_metadata_chars:
+        if len(offset.metadata.encode("utf-16-be")) > 2 * self.max_metadata_chars:
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         return ErrorCode.NONE
 
@@ -93,7 +85,7 @@ class OffsetManager:
         if group.state is GroupState.COMPLETING_REBALANCE:
             # The member knows the generation, but not its assignment in it.
             raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, group_id)
-        self._note_heartbeat(group, member.member_id, member.session_timeout_ms)
+        self.note_heartbeat(group, member.member_id, member.session_timeout_ms)
 
     def _committed(
         self,
@@ -107,8 +99,8 @@ class OffsetManager:
             errors = (coordinator_error(error),) * len(errors)
         else:
             for key, value in values:
-                shard.put_offset(key, value, self._now_ms())
-        self._actions.add(partial(reply, errors))
+                shard.put_offset(key, value, self.now_ms())
+        self.actions.add(partial(reply, errors))
 
     # -- OffsetFetch
 
@@ -116,7 +108,7 @@ class OffsetManager:
         self, group_id: str, requested: Iterable[tuple[str, Sequence[int]]] | None
     ) -> FetchedOffsets:
         try:
-            shard = self._shards.shard_of(group_id)
+            shard = self.shards.shard_of(group_id)
         except GroupError as error:
             return FetchedOffsets(error.code)
         offsets = shard.offsets if group_id in shard.groups else CommittedOffsets()
@@ -139,7 +131,7 @@ class OffsetManager:
     ) -> None:
         if not group_id:
             raise GroupError(ErrorCode.INVALID_GROUP_ID, group_id)
-        shard = self._shards.shard_of(group_id)
+        shard = self.shards.shard_of(group_id)
         group = shard.groups.get(group_id)
         if group is None:
             raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, group_id)
@@ -161,14 +153,14 @@ class OffsetManager:
         if removed:
             self.remove(shard, removed, [], lambda error: self._deleted(error, result, reply))
         else:
-            self._actions.add(partial(reply, result))
+            self.actions.add(partial(reply, result))
 
     def _deleted(
         self, error: ErrorCode, result: DeleteOffsetsResult, reply: DeleteOffsetsReply
     ) -> None:
         if error is not ErrorCode.NONE:
             result = DeleteOffsetsResult(coordinator_error(error))
-        self._actions.add(partial(reply, result))
+        self.actions.add(partial(reply, result))
 
     # -- removal
 
@@ -187,12 +179,12 @@ class OffsetManager:
                     shard.offsets.remove(key)
             done(error)
 
-        self._shards.append(
+        self.shards.append(
             shard, [*((key, None) for key in keys), *other_records], tombstones_stored
         )
 
     def forget_topic(self, topic: str) -> None:
-        for shard in self._shards:
+        for shard in self.shards:
             keys = shard.offsets.keys_of_topic(topic)
             if keys:
                 self.remove(shard, keys, [], partial(self._topic_forgotten, topic, shard.partition))

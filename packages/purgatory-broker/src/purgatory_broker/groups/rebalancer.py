@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
-from purgatory_broker.groups.delayed import DelayedJoin, DelayedSync, InitialDelayedJoin
+from purgatory_broker.groups.delayed import DelayedJoin, DelayedSync, Heartbeats, InitialDelayedJoin
 from purgatory_broker.groups.group import Group, GroupState
+from purgatory_broker.groups.group_messages import JoinResult, SyncResult
 from purgatory_broker.groups.group_records import GroupKey
-from purgatory_broker.groups.group_results import JoinResult, SyncResult
-from purgatory_broker.groups.heartbeats import Heartbeats
 from purgatory_broker.groups.member import Member
 from purgatory_broker.groups.member_replies import (
     MemberReplies,
@@ -20,7 +20,6 @@ from purgatory_broker.groups.member_replies import (
     generation_result,
 )
 from purgatory_broker.groups.shards import Shards
-from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.aio import Purgatory
 
 logger = logging.getLogger(__name__)
@@ -60,12 +59,9 @@ class Rebalancer:
         now_ms: Callable[[], int],
         on_stable: Callable[[str], None],
     ) -> None:
-        """Create a rebalancer; all groups of a coordinator have the same one."""
         #: Shared with all who answer members or hear of them.
         self.replies = MemberReplies(actions)
-        self.heartbeats = Heartbeats(
-            purgatories.heartbeat, actions, now_ms=now_ms, on_expired=self._expire_heartbeat
-        )
+        self.heartbeats = Heartbeats(purgatories.heartbeat, actions, now_ms, self._expire_heartbeat)
         self._purgatories = purgatories
         self._shards = shards
         self._actions = actions
@@ -99,10 +95,7 @@ class Rebalancer:
     def remove_member(
         self, group: Group, member: Member, error: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID
     ) -> None:
-        """Remove a member and answer its requests.
-
-        The default error makes a live client join as a new member.
-        """
+        # The default error makes a live client join as a new member.
         self.replies.reply_to_join(group, member, JoinResult(error))
         self.replies.reply_to_sync(member, SyncResult(error))
         self.remove_member_id(group, member.member_id)
@@ -137,7 +130,6 @@ class Rebalancer:
             self._actions.add(partial(self._purgatories.join.notify, group.group_id))
 
     def prepare_rebalance(self, group: Group, reason: str) -> None:
-        """Start a rebalance; `reason` is logged."""
         if group.state is GroupState.COMPLETING_REBALANCE:
             self._reset_and_propagate_assignment(group, ErrorCode.REBALANCE_IN_PROGRESS)
         self._cancel_sync(group)
@@ -169,7 +161,6 @@ class Rebalancer:
             self._watch_initial_join(group, next_delay_ms, max(remaining_ms - delay_ms, 0))
 
     def complete_join(self, group: Group) -> None:
-        """Start the next generation with the members that have joined."""
         with self._actions:
             self._cancel_join(group)
             late = [
@@ -249,7 +240,6 @@ class Rebalancer:
             self.prepare_rebalance(group, f"members {late} have not synced")
 
     def set_and_propagate_assignment(self, group: Group, assignment: Mapping[str, bytes]) -> None:
-        """Make the group stable and answer the members that wait for the stored assignment."""
         for member in group.members.values():
             member.assignment = assignment.get(member.member_id, b"")
         self._propagate_assignment(group, ErrorCode.NONE)

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Protocol
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.group import Group
-from purgatory_broker.groups.group_error import GroupError
+from purgatory_broker.groups.group_messages import GroupError
 from purgatory_broker.groups.group_records import (
     GroupKey,
     Key,
@@ -23,7 +24,6 @@ from purgatory_broker.groups.group_records import (
     encode_key,
     encode_value,
 )
-from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.error_log import ErrorLog
 
 
@@ -87,11 +87,7 @@ class OffsetsStore(Protocol):
 
 
 def partition_of(group_id: str, num_partitions: int) -> int:
-    """Return the partition of the offsets topic that has a group's records.
-
-    The partition is the absolute value of Java's `String.hashCode`, modulo the number of
-    partitions, as in Kafka's `Utils.abs`.
-    """
+    """Return the absolute value of Java's `String.hashCode` of the group, as `Utils.abs`."""
     code = 0
     raw = group_id.encode("utf-16-be", "surrogatepass")
     for position in range(0, len(raw), 2):
@@ -107,26 +103,19 @@ class Shard:
         self.partition = partition
         self.groups: dict[str, Group] = {}
         self.offsets = CommittedOffsets()
-        self.is_loading = True
 
     def add_group(self, group_id: str, now_ms: int) -> Group:
         group = self.groups[group_id] = Group(group_id, now_ms)
         return group
 
     def put_offset(self, key: OffsetKey, value: OffsetValue, now_ms: int) -> None:
-        """Set a committed offset; add the group if it does not exist.
-
-        A consumer that manages its own assignment commits to a group without members.
-        """
+        """Add the group if need be: a consumer that assigns itself commits without members."""
         self.offsets.put(key, value)
         group = self.groups.get(key.group_id) or self.add_group(key.group_id, now_ms)
         group.has_record = True
 
     def replay(self, records: Iterable[tuple[bytes, bytes | None]], now_ms: int) -> None:
-        """Build the groups and offsets from the partition's records.
-
-        A record that cannot be decoded is logged and skipped.
-        """
+        """Build groups and offsets; a record that cannot be decoded is logged and skipped."""
         for raw_key, raw_value in records:
             try:
                 self._replay(raw_key, raw_value, now_ms)
@@ -136,7 +125,6 @@ class Shard:
                     self.partition,
                     error,
                 )
-        self.is_loading = False
 
     def _replay(self, raw_key: bytes, raw_value: bytes | None, now_ms: int) -> None:
         key = decode_key(raw_key)
@@ -155,8 +143,6 @@ class Shard:
 
 
 class Shards:
-    """The shards of a node, by partition of the offsets topic."""
-
     def __init__(self, num_partitions: int, store: OffsetsStore, actions: ActionQueue) -> None:
         self._num_partitions = num_partitions
         self._store = store
@@ -181,15 +167,10 @@ class Shards:
         del self._shards[shard.partition]
 
     def shard_of(self, group_id: str) -> Shard:
-        """Return the shard that a group belongs to, whether the group exists or not.
-
-        The error is NOT_COORDINATOR if another node has the shard, or COORDINATOR_LOAD_IN_PROGRESS.
-        """
+        """Return a group's shard; NOT_COORDINATOR if another node has it."""
         shard = self._shards.get(self.partition_for(group_id))
         if shard is None:
             raise GroupError(ErrorCode.NOT_COORDINATOR, group_id)
-        if shard.is_loading:
-            raise GroupError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, group_id)
         return shard
 
     def append(

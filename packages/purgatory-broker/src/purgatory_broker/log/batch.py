@@ -22,8 +22,8 @@ from typing import NamedTuple, TypeAlias
 
 from crc32c import crc32c
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.log_errors import BatchFormatError, RecordError
-from purgatory_broker.wire.error_code import ErrorCode
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -145,10 +145,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 def split_batches(
     records: Buffer, *, torn_tail: bool = False
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Split `records` into batches, without checking their checksums.
-
-    `torn_tail` skips a last batch that is incomplete, as in the response to a fetch.
-    """
+    """`torn_tail` skips a last batch that is incomplete, as in the response to a fetch."""
     view = memoryview(records)
     position = 0
     while position < len(view):
@@ -189,7 +186,6 @@ def with_offset_and_epoch(
 
 
 def with_max_timestamp(batch: Buffer, attributes: int, max_timestamp: int) -> bytearray:
-    """Return a batch with other attributes and another max timestamp, and their checksum."""
     changed = bytearray(batch)
     struct.pack_into(">h", changed, _ATTRIBUTES_POSITION, attributes)
     struct.pack_into(">q", changed, _MAX_TIMESTAMP_POSITION, max_timestamp)

@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
-from purgatory_broker.log.log_errors import StorageError
+from purgatory_broker.log.log_errors import storage_errors
 
 logger = logging.getLogger(__name__)
 
 _VERSION = "0"
 
 
+@dataclass(frozen=True, slots=True)
 class OffsetCheckpoint:
-    __slots__ = ("path",)
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    path: Path
 
     def read(self) -> int | None:
-        """Return the offset, or None if there is no file.
-
-        Also None, with a warning, if the file holds no offset.
-        """
-        try:
-            text = self.path.read_text("ascii", "replace")
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise StorageError(f"reading {self.path} failed: {error}") from error
+        """Return the offset; None if there is no file, or, with a warning, no offset in it."""
+        with storage_errors(f"reading {self.path}"):
+            try:
+                text = self.path.read_text("ascii", "replace")
+            except FileNotFoundError:
+                return None
         lines = text.split("\n")
         if len(lines) == 3 and lines[0] == _VERSION and lines[1].isdecimal() and not lines[2]:
             return int(lines[1])
@@ -38,15 +33,13 @@ class OffsetCheckpoint:
 
     def write(self, offset: int) -> None:
         partial = self.path.with_suffix(".tmp")
-        try:
+        with storage_errors(f"writing {offset} to {self.path}"):
             with partial.open("w", encoding="ascii", newline="\n") as file:
                 file.write(f"{_VERSION}\n{offset}\n")
                 file.flush()
                 os.fsync(file.fileno())
             partial.replace(self.path)
             flush_folder(self.path.parent)
-        except OSError as error:
-            raise StorageError(f"writing {offset} to {self.path} failed: {error}") from error
 
 
 def flush_folder(folder: Path) -> None:

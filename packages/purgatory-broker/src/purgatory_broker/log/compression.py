@@ -10,8 +10,8 @@ from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.log_errors import RecordError
-from purgatory_broker.wire.error_code import ErrorCode
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -25,11 +25,7 @@ _XERIAL_BYTES = 16
 
 
 def decompress(codec: int, data: bytes, limit: int = MAX_DECOMPRESSED_BYTES) -> bytes | None:
-    """Decompress the records of a batch.
-
-    None if the codec's library is not installed or the records exceed `limit` bytes. As in Kafka,
-    an unknown codec or invalid data is an UNKNOWN_SERVER_ERROR.
-    """
+    """Return None without the codec's library, or if there are more than `limit` bytes."""
     if codec == NONE:
         return data
     if codec not in _DECOMPRESSORS:

@@ -44,11 +44,7 @@ class LeaderEpochs:
         return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Start an epoch at an offset; no-op if it is the latest and has started before.
-
-        Entries that contradict the new one are removed: those of this epoch or a later one, and
-        those that start at this offset or after it.
-        """
+        """Start an epoch, and remove entries that contradict it; no-op if it has started before."""
         epochs, starts = self._epochs, self._starts
         if epoch < 0 or (epochs and epoch == epochs[-1] and start_offset >= starts[-1]):
             return
@@ -93,10 +89,7 @@ class LeaderEpochs:
         del self._starts[keep:], self._epochs[keep:]
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Remove the epochs that end at `start_offset` or earlier.
-
-        The epoch that contains `start_offset` starts there from then on.
-        """
+        """Remove the epochs before `start_offset`; the one that contains it starts there."""
         covering = bisect_right(self._starts, start_offset) - 1
         if covering >= 0:
             del self._starts[:covering], self._epochs[:covering]
@@ -107,7 +100,6 @@ class LeaderEpochs:
         self._epochs.clear()
 
     def check(self, start_offset: int, end_offset: int) -> None:
-        """Assert that epochs and offsets increase, and that the offsets are within the log."""
         for column in (self._epochs, self._starts):
             assert all(a < b for a, b in pairwise(column)), self.entries
         assert (

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.batch import UNSET, BatchHeader, Buffer, with_offset_and_epoch
-from purgatory_broker.log.follower_append import batches_that_fit, validate_leader_batches
 from purgatory_broker.log.leader_epochs import LeaderEpochs
 from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.log.log_folder import LogFolder
@@ -19,8 +19,11 @@ from purgatory_broker.log.recovery import RecoveredLog, recover
 from purgatory_broker.log.segment import BatchEntry, Segment
 from purgatory_broker.log.segments import Segments
 from purgatory_broker.log.store import MemoryStore, OpenFiles
-from purgatory_broker.log.validation import validate_batch
-from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.log.validation import (
+    batches_that_fit,
+    validate_batch,
+    validate_leader_batches,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -85,13 +88,9 @@ class PartitionLog(ReadableLog):
     def open(
         cls, name: str, folder: Path, settings: LogSettings, *, files: OpenFiles | None = None
     ) -> PartitionLog:
-        """Return the log in a folder, which is created if it does not exist.
-
-        What a crash left incomplete is truncated, see `recover`. A log that was closed with `clean`
-        is complete.
-        """
+        """Open or create; what a crash left incomplete is truncated, see `recover`."""
         opened = LogFolder(folder, files if files is not None else OpenFiles(8))
-        recovered = recover(name, folder, opened.segment, opened.read_start_offset())
+        recovered = recover(name, folder, opened.segment, opened.start_offset.read())
         return cls(name, settings, opened.segment, recovered, opened)
 
     # -- writing
@@ -161,7 +160,7 @@ class PartitionLog(ReadableLog):
                 headers, self._segments.active.size, self.settings.segment_bytes
             )
             data = bytes(records[position : position + size])
-            self._write(data, [_entry(header) for header in headers[:count]])
+            self._write(data, [BatchEntry.of(header) for header in headers[:count]])
             for header in headers[:count]:
                 start_offset = max(header.base_offset, self._start_offset)
                 self._epochs.assign(header.leader_epoch, start_offset)
@@ -239,10 +238,7 @@ class PartitionLog(ReadableLog):
         self._producers.clear()
 
     def advance_log_start_offset(self, offset: int) -> None:
-        """Delete the records before `offset`, and the segments that end before it.
-
-        No-op for an offset before the log start offset.
-        """
+        """Delete records and whole segments before `offset`; no-op below the log's start."""
         self._require_open()
         if offset > self.end_offset:
             raise RecordError(
@@ -283,7 +279,7 @@ class PartitionLog(ReadableLog):
 
     def _save_start_offset(self, offset: int) -> None:
         if self._folder is not None:
-            self._folder.save_start_offset(offset)
+            self._folder.start_offset.write(offset)
 
     # -- files
 
@@ -318,23 +314,14 @@ class PartitionLog(ReadableLog):
             self._folder.delete()
 
     def check(self) -> None:
-        """Assert every invariant; reads the whole log."""
         super().check()
         assert self._flushed_offset <= self.end_offset, (self._flushed_offset, self.end_offset)
-
-
-def _entry(header: BatchHeader) -> BatchEntry:
-    return BatchEntry(header.base_offset, header.next_offset, header.size, header.max_timestamp)
 
 
 def _expired_segments(
     segments: Iterable[Segment], settings: LogSettings, now_ms: int, high_watermark: int
 ) -> list[Segment]:
-    """Find the segments at the beginning of a log to delete for `retention_bytes` or `_ms`.
-
-    A segment is as old as its latest timestamp; one without timestamps never expires. A segment
-    that ends after the high watermark is kept, with all later ones.
-    """
+    # A segment is as old as its latest timestamp; without one it never expires.
     segments = list(segments)
     surplus_bytes = -1
     if settings.retention_bytes is not None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from purgatory_broker.wire.error_code import ErrorCode
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from purgatory_broker._wire.error_code import ErrorCode
 from request_purgatory.errors import PurgatoryError
 
 
@@ -36,13 +39,19 @@ class BatchFormatError(RecordError):
 
 
 class StorageError(RecordError):
-    """A failure of the log's disk, with KAFKA_STORAGE_ERROR.
-
-    Clients retry their request, possibly with another leader.
-    """
+    """A failure of the log's disk, after which clients retry, possibly with another leader."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
 
     def __reduce__(self) -> tuple[type[StorageError], tuple[str]]:  # type: ignore[override]
         return type(self), (str(self),)
+
+
+@contextmanager
+def storage_errors(action: str) -> Iterator[None]:
+    """Raise a StorageError, with what was to be done, where the block raises an OSError."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"{action} failed: {error}") from error

@@ -11,10 +11,7 @@ TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
-    """The topic settings that a log uses, with Kafka's names and defaults; None means no limit.
-
-    Names have underscores where Kafka's have dots.
-    """
+    """The topic settings that a log uses, with Kafka's defaults; None means no limit."""
 
     #: A batch that would make a segment larger than this starts a new segment. An empty segment
     #: accepts a batch of any size.
@@ -56,5 +53,4 @@ class LogSettings:
 
     @property
     def log_append_time(self) -> bool:
-        """Whether records get the time of their append instead of the producer's timestamp."""
         return self.message_timestamp_type == "LogAppendTime"

@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Collection, ItemsView
 from typing import NamedTuple
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.batch import UNSET, BatchHeader
 from purgatory_broker.log.log_errors import RecordError
-from purgatory_broker.wire.error_code import ErrorCode
 
 #: The batches that are kept of each producer: the most that a producer may have in flight.
 BATCHES_KEPT = 5
@@ -21,13 +21,19 @@ EXPIRATION_MS = 86_400_000
 _LAST_SEQUENCE = 2**31 - 1
 
 
-class ProducerBatch(NamedTuple):
+class _ProducerBatch(NamedTuple):
     first_sequence: int
     last_sequence: int
     base_offset: int
     last_offset: int
     #: The max timestamp of the batch.
     timestamp: int
+
+
+def _batch(header: BatchHeader, base_offset: int, timestamp: int) -> _ProducerBatch:
+    last_offset = base_offset + header.last_offset_delta
+    first, last = header.base_sequence, header.last_sequence
+    return _ProducerBatch(first, last, base_offset, last_offset, timestamp)
 
 
 class ProducerState:
@@ -37,7 +43,7 @@ class ProducerState:
 
     def __init__(self, epoch: int = UNSET) -> None:
         self.epoch = epoch
-        self.batches: deque[ProducerBatch] = deque(maxlen=BATCHES_KEPT)
+        self.batches: deque[_ProducerBatch] = deque(maxlen=BATCHES_KEPT)
         self.last_timestamp = UNSET
 
     @property
@@ -60,8 +66,7 @@ class ProducerStates:
     def items(self) -> ItemsView[int, ProducerState]:
         return self._producers.items()
 
-    def find_duplicate(self, header: BatchHeader) -> ProducerBatch | None:
-        """Return the kept batch with the same producer, epoch and sequences, or None."""
+    def find_duplicate(self, header: BatchHeader) -> _ProducerBatch | None:
         producer = self._producers.get(header.producer_id)
         if producer is None or producer.epoch != header.producer_epoch:
             return None
@@ -72,12 +77,7 @@ class ProducerStates:
         return None
 
     def check(self, header: BatchHeader, *, internal: bool = False) -> None:
-        """Refuse a batch that does not follow its producer's last one.
-
-        An unknown producer may start with any sequence: its earlier batches may have been deleted.
-        OUT_OF_ORDER_SEQUENCE_NUMBER is also for a new epoch that does not start at 0. An internal
-        batch has an epoch, but no sequences.
-        """
+        """Refuse what does not follow; an unknown producer may start with any sequence."""
         producer = self._producers.get(header.producer_id)
         if producer is None:
             return
@@ -115,21 +115,10 @@ class ProducerStates:
             producer.epoch = header.producer_epoch
             producer.batches.clear()
         producer.last_timestamp = timestamp
-        producer.batches.append(
-            ProducerBatch(
-                header.base_sequence,
-                header.last_sequence,
-                base_offset,
-                base_offset + header.last_offset_delta,
-                timestamp,
-            )
-        )
+        producer.batches.append(_batch(header, base_offset, timestamp))
 
     def truncate_to(self, end_offset: int) -> set[int]:
-        """Remove the producers that appended at `end_offset` or later, and return their ids.
-
-        Their earlier batches are to be read from the log again, by `add_older`.
-        """
+        """Forget producers that appended from `end_offset` on; `add_older` reads the rest again."""
         removed = {
             producer_id
             for producer_id, producer in self._producers.items()
@@ -140,25 +129,14 @@ class ProducerStates:
         return removed
 
     def add_older(self, header: BatchHeader) -> bool:
-        """Record a batch before those known of its producer.
-
-        Returns True if no earlier one is needed.
-        """
+        """Add a batch before those that are known; return True if no earlier one is needed."""
         producer = self._producers.get(header.producer_id)
         if producer is None:
             producer = self._producers[header.producer_id] = ProducerState(header.producer_epoch)
             producer.last_timestamp = header.max_timestamp
         elif producer.epoch != header.producer_epoch:
             return True
-        producer.batches.appendleft(
-            ProducerBatch(
-                header.base_sequence,
-                header.last_sequence,
-                header.base_offset,
-                header.last_offset,
-                header.max_timestamp,
-            )
-        )
+        producer.batches.appendleft(_batch(header, header.base_offset, header.max_timestamp))
         return len(producer.batches) == BATCHES_KEPT
 
     def expire(self, now_ms: int) -> None:
@@ -174,7 +152,6 @@ class ProducerStates:
         self._producers.clear()
 
     def check_invariants(self, batches: Collection[BatchHeader]) -> None:
-        """Assert that the state of every producer matches the log's `batches`."""
         by_producer: dict[int, list[BatchHeader]] = {}
         for header in batches:
             if header.has_producer_state:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.batch import BatchHeader, split_batches, verify_checksum
 from purgatory_broker.log.leader_epochs import LeaderEpochs
 from purgatory_broker.log.log_errors import RecordError, StorageError
 from purgatory_broker.log.producer_states import ProducerStates
 from purgatory_broker.log.record import Record, read_records
 from purgatory_broker.log.segments import Segments
-from purgatory_broker.wire.error_code import ErrorCode
 
 _CHUNK_BYTES = 1_048_576
 
@@ -60,10 +60,7 @@ class ReadableLog:
         return self.end_offset if start is None else start
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return the largest leader epoch up to `epoch`, and its end offset.
-
-        This is the response to OffsetForLeaderEpoch; see `LeaderEpochs.end_offset_for`.
-        """
+        """Answer OffsetForLeaderEpoch; see `LeaderEpochs.end_offset_for`."""
         return self._epochs.end_offset_for(epoch, self.end_offset)
 
     def epoch_at(self, offset: int) -> int:
@@ -93,10 +90,7 @@ class ReadableLog:
         return self._segments.bytes_between(offset, limit_offset) if offset < limit_offset else 0
 
     def batches(self, from_offset: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Read all batches, from the one that contains `from_offset`.
-
-        The error is CORRUPT_MESSAGE for a batch that was damaged while the log was closed.
-        """
+        """Read from the batch at `from_offset`; CORRUPT_MESSAGE if damaged while closed."""
         offset = max(from_offset, self._start_offset)
         while offset < self.end_offset:
             data = self.read(offset, _CHUNK_BYTES, self.end_offset, at_least_one=True)
@@ -120,20 +114,13 @@ class ReadableLog:
                 )
 
     def offset_for_timestamp(self, timestamp_ms: int, limit_offset: int) -> tuple[int, int] | None:
-        """Return (timestamp, offset) of the first record at or after a time, below `limit_offset`.
-
-        For a batch whose codec is not installed these are the base timestamp and the base offset.
-        None if there is no such record.
-        """
+        """Return (timestamp, offset); a batch's base ones if its codec is missing; or None."""
         self._require_open()
         first = self._segments.first_at_or_after(timestamp_ms, self._start_offset)
         return None if first is None or first[1] >= limit_offset else first
 
     def max_timestamp_offset(self) -> tuple[int, int] | None:
-        """Return (timestamp, offset) of the first record with the latest timestamp.
-
-        None if no record has a timestamp.
-        """
+        """Return (timestamp, offset) of the first latest record; None if none has a timestamp."""
         self._require_open()
         return self._segments.max_timestamp_offset()
 

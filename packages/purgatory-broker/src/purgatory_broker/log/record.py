@@ -7,10 +7,10 @@ from typing import NamedTuple, TypeAlias
 
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.batch import HEADER_BYTES, UNSET, BatchHeader, Buffer
 from purgatory_broker.log.compression import decompress
 from purgatory_broker.log.log_errors import RecordError
-from purgatory_broker.wire.error_code import ErrorCode
 
 
 class Record(NamedTuple):
@@ -31,18 +31,12 @@ RecordHeaders: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
 
 def decompress_records(header: BatchHeader, batch: Buffer) -> bytes | None:
-    """Return the decompressed records of a batch.
-
-    None if the codec's library is not installed or the records are too large to inspect.
-    """
+    """None if the codec's library is not installed, or the records are too large to inspect."""
     return decompress(header.codec, bytes(memoryview(batch)[HEADER_BYTES:]))
 
 
 def record_layouts(records: bytes, count: int) -> list[RecordLayout]:
-    """Parse the decompressed records of a batch, without copying keys or values.
-
-    The error is INVALID_RECORD if the bytes are not exactly `count` records.
-    """
+    """Parse without copies; INVALID_RECORD if the bytes are not exactly `count` records."""
     layouts: list[RecordLayout] = []
     try:
         position = _parse_records(records, count, layouts)
@@ -183,16 +177,12 @@ def _headers(records: bytes, position: int) -> RecordHeaders:
 def first_at_or_after(
     header: BatchHeader, batch: Buffer, timestamp_ms: int, offset: int = 0
 ) -> tuple[int, int] | None:
-    """Return (timestamp, offset) of a batch's first record at or after a time and an offset.
-
-    None if there is no such record. For a batch that can't be decompressed these are the base
-    timestamp and the base offset. A consumer that starts there reads some earlier records of the
-    batch, and misses none.
-    """
+    """Return (timestamp, offset), the batch's first if it can't be decompressed, or None."""
     if header.max_timestamp < timestamp_ms:
         return None
     records = decompress_records(header, batch)
     if records is None:
+        # A consumer that starts there reads some earlier records of the batch, and misses none.
         first = header.max_timestamp if header.has_log_append_time else header.base_timestamp
         return first, max(header.base_offset, offset)
     for delta, offset_delta, *_ in record_layouts(records, header.record_count):

@@ -9,10 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.batch import BatchHeader, split_batches, verify_checksum
 from purgatory_broker.log.closed_segment import index_closed_segment
 from purgatory_broker.log.leader_epochs import LeaderEpochs
-from purgatory_broker.log.log_errors import RecordError, StorageError
+from purgatory_broker.log.log_errors import RecordError, StorageError, storage_errors
 from purgatory_broker.log.log_folder import (
     CleanShutdown,
     delete_clean_shutdown,
@@ -20,7 +21,6 @@ from purgatory_broker.log.log_folder import (
 )
 from purgatory_broker.log.producer_states import ProducerStates
 from purgatory_broker.log.segment import BatchEntry, Segment, segment_name
-from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 
@@ -126,10 +126,8 @@ def _clean_shutdown(folder: Path, base_offsets: list[int]) -> CleanShutdown | No
 
 
 def _delete(path: Path) -> None:
-    try:
+    with storage_errors(f"deleting {path}"):
         path.unlink(missing_ok=True)
-    except OSError as error:
-        raise StorageError(f"deleting {path} failed: {error}") from error
 
 
 def _index(segment: Segment, epochs: LeaderEpochs, producers: ProducerStates) -> None:
@@ -170,13 +168,11 @@ def _index_chunk(
             if not _is_next(segment, header):
                 break
             verify_checksum(header, batch)
-            size = header.size
-            entry = BatchEntry(header.base_offset, header.next_offset, size, header.max_timestamp)
-            segment.index(entry, position + indexed)
+            segment.index(BatchEntry.of(header), position + indexed)
             epochs.assign(header.leader_epoch, header.base_offset)
             if header.has_producer_state:
                 producers.add(header, header.base_offset, header.max_timestamp)
-            indexed += size
+            indexed += header.size
     except RecordError as error:
         # The next chunk begins with the invalid batch; `_corruption` finds the reason then.
         if error.code not in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD):

@@ -21,6 +21,10 @@ class BatchEntry(NamedTuple):
     size: int
     max_timestamp: int
 
+    @classmethod
+    def of(cls, header: BatchHeader) -> BatchEntry:
+        return cls(header.base_offset, header.next_offset, header.size, header.max_timestamp)
+
 
 class Segment:
     """Consecutive batches without gaps, and an index of their positions.
@@ -106,7 +110,6 @@ class Segment:
         return self._offsets[bisect_right(self._offsets, offset) - 1]
 
     def truncate_to(self, base_offset: int) -> None:
-        """Remove the batch that begins at `base_offset`, and all later batches."""
         index = bisect_left(self._offsets, base_offset)
         if index == len(self._offsets):
             return
@@ -115,11 +118,7 @@ class Segment:
         del self._offsets[index:], self._positions[index:], self._latest[index:]
 
     def first_index_at_or_after(self, timestamp_ms: int, offset: int) -> int:
-        """Return the index of the first batch to search for a time, from `offset` on.
-
-        The batch has a record at or after the time, except if it is the one that contains `offset`:
-        then its only such records may precede `offset`.
-        """
+        """Return the first batch to search; only the one with `offset` may have no such record."""
         return max(
             bisect_left(self._latest, timestamp_ms), bisect_right(self._offsets, offset) - 1, 0
         )

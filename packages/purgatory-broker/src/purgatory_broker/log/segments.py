@@ -100,10 +100,7 @@ class Segments:
         return deleted
 
     def truncate_to(self, base_offset: int) -> None:
-        """Remove the batch that begins at `base_offset`, and all later ones.
-
-        The batch must not be the first of the log.
-        """
+        """Remove the batch at `base_offset`, not the log's first, and all later ones."""
         # The newest first: if the process dies, what is left is the beginning of the log.
         while self.active.base_offset >= base_offset:
             self._delete(-1)

@@ -6,14 +6,11 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-from purgatory_broker.log.log_errors import StorageError
+from purgatory_broker.log.log_errors import StorageError, storage_errors
 
 
 class Store(Protocol):
-    """Bytes that are appended to.
-
-    A method that fails raises StorageError, and leaves the bytes unchanged.
-    """
+    """Bytes that are appended to; a method that raises StorageError leaves them unchanged."""
 
     @property
     def size(self) -> int: ...
@@ -95,10 +92,7 @@ class OpenFiles:
 
 
 class FileStore:
-    """A store in a file, written without a buffer.
-
-    Appended bytes survive the end of the process, even if it is killed.
-    """
+    """A file written without a buffer: appended bytes survive the end of the process."""
 
     __slots__ = ("_files", "_flushed", "_has_torn_tail", "path", "size")
 
@@ -108,10 +102,8 @@ class FileStore:
         #: The file has bytes after `size`, of an append that failed and could not be undone yet.
         self._has_torn_tail = False
         self._flushed = False
-        try:
+        with storage_errors(f"opening {path}"):
             self.size = os.fstat(files.descriptor(path)).st_size
-        except OSError as error:
-            raise StorageError(f"opening {path} failed: {error}") from error
 
     def append(self, data: bytes | bytearray) -> None:
         start = self.size
@@ -156,10 +148,8 @@ class FileStore:
         return data
 
     def truncate(self, size: int) -> None:
-        try:
+        with storage_errors(f"truncating {self.path} to {size} bytes"):
             self._truncate(size)
-        except OSError as error:
-            raise StorageError(f"truncating {self.path} to {size} bytes failed: {error}") from error
         self.size = size
 
     def _truncate(self, size: int) -> None:
@@ -170,10 +160,8 @@ class FileStore:
     def flush(self) -> None:
         if self._flushed:
             return
-        try:
+        with storage_errors(f"flushing {self.path}"):
             os.fsync(self._files.descriptor(self.path))
-        except OSError as error:
-            raise StorageError(f"flushing {self.path} failed: {error}") from error
         self._flushed = True
 
     def close(self) -> None:
@@ -181,10 +169,8 @@ class FileStore:
 
     def delete(self) -> None:
         self._files.close(self.path)
-        try:
+        with storage_errors(f"deleting {self.path}"):
             self.path.unlink(missing_ok=True)
-        except OSError as error:
-            raise StorageError(f"deleting {self.path} failed: {error}") from error
 
 
 if hasattr(os, "pwrite"):

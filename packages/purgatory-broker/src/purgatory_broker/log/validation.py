@@ -1,4 +1,4 @@
-"""Validates a client's batch before a leader appends it.
+"""Validates batches before they are appended: a client's by the leader, a leader's by a follower.
 
 The checks and their order are those of Kafka's `UnifiedLog` and `LogValidator`.
 
@@ -8,9 +8,10 @@ a batch, and also an uncompressed one: its consumers would get two records with 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, NoReturn
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.batch import (
     CODEC_MASK,
     CONTROL,
@@ -29,7 +30,6 @@ from purgatory_broker.log.compression import CODEC_NAMES
 from purgatory_broker.log.log_errors import BatchFormatError, RecordError
 from purgatory_broker.log.log_settings import LogSettings
 from purgatory_broker.log.record import RecordLayout, decompress_records, record_layouts
-from purgatory_broker.wire.error_code import ErrorCode
 
 #: The most records in a batch. Kafka has no such limit. Here validation takes two microseconds for
 #: each record, during which no other request is handled.
@@ -39,22 +39,17 @@ MAX_RECORDS = 200_000
 _KEPT_ATTRIBUTES = CODEC_MASK | TRANSACTIONAL | CONTROL
 
 
-class ValidatedBatch(NamedTuple):
-    """A batch that may be appended.
-
-    Attributes:
-        header: The header as the client sent it.
-        batch: The bytes to append.
-    """
-
+class _ValidatedBatch(NamedTuple):
+    #: The header as the client sent it.
     header: BatchHeader
+    #: The bytes to append.
     batch: Buffer
     max_timestamp: int
 
 
 def validate_batch(
     records: Buffer, settings: LogSettings, now_ms: int, *, internal: bool = False
-) -> ValidatedBatch:
+) -> _ValidatedBatch:
     """Validate the one batch of a client's records, with the timestamps that settings require.
 
     An incomplete second batch after it is ignored, as in Kafka. `internal` records are the broker's
@@ -81,8 +76,9 @@ def validate_batch(
     verify_checksum(header, batch)
     if header.codec >= len(CODEC_NAMES):
         raise RecordError(ErrorCode.UNKNOWN_SERVER_ERROR, f"unknown codec {header.codec}")
-    if not internal:
-        _check_header(header)
+    error = None if internal else _header_error(header)
+    if error is not None:
+        raise RecordError(ErrorCode.INVALID_RECORD, error)
     latest = _check_records(header, batch, settings, now_ms)
     kept = header.attributes & _KEPT_ATTRIBUTES
     if settings.log_append_time:
@@ -90,7 +86,7 @@ def validate_batch(
         batch = with_max_timestamp(batch, kept | LOG_APPEND_TIME, latest)
     elif latest != header.max_timestamp or header.has_log_append_time:
         batch = with_max_timestamp(batch, kept, latest)
-    return ValidatedBatch(header, batch, latest)
+    return _ValidatedBatch(header, batch, latest)
 
 
 def _only_batch(records: Buffer) -> tuple[BatchHeader, Buffer]:
@@ -112,38 +108,26 @@ def _only_batch(records: Buffer) -> tuple[BatchHeader, Buffer]:
     return first
 
 
-def _check_header(header: BatchHeader) -> None:
+def _header_error(header: BatchHeader) -> str | None:
     count = header.last_offset_delta + 1
     if count <= 0:
-        raise RecordError(
-            ErrorCode.INVALID_RECORD,
-            f"the last offset delta must be at least 0, got {header.last_offset_delta}",
-        )
+        return f"the last offset delta must be at least 0, got {header.last_offset_delta}"
     if header.record_count <= 0:
-        raise RecordError(
-            ErrorCode.INVALID_RECORD,
-            f"the record count must be at least 1, got {header.record_count}",
-        )
+        return f"the record count must be at least 1, got {header.record_count}"
     if count != header.record_count:
-        raise RecordError(
-            ErrorCode.INVALID_RECORD,
-            f"{header.record_count} records can't have offsets 0 to {header.last_offset_delta}",
-        )
+        return f"{header.record_count} records can't have offsets 0 to {header.last_offset_delta}"
     if header.is_control:
-        raise RecordError(ErrorCode.INVALID_RECORD, "clients must not write control records")
+        return "clients must not write control records"
     if header.producer_id > UNSET and header.base_sequence < 0:
-        raise RecordError(
-            ErrorCode.INVALID_RECORD,
+        return (
             f"a batch of producer {header.producer_id} must have a sequence of at least 0, "
-            f"got {header.base_sequence}",
+            f"got {header.base_sequence}"
         )
+    return None
 
 
 def _check_records(header: BatchHeader, batch: Buffer, settings: LogSettings, now_ms: int) -> int:
-    """Check each record of a batch, and return the latest timestamp.
-
-    That is the header's if they can't be decompressed.
-    """
+    """Return the latest timestamp: the header's if the records can't be decompressed."""
     if header.record_count > MAX_RECORDS:
         raise RecordError(
             ErrorCode.INVALID_RECORD,
@@ -232,3 +216,62 @@ def _reject(record_errors: list[tuple[ErrorCode, int, str]]) -> NoReturn:
         f"{len(record_errors)} records have been rejected: {record_errors[0][2]}",
         tuple((index, message) for _, index, message in record_errors),
     )
+
+
+def validate_leader_batches(
+    name: str, records: Buffer, start_offset: int, end_offset: int, max_epoch: int | None
+) -> list[BatchHeader]:
+    """Check that a leader's batches continue a follower's log.
+
+    Each batch must begin where the one before ends, the first at the end of the log. One exception:
+    DeleteRecords may move the leader's log start offset into a batch. A follower with an empty log
+    at that offset receives the whole batch, which begins before its log.
+
+    An incomplete last batch is ignored; so is one of a later epoch than `max_epoch`, with all after
+    it.
+    """
+    headers: list[BatchHeader] = []
+    expected = end_offset
+    for header, batch in split_batches(records, torn_tail=True):
+        if max_epoch is not None and header.leader_epoch > max_epoch:
+            break
+        if header.base_offset != expected or header.last_offset_delta < 0:
+            contains_start = header.base_offset < expected <= header.last_offset
+            if headers or not contains_start or start_offset != expected:
+                raise RecordError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"the next batch of {name} must start at offset {expected}, got offsets "
+                    f"{header.base_offset} to {header.last_offset}",
+                )
+        verify_checksum(header, batch)
+        headers.append(header)
+        expected = header.next_offset
+    return headers
+
+
+def batches_that_fit(
+    headers: Sequence[BatchHeader], active_bytes: int, segment_bytes: int
+) -> tuple[int, int]:
+    """Count the batches that go into one segment: the active one, or a new one if none fits.
+
+    A new segment takes its first batch whatever the batch's size.
+
+    >>> from collections import namedtuple
+    >>> headers = [namedtuple("Sized", "size")(each) for each in (40, 40, 40)]
+    >>> batches_that_fit(headers, 10, 100)
+    (2, 80)
+    >>> batches_that_fit(headers, 90, 100)
+    (2, 80)
+    >>> batches_that_fit(headers, 90, 30)
+    (1, 40)
+    """
+    room = segment_bytes - active_bytes
+    if headers[0].size > room:
+        room = max(segment_bytes, headers[0].size)
+    count = size = 0
+    for header in headers:
+        if size + header.size > room:
+            break
+        size += header.size
+        count += 1
+    return count, size

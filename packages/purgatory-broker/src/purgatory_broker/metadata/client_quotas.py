@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from purgatory_broker.metadata.controller_error import ControllerError
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.metadata.metadata_file import QuotaEntity
 from purgatory_broker.metadata.metadata_store import MetadataStore
-from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.metadata.topics import ControllerError
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
@@ -25,12 +25,7 @@ _WHOLE_MAXIMUMS = {
     "connection_creation_rate": _INT,
 }
 _USER_KEYS = frozenset(
-    {
-        "producer_byte_rate",
-        "consumer_byte_rate",
-        "request_percentage",
-        "controller_mutation_rate",
-    }
+    {"producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"}
 )
 _IP_KEYS = frozenset({"connection_creation_rate"})
 
@@ -72,14 +67,8 @@ class ClientQuotas:
                         present[key] = value
                 if not present:
                     del values[entity]
-        before = self._store.client_quotas
-        if not validate_only and values != before:
-            self._store.client_quotas = values
-
-            def undo() -> None:
-                self._store.client_quotas = before
-
-            self._store.store(undo)
+        if not validate_only and values != self._store.client_quotas:
+            self._store.replace("client_quotas", values)
         return results
 
 
@@ -135,14 +124,9 @@ def _value_error(key: str, value: float, known: frozenset[str]) -> str | None:
 
 
 class QuotaFilter(NamedTuple):
-    """Selects entities.
-
-    Attributes:
-        exact: names that an entity must have, by type; None is the default of the type.
-        types: types of which an entity must have any name.
-    """
-
+    #: Names that an entity must have, by type; None is the default of the type.
     exact: Mapping[str, str | None]
+    #: Types of which an entity must have any name.
     types: frozenset[str]
     is_strict: bool
 
@@ -165,24 +149,17 @@ class QuotaFilter(NamedTuple):
 
 
 class ClientLimit(NamedTuple):
-    """A client's limit, and the clients that share it.
-
-    Attributes:
-        shared_by: the user and the client id; an empty one stands for all.
-    """
+    """A client's limit, and the clients that share it."""
 
     value: float
+    #: The user and the client id; an empty one stands for all.
     shared_by: tuple[str, str]
 
 
 def client_limit(
     quotas: ClientQuotaValues, key: str, user: str, client_id: str
 ) -> ClientLimit | None:
-    """Return the limit of a client: that of the most specific entity with a quota, as in Kafka.
-
-    A quota of users without client ids is shared by all clients of the user, and one of client ids
-    by all clients with the id.
-    """
+    """Return the limit of the most specific entity with a quota, as in Kafka."""
     both, of_user, of_client = (user, client_id), (user, ""), ("", client_id)
     candidates: tuple[tuple[dict[str, str | None], tuple[str, str]], ...] = (
         ({USER: user, CLIENT_ID: client_id}, both),

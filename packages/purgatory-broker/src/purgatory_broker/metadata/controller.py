@@ -78,14 +78,10 @@ class Controller:
 
     @property
     def change_count(self) -> int:
-        """The changes of the metadata that were stored since the start."""
         return self._store.change_count
 
     def reset(self) -> None:
-        """Delete all topics and fence all nodes, without notice to the nodes, which are to restart.
-
-        The cluster id and the producer ids go on: clients may have been assigned some.
-        """
+        """Forget all but the ids, of which clients may have some; the nodes are to restart."""
         self._store.clear()
         self.topic_changes.reset()
         self.leaders.forget()
@@ -104,11 +100,7 @@ class Controller:
         self.leaders.update()
 
     def fence_broker(self, node: int) -> None:
-        """Mark a node as dead, and elect other leaders for the partitions that it led.
-
-        The node leaves the in-sync replicas, except where it is the only one: its log has every
-        committed record, so it stays eligible.
-        """
+        """Fence a node; it stays in sync where it is the only one, with every committed record."""
         before = self.controller_id
         self.alive.discard(node)
         self.controller_epoch += self.controller_id != before

@@ -57,29 +57,30 @@ class MetadataCache:
     # -- lookup
 
     @property
+    def _known(self) -> Controller | _Image:
+        return self._controller if self._image is None else self._image
+
+    @property
     def topics(self) -> Mapping[str, Topic]:
-        return self._controller.topics if self._image is None else self._image.topics
+        return self._known.topics
 
     @property
     def client_quotas(self) -> ClientQuotaValues:
-        image = self._image
-        return self._controller.client_quotas if image is None else image.client_quotas
+        return self._known.client_quotas
 
     @property
     def resource_configs(self) -> Mapping[tuple[int, str], Mapping[str, str]]:
-        image = self._image
-        return self._controller.resource_configs if image is None else image.resource_configs
+        return self._known.resource_configs
 
     def alive(self) -> AbstractSet[int]:
-        return self._controller.alive if self._image is None else self._image.alive
+        return self._known.alive
 
     def partition_exists(self, key: TopicPartition) -> bool:
         topic = self.topics.get(key.topic)
         return topic is not None and 0 <= key.partition < len(topic.partitions)
 
     def topic_name(self, topic_id: uuid.UUID | None) -> str | None:
-        names = self._controller.names if self._image is None else self._image.names
-        return None if topic_id is None else names.get(topic_id)
+        return None if topic_id is None else self._known.names.get(topic_id)
 
     def topic_id(self, name: str) -> uuid.UUID | None:
         topic = self.topics.get(name)

@@ -25,21 +25,16 @@ QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class StoredMetadata:
-    """The content of the file.
-
-    Attributes:
-        producer_ids_reserved: producer ids below this may have been assigned.
-        resource_configs: the settings of groups and brokers, by type and name.
-        scram_changes: the SCRAM credentials that clients have stored, by user and mechanism; None
-            is one that they have deleted.
-    """
-
     cluster_id: str
     nodes: int
+    #: Producer ids below this may have been assigned.
     producer_ids_reserved: int
     topics: list[Topic]
     client_quotas: dict[QuotaEntity, dict[str, float]]
+    #: The settings of groups and brokers, by type and name.
     resource_configs: dict[tuple[int, str], dict[str, str]]
+    #: The SCRAM credentials that clients have stored, by user and mechanism; None is one that they
+    #: have deleted.
     scram_changes: dict[tuple[str, ScramMechanism], ScramCredential | None]
 
 

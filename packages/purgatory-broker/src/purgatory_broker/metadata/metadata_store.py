@@ -6,9 +6,10 @@ import base64
 import logging
 import uuid
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 
-from purgatory_broker.metadata.controller_error import ControllerError
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.metadata.metadata_file import (
     FILE_NAME,
     QuotaEntity,
@@ -17,9 +18,14 @@ from purgatory_broker.metadata.metadata_file import (
     save_metadata,
 )
 from purgatory_broker.metadata.scram import ScramCredential, ScramMechanism
-from purgatory_broker.metadata.topics import NO_LEADER, Partition, Topic, TopicPartition
+from purgatory_broker.metadata.topics import (
+    NO_LEADER,
+    ControllerError,
+    Partition,
+    Topic,
+    TopicPartition,
+)
 from purgatory_broker.settings import ClusterSettings
-from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
 
 logger = logging.getLogger(__name__)
@@ -120,6 +126,12 @@ class MetadataStore:
         self.change_count += 1
         self.on_stored()
 
+    def replace(self, name: str, value: object) -> None:
+        """Store another value of a field that is replaced as a whole."""
+        before = getattr(self, name)
+        setattr(self, name, value)
+        self.store(lambda: setattr(self, name, before))
+
     def clear(self) -> None:
         """Remove everything but the ids, without notice to the nodes."""
         topics, names, quotas = dict(self.topics), dict(self.names), self.client_quotas
@@ -142,13 +154,8 @@ class MetadataStore:
 
     def new_producer_id(self) -> int:
         if self._next_producer_id >= self._producer_ids_reserved:
-            before = self._producer_ids_reserved
-            self._producer_ids_reserved = self._next_producer_id + _PRODUCER_ID_BLOCK
-
-            def undo() -> None:
-                self._producer_ids_reserved = before
-
-            self.store(undo)
+            reserved = self._next_producer_id + _PRODUCER_ID_BLOCK
+            self.replace("_producer_ids_reserved", reserved)
         self._next_producer_id += 1
         return self._next_producer_id - 1
 
@@ -193,15 +200,10 @@ class MetadataStore:
 
 
 def _assign(partitions: list[Partition], states: list[Partition]) -> None:
-    """Give partitions the replicas and leaders of other states of them."""
     for partition, state in zip(partitions, states, strict=True):
-        partition.replicas = list(state.replicas)
-        partition.adding = list(state.adding)
-        partition.removing = list(state.removing)
-        partition.isr = list(state.isr)
-        partition.leader = state.leader
-        partition.leader_epoch = state.leader_epoch
-        partition.partition_epoch = state.partition_epoch
+        own = state.copy()
+        for field in fields(own):
+            setattr(partition, field.name, getattr(own, field.name))
 
 
 def _base64_id(identifier: uuid.UUID) -> str:

@@ -7,11 +7,16 @@ import uuid
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from purgatory_broker.metadata.controller_error import ControllerError
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.metadata.metadata_store import MetadataStore
 from purgatory_broker.metadata.topic_configs import topic_value
-from purgatory_broker.metadata.topics import MAX_NAME_LENGTH, NO_LEADER, Partition, TopicPartition
-from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.metadata.topics import (
+    MAX_NAME_LENGTH,
+    NO_LEADER,
+    ControllerError,
+    Partition,
+    TopicPartition,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +36,7 @@ class AlterPartitionRequest(NamedTuple):
     isr: list[int]
 
 
-class ElectionResult(NamedTuple):
+class _ElectionResult(NamedTuple):
     """The result of an election that a client has asked for, with the error's message."""
 
     error: ErrorCode
@@ -40,10 +45,10 @@ class ElectionResult(NamedTuple):
     leader_epoch: int = -1
 
 
-_PREFERRED_REFUSAL = ElectionResult(
+_PREFERRED_REFUSAL = _ElectionResult(
     ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available."
 )
-_UNCLEAN_REFUSAL = ElectionResult(
+_UNCLEAN_REFUSAL = _ElectionResult(
     ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "Eligible topic partition leaders are not available."
 )
 
@@ -116,12 +121,9 @@ class PartitionLeaders:
 
     def elect_leaders(
         self, keys: Iterable[TopicPartition], *, is_unclean: bool
-    ) -> dict[TopicPartition, ElectionResult]:
-        """Make the preferred replicas leaders, as Kafka's ElectLeaders.
-
-        `is_unclean` gives partitions without a leader a live replica instead, in sync or not.
-        """
-        results: dict[TopicPartition, ElectionResult] = {}
+    ) -> dict[TopicPartition, _ElectionResult]:
+        """`is_unclean` gives partitions without a leader a live replica, in sync or not."""
+        results: dict[TopicPartition, _ElectionResult] = {}
         changed = []
         for key in keys:
             partition = self._store.partition(key)
@@ -131,7 +133,7 @@ class PartitionLeaders:
                 missing = (
                     f"partition as {key}" if name in self._store.topics else f"topic as {name}"
                 )
-                results[key] = ElectionResult(
+                results[key] = _ElectionResult(
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such {missing}"
                 )
                 continue
@@ -139,7 +141,7 @@ class PartitionLeaders:
             has_leader = partition.leader != NO_LEADER
             new = partition.copy()
             if has_leader if is_unclean else partition.leader == preferred:
-                results[key] = ElectionResult(
+                results[key] = _ElectionResult(
                     ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
                 )
                 continue
@@ -149,7 +151,7 @@ class PartitionLeaders:
                 new.set_leader(preferred)
             if is_elected:
                 changed.append(new)
-                results[key] = ElectionResult(ErrorCode.NONE, None, new.leader_epoch)
+                results[key] = _ElectionResult(ErrorCode.NONE, None, new.leader_epoch)
             else:
                 results[key] = _UNCLEAN_REFUSAL if is_unclean else _PREFERRED_REFUSAL
         self._store.commit(changed)
@@ -189,10 +191,7 @@ class PartitionLeaders:
                 self._store.on_change(orphans)
 
     def elect(self, partition: Partition, *, is_unclean: bool = False) -> bool:
-        """Elect a live in-sync replica, or any live one if unclean elections are enabled.
-
-        Returns False if no replica is eligible.
-        """
+        """Elect a live in-sync replica, or any live one if that is allowed; False if none."""
         for node in partition.replicas:
             if node in partition.isr and node in self._store.alive:
                 partition.set_leader(node)
@@ -216,11 +215,7 @@ class PartitionLeaders:
         return allowed.lower() == "true"
 
     def settle(self, partition: Partition, before: Partition) -> None:
-        """Complete a reassignment if its replicas are in sync, and elect a leader if necessary.
-
-        A leader that stays when replicas are removed begins another leader epoch: fetches of the
-        removed replicas no longer count.
-        """
+        """Complete a reassignment in sync; a removed replica's fetches end with the epoch."""
         partition.complete_reassignment()
         leader = partition.leader
         if leader not in partition.isr or leader not in self._store.alive:

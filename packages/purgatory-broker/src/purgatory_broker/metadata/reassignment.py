@@ -14,12 +14,16 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from purgatory_broker.metadata.controller_error import ControllerError
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.metadata.metadata_store import MetadataStore
 from purgatory_broker.metadata.partition_leaders import PartitionLeaders
-from purgatory_broker.metadata.replica_placement import replica_list_error
-from purgatory_broker.metadata.topics import MAX_NAME_LENGTH, Partition, TopicPartition
-from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.metadata.topics import (
+    MAX_NAME_LENGTH,
+    ControllerError,
+    Partition,
+    TopicPartition,
+    replica_list_error,
+)
 
 logger = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from purgatory_broker.metadata.controller_error import ControllerError
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.metadata.metadata_store import MetadataStore
 from purgatory_broker.metadata.topic_configs import ConfigType, ResourceType, TopicConfig, constant
-from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.metadata.topics import ControllerError
 
 _INT, _LONG, _STRING = ConfigType.INT, ConfigType.LONG, ConfigType.STRING
 _OFFSET_RESET = re.compile(r"earliest|latest|by_duration:-?P(?=.)(\d+D)?(T(?=.)[\dHMS.]+)?")
@@ -75,10 +75,7 @@ class ResourceConfigs:
     def alter(
         self, kind: ResourceType, name: str, configs: dict[str, str], *, validate_only: bool
     ) -> None:
-        """Replace the settings of a group, of a broker, or of all brokers.
-
-        The name of all brokers is empty.
-        """
+        """Replace the settings of a group, of a broker, or of all brokers, whose name is empty."""
         if kind is ResourceType.GROUP:
             _check_group(configs)
         else:
@@ -89,12 +86,7 @@ class ResourceConfigs:
         after = {key: stored for key, stored in before.items() if key != (kind, name)}
         if configs:
             after[kind, name] = dict(configs)
-        self._store.resource_configs = after
-
-        def undo() -> None:
-            self._store.resource_configs = before
-
-        self._store.store(undo)
+        self._store.replace("resource_configs", after)
 
 
 def _check_group(configs: dict[str, str]) -> None:

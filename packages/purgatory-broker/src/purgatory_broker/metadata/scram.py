@@ -53,10 +53,7 @@ def salted_credential(
 
 
 def password_credential(mechanism: ScramMechanism, password: str) -> ScramCredential:
-    """Return a credential of a password, with a new salt. It takes some milliseconds.
-
-    As in Kafka, the password is not normalized (RFC 4013).
-    """
+    # Takes some milliseconds. As in Kafka, the password is not normalized (RFC 4013).
     salt = secrets.token_bytes(_SALT_BYTES)
     salted = hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, MIN_ITERATIONS)
     return salted_credential(mechanism, salt, MIN_ITERATIONS, salted)

@@ -14,10 +14,7 @@ from purgatory_broker.metadata.scram import (
 
 
 class ScramCredentials:
-    """The credentials of `sasl_users`, with the changes by clients, which are stored.
-
-    Those of passwords are computed when they are first used.
-    """
+    """Those of `sasl_users`, computed when first used, with the stored changes by clients."""
 
     def __init__(self, passwords: Mapping[str, str], store: MetadataStore) -> None:
         self._passwords = passwords
@@ -62,16 +59,10 @@ class ScramCredentials:
         """Store credentials, in place of earlier ones; None deletes a credential."""
         if not changes:
             return
-        before = self._store.scram_changes
-        after = dict(before)
+        after = dict(self._store.scram_changes)
         for key, credential in changes.items():
             if credential is None and key[0] not in self._passwords:
                 after.pop(key, None)
             else:
                 after[key] = credential
-        self._store.scram_changes = after
-
-        def undo() -> None:
-            self._store.scram_changes = before
-
-        self._store.store(undo)
+        self._store.replace("scram_changes", after)

@@ -6,21 +6,22 @@ import logging
 import uuid
 from collections.abc import Mapping
 
-from purgatory_broker.metadata.controller_error import ControllerError
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.metadata.metadata_store import MetadataStore
 from purgatory_broker.metadata.partition_leaders import PartitionLeaders
-from purgatory_broker.metadata.replica_placement import default_assignment, replica_list_error
 from purgatory_broker.metadata.topic_configs import topic_config_error
 from purgatory_broker.metadata.topics import (
     INTERNAL_TOPICS,
     NO_LEADER,
     OFFSETS_TOPIC,
+    ControllerError,
     Partition,
     Topic,
+    default_assignment,
+    replica_list_error,
     topic_name_error,
 )
 from purgatory_broker.setting_values import MAX_NEW_PARTITIONS
-from purgatory_broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 
@@ -54,11 +55,7 @@ class TopicChanges:
         validate_only: bool = False,
         internal: bool = False,
     ) -> Topic:
-        """Create a topic; -1 is the cluster's default.
-
-        `assignment` has the nodes of each partition's replicas, the preferred leader first; None or
-        empty assigns them by default. `internal` allows the name of an internal topic.
-        """
+        """-1 is the cluster's default. `assignment` has the nodes, the preferred leader first."""
         self._check_new_name(name, internal=internal)
         if assignment:
             replicas = self._check_assignment(assignment, partitions, replication_factor)
@@ -90,7 +87,6 @@ class TopicChanges:
         return topic
 
     def create_offsets_topic(self) -> None:
-        """Create `__consumer_offsets`, the topic of groups and offsets; no-op if it exists."""
         settings = self._store.settings
         if OFFSETS_TOPIC not in self._store.topics:
             self.create(

@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.log_errors import BatchFormatError, RecordError
 from purgatory_broker.metadata.topics import TopicPartition
-from purgatory_broker.replication.delayed_produce import DelayedProduce, ProducedPartition
-from purgatory_broker.replication.replica import ReplicaError
+from purgatory_broker.replication.delayed_partitions import DelayedPartitions, ProducedPartition
+from purgatory_broker.replication.replica import Replica, ReplicaError
 from purgatory_broker.replication.replica_manager import ReplicaManager
-from purgatory_broker.wire.error_code import ErrorCode
+
+
+class DelayedProduce(DelayedPartitions[ProducedPartition]):
+    """Waits until each partition's high watermark passes the records, or its leader is gone."""
+
+    __slots__ = ()
+
+    def result(self, partition: ProducedPartition, replica: Replica) -> ErrorCode | None:
+        if replica.high_watermark < partition.required_offset:
+            return None
+        if not replica.may_have_enough_replicas:
+            # The records are in the log, but the in-sync replicas have become fewer than
+            # `min.insync.replicas` since. The client decides whether to send them again.
+            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return ErrorCode.NONE
+
 
 #: Errors with which Kafka's Produce response has no log start offset.
 _WITHOUT_LOG_START = (
@@ -41,11 +57,7 @@ class Appends:
         *,
         internal: bool = False,
     ) -> DelayedProduce | None:
-        """Append batches to partitions that this node leads.
-
-        Calls `reply` at once if `acks` is 0 or 1; if it is -1 (all), when the in-sync replicas have
-        the records or the timeout has passed. Returns None if the request did not have to wait.
-        """
+        """Call `reply` at once, or for acks -1 when in-sync replicas have the records."""
         produced = []
         remaining = MAX_RECORD_ERRORS
         for key, batch in records:

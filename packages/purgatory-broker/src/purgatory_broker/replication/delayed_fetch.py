@@ -5,15 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.replica import Replica
-from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.purgatory.operation import DelayedOperation
-
-if TYPE_CHECKING:
-    from purgatory_broker.replication.replica_metrics import FetchExpirations
 
 
 class FetchTarget(NamedTuple):
@@ -53,6 +50,18 @@ class FetchedPartition:
     records: bytes = b""
     #: Where the fetcher's log diverges from the leader's: an epoch and its end offset (KIP-595).
     diverging: tuple[int, int] | None = None
+
+
+@dataclass(slots=True)
+class FetchExpirations:
+    follower: int = 0
+    consumer: int = 0
+
+    def count(self, *, follower: bool) -> None:
+        if follower:
+            self.follower += 1
+        else:
+            self.consumer += 1
 
 
 class DelayedFetch(DelayedOperation):
@@ -128,7 +137,6 @@ class DelayedFetch(DelayedOperation):
         return False
 
     def _needs_response(self, replica: Replica, target: FetchTarget) -> bool:
-        """Return True if the partition is in one of the cases A to F, or H."""
         if target.topic_id not in (None, replica.topic_id):  # Cases B and C
             return True
         if not replica.is_leader and self.params.leader_only:  # Case A
@@ -157,10 +165,7 @@ class DelayedFetch(DelayedOperation):
 
 
 def diverging_epoch(replica: Replica, target: FetchTarget) -> tuple[int, int] | None:
-    """Return where the fetcher's log diverges from the leader's (KIP-595); None if it does not.
-
-    That is the largest epoch that both logs may have, and its end offset in the leader's log.
-    """
+    """Return the last epoch that both logs may have, and its end; None if none diverges."""
     if target.last_fetched_epoch < 0:
         return None
     epoch, end = replica.log.end_offset_for_epoch(target.last_fetched_epoch)

@@ -4,21 +4,36 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.replica import Replica
-from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.purgatory.operation import DelayedOperation
 
 
-class WaitingPartition(Protocol):
+@dataclass(slots=True)
+class WaitingPartition:
     key: TopicPartition
-    error: ErrorCode
+    error: ErrorCode = ErrorCode.NONE
     #: True while the partition has no result.
-    pending: bool
-    #: The replica that the request changed.
-    replica: Replica | None
+    pending: bool = False
+    #: The replica that the request changed. If the topic is deleted and created again, another
+    #: replica has the same key.
+    replica: Replica | None = None
+
+
+@dataclass(slots=True)
+class ProducedPartition(WaitingPartition):
+    message: str | None = None
+    #: The invalid records: positions in the batch, and error messages.
+    record_errors: tuple[tuple[int, str], ...] = ()
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    #: The high watermark to wait for: the offset after the last record.
+    required_offset: int = -1
 
 
 P = TypeVar("P", bound=WaitingPartition)
@@ -71,11 +86,7 @@ class DelayedPartitions(DelayedOperation, Generic[P]):
 
     @staticmethod
     def _code_without_replica(partition: P, present: Replica | None) -> ErrorCode:
-        """Return the error of a partition whose replica is gone; `present` is another of its name.
-
-        A reassignment has removed a replica that was deposed before; otherwise the topic was
-        deleted.
-        """
+        # A reassignment has removed a deposed replica; otherwise the topic was deleted.
         was_deposed = partition.replica is not None and not partition.replica.is_leader
         if present is None and was_deposed:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER

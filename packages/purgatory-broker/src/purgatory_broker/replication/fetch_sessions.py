@@ -10,9 +10,9 @@ import random
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from purgatory_broker._wire.error_code import CodedError, ErrorCode
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.delayed_fetch import FetchedPartition, FetchTarget
-from purgatory_broker.wire.error_code import ErrorCode
 
 #: The epoch of a request that ends its session or has none.
 FINAL_EPOCH = -1
@@ -30,16 +30,8 @@ MIN_EVICTION_MS = 120_000
 MAX_PARTITIONS = 200_000
 
 
-class FetchSessionError(Exception):
-    """A request does not fit any session of this node.
-
-    Attributes:
-        code: Kafka's error code.
-    """
-
-    def __init__(self, code: ErrorCode) -> None:
-        super().__init__(code.name)
-        self.code = code
+class FetchSessionError(CodedError):
+    """A request does not fit any session of this node."""
 
 
 @dataclass(slots=True)
@@ -107,11 +99,7 @@ class FetchSessions:
         uses_topic_ids: bool,
         now_ms: int,
     ) -> FetchSession | None:
-        """Open, continue or end the session of a request.
-
-        Returns None if the request ends or has none, would open one without partitions or with too
-        many, or finds no slot.
-        """
+        """Return None if the request ends or has no session, or finds no slot for one."""
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._drop(session_id)
             if epoch == FINAL_EPOCH or not targets or len(targets) > self.max_partitions:
@@ -211,11 +199,7 @@ def _next_epoch(epoch: int) -> int:
 def changed_partitions(
     session: FetchSession, fetched: list[FetchedPartition]
 ) -> list[FetchedPartition]:
-    """Return the partitions to include in an incremental response, and mark them as sent.
-
-    They have records, an error, a diverging epoch, or another high watermark or log start offset
-    than in the previous response.
-    """
+    """Return what differs from the previous response, or has records or an error."""
     changed = []
     for result in fetched:
         cached = session.partitions.get(result.key)

@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from purgatory_broker.deferred_actions import ActionQueue
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.delayed_fetch import FetchedPartition, FetchParams, FetchTarget
-from purgatory_broker.replication.follower_log import apply_fetched, move_into_bounds
-from purgatory_broker.replication.leader_endpoint import LeaderEndPoint, LogBounds, PendingRequest
+from purgatory_broker.replication.follower_log import (
+    LeaderEndPoint,
+    LogBounds,
+    PendingRequest,
+    apply_fetched,
+    move_into_bounds,
+)
 from purgatory_broker.replication.replica import Replica
-from purgatory_broker.settings import ClusterSettings
-from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.replication.replica_manager import ReplicaManager
 from request_purgatory.error_log import ErrorLog
 
 logger = logging.getLogger(__name__)
@@ -28,20 +33,6 @@ BACKOFF_MS = 1_000
 #: After the wait that a request asks for, until it is given up: Kafka's
 #: `replica.socket.timeout.ms`.
 RESPONSE_TIMEOUT_MS = 30_000
-
-
-class FollowerReplicas(Protocol):
-    """What a fetcher needs of its own node; a `ReplicaManager` implements it."""
-
-    node_id: int
-    settings: ClusterSettings
-    actions: ActionQueue
-    now_ms: Callable[[], int]
-    change_count: int
-
-    def find(self, key: TopicPartition) -> Replica | None: ...
-
-    def notify_partition(self, key: TopicPartition) -> None: ...
 
 
 class Fetcher:
@@ -58,7 +49,7 @@ class Fetcher:
     """
 
     def __init__(
-        self, replicas: FollowerReplicas, leader: LeaderEndPoint, *, is_paused: bool = False
+        self, replicas: ReplicaManager, leader: LeaderEndPoint, *, is_paused: bool = False
     ) -> None:
         self.is_paused = is_paused
         self._replicas = replicas
@@ -168,7 +159,6 @@ class Fetcher:
         return targets
 
     def _fetch_target(self, key: TopicPartition) -> FetchTarget:
-        """Return a partition as this fetcher's next request would ask for it."""
         replica = self._replicas.find(key)
         assert replica is not None, f"{key} is fetched without a replica"
         log = replica.log
@@ -188,10 +178,7 @@ class Fetcher:
         request: Callable[[Callable[[T], None]], PendingRequest],
         process: Callable[[T], None],
     ) -> None:
-        """Send a request to the leader, and process its response.
-
-        If no response arrives within RESPONSE_TIMEOUT_MS after the wait, the fetcher begins anew.
-        """
+        """Without a response RESPONSE_TIMEOUT_MS after the wait, the fetcher begins anew."""
 
         def respond(response: T) -> None:
             self._abandon_request()
@@ -321,23 +308,17 @@ class Fetcher:
         self._replicas.notify_partition(replica.key)
 
 
+@dataclass(slots=True, eq=False)
 class FetcherManager:
-    def __init__(
-        self,
-        replicas: FollowerReplicas,
-        connect: Callable[[int], LeaderEndPoint],
-        *,
-        is_paused: bool,
-    ) -> None:
-        self.is_paused = is_paused
-        self.by_leader: dict[int, Fetcher] = {}
-        self._replicas = replicas
-        self._connect = connect
+    replicas: ReplicaManager
+    connect: Callable[[int], LeaderEndPoint]
+    is_paused: bool
+    by_leader: dict[int, Fetcher] = field(default_factory=dict)
 
     def add(self, key: TopicPartition, leader: int) -> None:
         fetcher = self.by_leader.get(leader)
         if fetcher is None:
-            fetcher = Fetcher(self._replicas, self._connect(leader), is_paused=self.is_paused)
+            fetcher = Fetcher(self.replicas, self.connect(leader), is_paused=self.is_paused)
             self.by_leader[leader] = fetcher
         fetcher.add(key)
 

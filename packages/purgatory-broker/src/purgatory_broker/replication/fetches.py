@@ -6,19 +6,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.replication.delayed_fetch import (
     DelayedFetch,
     FetchedPartition,
+    FetchExpirations,
     FetchParams,
     FetchTarget,
     diverging_epoch,
 )
-from purgatory_broker.replication.leader_endpoint import LogBounds
+from purgatory_broker.replication.follower_log import LogBounds
 from purgatory_broker.replication.replica import FollowerState, Replica, ReplicaError
 from purgatory_broker.replication.replica_manager import ReplicaManager
-from purgatory_broker.replication.replica_metrics import FetchExpirations
-from purgatory_broker.wire.error_code import ErrorCode
 
 #: The replica id of all fetches that are not a follower's.
 _CONSUMER = -1
@@ -108,11 +108,7 @@ class Fetches:
         nothing: list[FetchedPartition] | None,
         change_count: int,
     ) -> None:
-        """Reply to a fetch that has waited.
-
-        `nothing` are the results without records when it began to wait, at `change_count`: still
-        the right ones if nothing has changed since.
-        """
+        """`nothing` has the results at `change_count`, right if nothing has changed since."""
         if nothing is not None and change_count == self.replicas.change_count:
             reply(nothing)
         else:
@@ -148,10 +144,7 @@ class Fetches:
         return fetched
 
     def read(self, params: FetchParams, targets: list[FetchTarget]) -> list[FetchedPartition]:
-        """Read partitions now, at most `max_bytes` together.
-
-        The first batch is read however large it is, so that a consumer always makes progress.
-        """
+        # The first batch is read however large it is, so that a consumer makes progress.
         left = params.max_bytes
         at_least_one = True
         results = []
@@ -206,10 +199,7 @@ class Fetches:
         return replica, diverging
 
     def log_bounds(self, target: FetchTarget) -> LogBounds:
-        """Return where a leader's log begins and ends.
-
-        A follower whose offset is out of range asks for them, in Kafka by ListOffsets.
-        """
+        """For a follower whose offset is out of range, which in Kafka asks by ListOffsets."""
         try:
             replica = self.replicas.require_leader(target.key, target.current_leader_epoch)
         except ReplicaError as error:

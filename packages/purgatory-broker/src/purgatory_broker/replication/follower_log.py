@@ -3,19 +3,57 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
-from purgatory_broker.replication.delayed_fetch import FetchedPartition
-from purgatory_broker.replication.leader_endpoint import LogBounds
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker.replication.delayed_fetch import FetchedPartition, FetchParams, FetchTarget
 from purgatory_broker.replication.replica import Replica
 
 logger = logging.getLogger(__name__)
 
 
-def apply_fetched(replica: Replica, fetched: FetchedPartition) -> bool:
-    """Append the fetched records, or truncate the log where it diverges from the leader's.
+class LogBounds(NamedTuple):
+    """The bounds of a leader's log, or the error with which it refuses to give them."""
 
-    Returns whether the log or the high watermark has changed.
+    error: ErrorCode
+    log_start_offset: int = -1
+    end_offset: int = -1
+
+
+class PendingRequest(Protocol):
+    """A request to a leader without a response so far."""
+
+    def cancel(self) -> None:
+        """Ignore a response that arrives from now on."""
+
+
+class LeaderEndPoint(Protocol):
+    """The requests of a follower to one leader, as in Kafka's interface of this name.
+
+    Each is one round trip. `respond` is called once, on the event loop and after the method has
+    returned; never if the request is cancelled, or if a message is lost.
     """
+
+    @property
+    def leader(self) -> int: ...
+
+    def fetch(
+        self,
+        params: FetchParams,
+        targets: list[FetchTarget],
+        respond: Callable[[list[FetchedPartition]], None],
+    ) -> PendingRequest:
+        """Read partitions when they have `min_bytes` together, or after `max_wait_ms`."""
+
+    def log_bounds(
+        self, targets: list[FetchTarget], respond: Callable[[list[LogBounds]], None]
+    ) -> PendingRequest:
+        """Ask where the leader's logs begin and end."""
+
+
+def apply_fetched(replica: Replica, fetched: FetchedPartition) -> bool:
+    """Append, or truncate a diverging log; return whether log or high watermark changed."""
     if fetched.diverging is not None:
         replica.truncate_to(truncation_offset(replica, *fetched.diverging))
         return True
@@ -45,11 +83,7 @@ def truncation_offset(replica: Replica, epoch: int, end: int) -> int:
 
 
 def move_into_bounds(replica: Replica, bounds: LogBounds) -> bool:
-    """Move a log whose end was out of the leader's range into that range.
-
-    Returns False if the log is in the range: in the meantime the leader has appended that far, or
-    it still does not know this log's epoch.
-    """
+    """Return False if the log is in the range by now, or its epoch is still unknown."""
     end = replica.log.end_offset
     if end > bounds.end_offset:
         logger.warning(

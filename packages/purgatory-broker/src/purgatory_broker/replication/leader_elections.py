@@ -74,10 +74,7 @@ class LeaderElections:
         elected: Mapping[TopicPartition, int],
         reply: Callable[[set[TopicPartition]], None],
     ) -> _DelayedElectLeader | None:
-        """Call `reply` when the node knows the elected leaders, or after the timeout.
-
-        Returns None if the request did not have to wait.
-        """
+        """Call `reply` when the leaders are known or time is out; None if that was at once."""
         if not elected:
             reply(set())
             return None

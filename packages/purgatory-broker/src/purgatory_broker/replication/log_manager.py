@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import logging
 import shutil
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from purgatory_broker.log.checkpoint import flush_folder
-from purgatory_broker.log.free_memory import release_free_memory
 from purgatory_broker.log.log import PartitionLog
-from purgatory_broker.log.log_errors import RecordError, StorageError
+from purgatory_broker.log.log_errors import RecordError, storage_errors
 from purgatory_broker.log.log_settings import LogSettings
 from purgatory_broker.log.store import OpenFiles
 from purgatory_broker.metadata.topic_configs import topic_value
@@ -31,7 +32,7 @@ _CHECKPOINT_FILE = "high-watermarks.json"
 _METADATA_FILE = "partition.metadata"
 
 
-class DirectorySpace(NamedTuple):
+class _DirectorySpace(NamedTuple):
     """A log directory's path, and the bytes of its volume; -1 if the logs are in memory."""
 
     path: str
@@ -58,11 +59,11 @@ class LogManager:
             folder.mkdir(parents=True, exist_ok=True)
             self._high_watermarks = self._read_high_watermarks()
 
-    def space(self) -> DirectorySpace:
+    def space(self) -> _DirectorySpace:
         if self.folder is None:
-            return DirectorySpace("memory", -1, -1)
+            return _DirectorySpace("memory", -1, -1)
         usage = shutil.disk_usage(self.folder)
-        return DirectorySpace(str(self.folder.absolute()), usage.total, usage.free)
+        return _DirectorySpace(str(self.folder.absolute()), usage.total, usage.free)
 
     # -- logs
 
@@ -77,7 +78,7 @@ class LogManager:
                 )
             return stored[1]
         folder = self.folder / str(key)
-        try:
+        with storage_errors(f"creating {folder}"):
             stored_id = _read_topic_id(folder)
             if stored_id not in (None, topic_id):
                 logger.info(
@@ -92,8 +93,6 @@ class LogManager:
                     # The log flushes its own folder. The folder's entry in its parent must be
                     # flushed here.
                     flush_folder(self.folder)
-        except OSError as error:
-            raise StorageError(f"creating {folder} failed: {error}") from error
         return PartitionLog.open(str(key), folder, settings, files=self._files)
 
     def close(self, log: PartitionLog) -> None:
@@ -124,13 +123,10 @@ class LogManager:
             # restarts, or when the name is used again.
             logger.error("node %d can't delete %s: %s", self.node_id, key, error)
         if is_large:
-            release_free_memory()
+            _release_free_memory()
 
     def delete_unknown(self, known: Iterable[tuple[TopicPartition, uuid.UUID]]) -> None:
-        """Delete the logs of partitions that were deleted while the node was not running.
-
-        None of these logs may be open.
-        """
+        """Delete the logs, none of them open, of partitions that were deleted meanwhile."""
         ids = dict(known)
         for key in [
             key for key, (topic_id, _) in self._in_memory.items() if ids.get(key) != topic_id
@@ -225,3 +221,24 @@ def _write_topic_id(folder: Path, topic_id: uuid.UUID) -> None:
     partial = folder / f"{_METADATA_FILE}.tmp"
     partial.write_text(f"version: 0\ntopic_id: {topic_id}\n", "ascii")
     partial.replace(folder / _METADATA_FILE)
+
+
+def _release_free_memory() -> None:
+    """Return the memory that the process has freed to the operating system.
+
+    glibc's allocator keeps most of what a large log has freed: blocks of up to 32 MiB come from its
+    heap, whose end some later and smaller block usually occupies. Other systems' allocators are
+    left alone. Takes some milliseconds.
+    """
+    trim = _malloc_trim()
+    if trim is not None:
+        trim(0)
+
+
+@cache
+def _malloc_trim() -> Callable[[int], int] | None:
+    try:
+        function: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+    except (OSError, TypeError, AttributeError):  # Windows, macOS, musl
+        return None
+    return function

@@ -5,31 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.metadata.topics import TopicPartition
-from purgatory_broker.replication.delayed_partitions import DelayedPartitions
+from purgatory_broker.replication.delayed_partitions import DelayedPartitions, WaitingPartition
 from purgatory_broker.replication.replica import Replica, ReplicaError
 from purgatory_broker.replication.replica_manager import ReplicaManager
-from purgatory_broker.wire.error_code import ErrorCode
 
 
 @dataclass(slots=True)
-class DeletedPartition:
-    key: TopicPartition
-    error: ErrorCode = ErrorCode.NONE
+class DeletedPartition(WaitingPartition):
     #: The low watermark to wait for.
     required_offset: int = -1
     #: The low watermark that was reached.
     low_watermark: int = -1
-    pending: bool = False
-    replica: Replica | None = None
 
 
 class DelayedDeleteRecords(DelayedPartitions[DeletedPartition]):
-    """Waits until each partition's low watermark reaches the requested offset.
-
-    The low watermark is the least log start offset over the live replicas.
-    """
+    """Waits until the least log start offset over the live replicas is the requested one."""
 
     __slots__ = ("low_watermark",)
 
@@ -66,11 +59,7 @@ class RecordDeletions:
         offsets: list[tuple[TopicPartition, int]],
         reply: Callable[[list[DeletedPartition]], None],
     ) -> None:
-        """Delete the records before an offset in partitions that this node leads.
-
-        Calls `reply` when every live replica has deleted them, or the timeout has passed.
-        TO_HIGH_WATERMARK is the high watermark.
-        """
+        """Reply when every live replica has deleted the records, or the timeout has passed."""
         deleted = []
         for key, offset in offsets:
             partition = DeletedPartition(key)

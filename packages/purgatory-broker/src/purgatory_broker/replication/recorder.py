@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from purgatory_broker.request_context import RequestContext
@@ -16,7 +15,7 @@ from request_purgatory.errors import InvalidArgumentError, PurgatoryError
 
 if TYPE_CHECKING:
     from purgatory_broker.replication.delayed_fetch import FetchParams, FetchTarget
-    from purgatory_broker.replication.delayed_produce import ProducedPartition
+    from purgatory_broker.replication.delayed_partitions import ProducedPartition
     from purgatory_broker.replication.replica import Replica
 
 logger = logging.getLogger(__name__)
@@ -253,12 +252,7 @@ class Recorder:
     def __enter__(self) -> Recorder:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         try:
             self.close()
         except RecorderError as failure:

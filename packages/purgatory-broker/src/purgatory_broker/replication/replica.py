@@ -7,8 +7,8 @@ import uuid
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from purgatory_broker._wire.error_code import CodedError, ErrorCode
 from purgatory_broker.metadata.topics import NO_LEADER, Partition, TopicPartition
-from purgatory_broker.wire.error_code import ErrorCode
 
 if TYPE_CHECKING:
     from purgatory_broker.log.log import PartitionLog
@@ -20,16 +20,8 @@ UNKNOWN_OFFSET = -1
 _NEVER_MS = -(2**62)
 
 
-class ReplicaError(Exception):
-    """A replica refuses a request.
-
-    Attributes:
-        code: Kafka's error code.
-    """
-
-    def __init__(self, code: ErrorCode, message: str = "") -> None:
-        super().__init__(message or code.name)
-        self.code = code
+class ReplicaError(CodedError):
+    """A replica refuses a request."""
 
 
 class FollowerState:
@@ -55,10 +47,7 @@ class FollowerState:
     def update(
         self, offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int
     ) -> None:
-        """Update the state from a fetch request, as Kafka's Replica.updateFetchState does.
-
-        The follower has every record before `offset`.
-        """
+        """As Kafka's Replica.updateFetchState: it has every record before `offset`."""
         if offset >= leader_end_offset:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
         elif offset >= self.leader_end_offset:
@@ -235,11 +224,7 @@ class Replica:
         ]
 
     def can_join_isr(self, node: int) -> bool:
-        """Return True if a follower is not in sync, but may be added to the in-sync replicas.
-
-        It must have every record below the high watermark, and reach the start of this leader's
-        epoch.
-        """
+        # It must reach the high watermark, and the start of this leader's epoch.
         if node in self.isr or node not in self.followers:
             return False
         end = self.followers[node].end_offset
@@ -250,10 +235,7 @@ class Replica:
         return self.log.epoch_start_offset(self.leader_epoch)
 
     def low_watermark(self, alive: Collection[int]) -> int:
-        """Return the least log start offset over the live replicas, as far as this leader knows.
-
-        As in Kafka, dead replicas do not count; they delete the records when they return.
-        """
+        """As in Kafka, dead replicas do not count; they delete the records on return."""
         known = [state.log_start_offset for node, state in self.followers.items() if node in alive]
         return min([self.log.log_start_offset, *known])
 
@@ -286,7 +268,6 @@ class Replica:
         self.high_watermark = offset
 
     def check(self) -> None:
-        """Assert every invariant that holds between two events of the loop."""
         assert self.log.log_start_offset <= self.high_watermark <= self.log.end_offset, (
             self.key,
             self.log.log_start_offset,

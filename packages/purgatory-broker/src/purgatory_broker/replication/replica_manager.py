@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.recorder import Recorder
 from purgatory_broker.replication.replica import Replica, ReplicaError
 from purgatory_broker.settings import ClusterSettings
-from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.aio import Purgatory
 
 logger = logging.getLogger(__name__)
@@ -25,6 +25,7 @@ class ReplicaPurgatories:
     delete_records: Purgatory
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class ReplicaManager:
     """The replicas of one node.
 
@@ -32,39 +33,23 @@ class ReplicaManager:
     outermost `with actions:` block; callers must be inside one.
     """
 
-    def __init__(
-        self,
-        node_id: int,
-        settings: ClusterSettings,
-        purgatories: ReplicaPurgatories,
-        actions: ActionQueue,
-        *,
-        now_ms: Callable[[], int],
-        partition_exists: Callable[[TopicPartition], bool],
-        alive: Callable[[], Collection[int]],
-        alter_partition: Callable[[Replica, list[int]], None],
-        on_change: Callable[[TopicPartition], None],
-    ) -> None:
-        """Create an empty set.
-
-        `on_change` is called with a partition after each change of its high watermark or role.
-        """
-        self.node_id = node_id
-        self.settings = settings
-        self.purgatories = purgatories
-        self.actions = actions
-        self.replicas: dict[TopicPartition, Replica] = {}
-        #: The number of changes so far of what a fetch reads; see DelayedFetch. Until the next one,
-        #: the same fetch has the same result.
-        self.change_count = 0
-        self.recorder: Recorder | None = None
-        self.now_ms = now_ms
-        self.alive = alive
-        self.alter_partition = alter_partition
-        self._partition_exists = partition_exists
-        self._on_change = on_change
-        #: Whether the node stops; it serves no more requests of followers then.
-        self.is_closed = False
+    node_id: int
+    settings: ClusterSettings
+    purgatories: ReplicaPurgatories
+    actions: ActionQueue
+    now_ms: Callable[[], int]
+    partition_exists: Callable[[TopicPartition], bool]
+    alive: Callable[[], Collection[int]]
+    alter_partition: Callable[[Replica, list[int]], None]
+    #: Called with a partition after each change of its high watermark or role.
+    on_change: Callable[[TopicPartition], None]
+    recorder: Recorder | None = None
+    replicas: dict[TopicPartition, Replica] = field(default_factory=dict)
+    #: The number of changes so far of what a fetch reads; see DelayedFetch. Until the next one, the
+    #: same fetch has the same result.
+    change_count: int = 0
+    #: Whether the node stops; it serves no more requests of followers then.
+    is_closed: bool = False
 
     # -- lookup
 
@@ -77,7 +62,7 @@ class ReplicaManager:
         """Return the replica of a partition that this node leads; an epoch of -1 is any."""
         replica = self.replicas.get(key)
         if replica is None:
-            exists = self._partition_exists(key)
+            exists = self.partition_exists(key)
             raise ReplicaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             )
@@ -116,7 +101,7 @@ class ReplicaManager:
         self._notify(self.purgatories.produce, key)
         self._notify(self.purgatories.fetch, key)
         self._notify(self.purgatories.delete_records, key)
-        self._on_change(key)
+        self.on_change(key)
 
     def _notify(self, purgatory: Purgatory, key: TopicPartition) -> None:
         # A request that begins to wait later has seen the change when it was first tried.
@@ -124,7 +109,6 @@ class ReplicaManager:
             self.actions.add(partial(purgatory.notify, key))
 
     def shrink_isr(self) -> None:
-        """Request to remove followers that lag for too long from the in-sync replicas."""
         now_ms, max_lag_ms = self.now_ms(), self.settings.replica_lag_time_max_ms
         for replica in self.replicas.values():
             if not replica.is_leader or replica.pending_isr is not None:

@@ -3,44 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from request_purgatory.aio import Purgatory
+from purgatory_broker.replication.delayed_fetch import FetchExpirations
+from request_purgatory.aio import Purgatory
 
 
 @dataclass(slots=True)
-class FetchExpirations:
-    follower: int = 0
-    consumer: int = 0
-
-    def count(self, *, follower: bool) -> None:
-        if follower:
-            self.follower += 1
-        else:
-            self.consumer += 1
-
-
 class NodeMetrics:
-    """The metrics of a node's purgatories.
+    """`ExpiresPerSec` is the mean rate since the start, as `MeanRate` of Kafka's meter."""
 
-    `ExpiresPerSec` is the mean rate since the node's start, as `MeanRate` of Kafka's meter of this
-    name. Readings do not affect one another.
-    """
-
-    def __init__(
-        self, purgatories: dict[str, Purgatory], fetch_expirations: FetchExpirations
-    ) -> None:
-        self._purgatories = purgatories
-        self._fetch_expirations = fetch_expirations
-        #: The time of the node's start, on the clock of `read`.
-        self.started_ms = 0
+    purgatories: dict[str, Purgatory]
+    fetch_expirations: FetchExpirations
+    #: The time of the node's start, on the clock of `read`.
+    started_ms: int = 0
 
     def read(self, now_ms: int) -> dict[str, dict[str, float]]:
-        """Read the metrics of all purgatories, by purgatory and metric."""
         values: dict[str, dict[str, float]] = {}
         counts: dict[str, int] = {}
-        for name, purgatory in self._purgatories.items():
+        for name, purgatory in self.purgatories.items():
             metrics = purgatory.metrics()
             values[name] = {
                 "PurgatorySize": metrics.purgatory_size,
@@ -51,8 +31,8 @@ class NodeMetrics:
                 "CallbackErrors": metrics.callback_errors,
             }
             counts[name] = metrics.expirations
-        counts["Fetch.follower"] = self._fetch_expirations.follower
-        counts["Fetch.consumer"] = self._fetch_expirations.consumer
+        counts["Fetch.follower"] = self.fetch_expirations.follower
+        counts["Fetch.consumer"] = self.fetch_expirations.consumer
         seconds = (now_ms - self.started_ms) / 1_000
         for name, count in counts.items():
             purgatory_name, _, fetcher = name.partition(".")

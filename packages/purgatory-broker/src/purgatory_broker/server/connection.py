@@ -8,20 +8,20 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol, TypeAlias, cast
 
+from purgatory_broker._wire.apis import ApiTable
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.frame import SIZE_BYTES, frame_size, with_size
+from purgatory_broker._wire.messages import encode_response, read_header, read_request
+from purgatory_broker._wire.wire_error import WireError
 from purgatory_broker.listeners import Listener
 from purgatory_broker.request_context import Client, LoginFailedError, RequestContext
-from purgatory_broker.server.distinguished_name import distinguished_name
 from purgatory_broker.server.faults import ResponseFault
-from purgatory_broker.server.login import MAX_REQUEST_BYTES as MAX_LOGIN_BYTES
-from purgatory_broker.server.login import SaslLogin
 from purgatory_broker.server.memory_limits import RequestMemoryPool, UnreadResponses
 from purgatory_broker.server.request_log import LoggedRequest, RequestLog
+from purgatory_broker.server.sasl import MAX_REQUEST_BYTES as MAX_LOGIN_BYTES
+from purgatory_broker.server.sasl import SaslLogin
+from purgatory_broker.server.security import distinguished_name
 from purgatory_broker.settings import ClusterSettings
-from purgatory_broker.wire.apis import ApiTable
-from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.frame import SIZE_BYTES, frame_size, with_size
-from purgatory_broker.wire.messages import encode_response, read_header, read_request
-from purgatory_broker.wire.wire_error import WireError
 from request_purgatory.error_log import ErrorLog
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ READ_BYTES = 262_144
 REQUESTS_PER_TURN = 64
 
 
-class ConnectionServer(Protocol):
+class _ConnectionServer(Protocol):
     node_id: int
     settings: ClusterSettings
     apis: ApiTable
@@ -88,7 +88,6 @@ class Connection(asyncio.BufferedProtocol):
         "_is_processing",
         "_is_reading_paused",
         "_is_writing_paused",
-        "_listener",
         "_logged",
         "_login",
         "_now_ms",
@@ -99,9 +98,8 @@ class Connection(asyncio.BufferedProtocol):
         "last_active_ms",
     )
 
-    def __init__(self, server: ConnectionServer, listener: Listener) -> None:
+    def __init__(self, server: _ConnectionServer, listener: Listener) -> None:
         self._server = server
-        self._listener = listener
         #: None if the client needs no login, or is logged in.
         self._login = server.new_login(listener)
         self._now_ms = server.now_ms
@@ -255,10 +253,7 @@ class Connection(asyncio.BufferedProtocol):
             self._receiving_since_ms = self._now_ms()
 
     def _handle_frame(self, frame: bytes) -> bool:
-        """Handle the request in a frame.
-
-        Returns False if it is deferred until other clients have read their responses.
-        """
+        """Return False if it is deferred until other clients have read their responses."""
         login = self._login
         if login is not None and login.has_bare_tokens:
             self._handle_token(login, frame)
@@ -340,10 +335,7 @@ class Connection(asyncio.BufferedProtocol):
             self._logged = None
 
     def _write(self, context: RequestContext, frame: bytes | bytearray | None) -> None:
-        """Write the response to the current request, and continue; no-op if it is another's.
-
-        The frame must not change afterwards; None is for a request without a response.
-        """
+        """No-op for another request's response; None is for one without. The frame is final."""
         if self.is_closed or context is not self._context or self._transport is None:
             return
         if frame is not None:
@@ -416,10 +408,7 @@ class Connection(asyncio.BufferedProtocol):
             self.is_closed = True
 
     def _close_later(self, reason: str) -> None:
-        """Close the connection after a failed login, and handle nothing more.
-
-        Some clients drop the response if the connection closes at once.
-        """
+        # Some clients drop the response to a failed login if the connection closes at once.
         self._is_muted = True
         delay_ms = self._server.settings.connection_failed_authentication_delay_ms
         asyncio.get_running_loop().call_later(delay_ms / 1_000, self.close, reason)

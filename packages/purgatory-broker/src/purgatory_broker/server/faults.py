@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypedDict, TypeVar
 
+from purgatory_broker._wire.apis import Api
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.request_context import RequestContext, RequestSubjects
-from purgatory_broker.wire.apis import Api
-from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError, whole_number
 
 _CODES = frozenset(ErrorCode)
@@ -50,10 +50,7 @@ class FaultDescription(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultFilter:
-    """The requests that a fault is limited to; None is any.
-
-    A request that names several topics, partitions or groups matches if one of them does.
-    """
+    """The requests that a fault is limited to: one of their subjects matches. None is any."""
 
     node: int | None = None
     topic: str | None = None
@@ -87,23 +84,19 @@ class FaultFilter:
 @dataclass(slots=True, kw_only=True)
 class Fault:
     id: int
-    api: Api
+    #: None is every API.
+    api: Api | None
     times: int
     filter: FaultFilter
+    kind: str
+    #: Kafka's name of the error that requests are answered with.
+    error: str | None = None
     hits: int = 0
-
-    @property
-    def kind(self) -> str:
-        raise NotImplementedError
-
-    @property
-    def error(self) -> str | None:
-        return None
 
     def describe(self) -> FaultDescription:
         return {
             "id": self.id,
-            "api": self.api.name,
+            "api": None if self.api is None else self.api.name,
             "kind": self.kind,
             "error": self.error,
             "times": self.times,
@@ -117,19 +110,6 @@ class Fault:
 
 
 @dataclass(slots=True, kw_only=True)
-class _RequestFault(Fault):
-    code: ErrorCode
-
-    @property
-    def kind(self) -> str:
-        return "error"
-
-    @property
-    def error(self) -> str:
-        return self.code.name
-
-
-@dataclass(slots=True, kw_only=True)
 class ResponseFault(Fault):
     """A fault of an API's responses; the requests have been handled.
 
@@ -140,13 +120,8 @@ class ResponseFault(Fault):
         `disconnect`: Close the connection instead of sending the response.
     """
 
-    response_kind: str
     delay_ms: int = 0
     random: random.Random = field(default_factory=random.Random)
-
-    @property
-    def kind(self) -> str:
-        return self.response_kind
 
     def apply(
         self,
@@ -174,14 +149,11 @@ class ResponseFault(Fault):
         return bytes(changed)
 
 
-F = TypeVar("F", _RequestFault, ResponseFault)
+F = TypeVar("F", bound=Fault)
 
 
 class Faults:
-    """The faults of a cluster's requests and responses, in the order of their injection.
-
-    A fault that is over stays in the description, with its hits, until `clear`.
-    """
+    """The faults in the order of their injection; one that is over stays until `clear`."""
 
     def __init__(self) -> None:
         #: The ids of faults.
@@ -189,15 +161,20 @@ class Faults:
         #: Called with a fault's id when a request or a response has met it.
         self.on_hit: Callable[[int], None] = lambda _fault: None
         self._all: list[Fault] = []
-        self._requests: list[_RequestFault] = []
+        self._requests: list[Fault] = []
         self._responses: list[ResponseFault] = []
 
     def add_request_error(
         self, api: Api, error: str | int, *, times: int, only: FaultFilter
     ) -> int:
         """Answer the next requests of an API with an error, unhandled; -1 times is all."""
-        fault = _RequestFault(
-            code=error_code(error), times=_times(times), id=next(self.ids), api=api, filter=only
+        fault = Fault(
+            kind="error",
+            error=error_code(error).name,
+            times=_times(times),
+            id=next(self.ids),
+            api=api,
+            filter=only,
         )
         self._requests.append(fault)
         self._all.append(fault)
@@ -206,10 +183,7 @@ class Faults:
     def add_response_fault(
         self, api: Api, kind: str, *, times: int, only: FaultFilter, delay_ms: int, seed: int | None
     ) -> int:
-        """Inject a fault into the next responses of an API; -1 times is all.
-
-        `delay_ms` is for the kind `delay`, `seed` for the random bytes of `corrupt`.
-        """
+        """-1 times is all; `delay_ms` is for `delay`, `seed` for the bytes of `corrupt`."""
         if kind not in RESPONSE_FAULTS:
             raise InvalidArgumentError("kind", f"one of {', '.join(RESPONSE_FAULTS)}", kind)
         if kind == "delay" and not 1 <= whole_number("delay_ms", delay_ms) <= MAX_DELAY_MS:
@@ -223,7 +197,7 @@ class Faults:
             id=next(self.ids),
             api=api,
             filter=only,
-            response_kind=kind,
+            kind=kind,
             delay_ms=delay_ms,
             random=random.Random(seed),
         )
@@ -255,7 +229,7 @@ class Faults:
     ) -> ErrorCode | None:
         """Return the error for a request, or None; counts as one of the fault's times."""
         fault = self._take(self._requests, node, context, subjects)
-        return None if fault is None else fault.code
+        return None if fault is None or fault.error is None else ErrorCode[fault.error]
 
     def take_response_fault(self, node: int, context: RequestContext) -> ResponseFault | None:
         """Return the fault of a response, or None; counts as one of the fault's times."""

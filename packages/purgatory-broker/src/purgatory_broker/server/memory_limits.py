@@ -15,16 +15,18 @@ class _WaitQueue:
     def __init__(self) -> None:
         self._waiting: dict[Resume, None] = {}
 
-    def __len__(self) -> int:
+    @property
+    def num_waiting(self) -> int:
         return len(self._waiting)
 
-    def add(self, resume: Resume) -> None:
+    def wait(self, resume: Resume) -> None:
+        """Call `resume` once, soon after there is memory again."""
         self._waiting[resume] = None
 
-    def discard(self, resume: Resume) -> None:
+    def cancel_wait(self, resume: Resume) -> None:
         self._waiting.pop(resume, None)
 
-    def wake(self) -> None:
+    def _wake(self) -> None:
         """Schedule a call of every `resume`; a connection that finds no memory waits again."""
         waiting, self._waiting = self._waiting, {}
         if waiting:
@@ -33,7 +35,7 @@ class _WaitQueue:
                 loop.call_soon(resume)
 
 
-class RequestMemoryPool:
+class RequestMemoryPool(_WaitQueue):
     """The memory of requests that are read or handled: `queued.max.request.bytes`.
 
     As in Kafka's `SimpleMemoryPool`, a request of any size is allocated as long as any byte is
@@ -42,14 +44,10 @@ class RequestMemoryPool:
     """
 
     def __init__(self, size_bytes: int) -> None:
+        super().__init__()
         self.size_bytes = size_bytes
         #: Below 0 while the limit is exceeded.
         self.available_bytes = size_bytes
-        self._queue = _WaitQueue()
-
-    @property
-    def num_waiting(self) -> int:
-        return len(self._queue)
 
     def try_allocate(self, size_bytes: int) -> bool:
         if self.available_bytes <= 0:
@@ -61,17 +59,10 @@ class RequestMemoryPool:
         """Release a request's memory, and resume the connections that wait."""
         self.available_bytes += size_bytes
         if self.available_bytes > 0:
-            self._queue.wake()
-
-    def wait(self, resume: Resume) -> None:
-        """Call `resume` once, soon after memory has been released."""
-        self._queue.add(resume)
-
-    def cancel_wait(self, resume: Resume) -> None:
-        self._queue.discard(resume)
+            self._wake()
 
 
-class UnreadResponses:
+class UnreadResponses(_WaitQueue):
     """The responses that clients do not read, and whose connections are not served meanwhile.
 
     While they have `limit_bytes` or more, no Fetch request is handled, and those that wait are
@@ -81,10 +72,10 @@ class UnreadResponses:
     """
 
     def __init__(self, limit_bytes: int) -> None:
+        super().__init__()
         self.limit_bytes = limit_bytes
         self.bytes = 0
         self._unread: dict[Hashable, tuple[int, int]] = {}
-        self._queue = _WaitQueue()
 
     def __len__(self) -> int:
         return len(self._unread)
@@ -103,16 +94,9 @@ class UnreadResponses:
         size_bytes, _ = self._unread.pop(connection, (0, 0))
         self.bytes -= size_bytes
         if size_bytes and self.bytes < self.limit_bytes:
-            self._queue.wake()
+            self._wake()
 
     def age_ms(self, connection: Hashable, now_ms: int) -> int:
         """Return how long a connection has had an unread response; 0 if it has none."""
         _, since_ms = self._unread.get(connection, (0, now_ms))
         return now_ms - since_ms
-
-    def wait(self, resume: Resume) -> None:
-        """Call `resume` once, soon after there is room again."""
-        self._queue.add(resume)
-
-    def cancel_wait(self, resume: Resume) -> None:
-        self._queue.discard(resume)

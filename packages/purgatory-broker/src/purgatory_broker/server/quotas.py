@@ -60,10 +60,7 @@ class ByteRateQuota:
     def throttle_ms(
         self, shared_by: tuple[str, str], limit: float, size_bytes: int, now_ms: int
     ) -> int:
-        """Count the bytes of clients that share a limit, and compute their throttle time.
-
-        As in Kafka: the time after which the rate is down to the limit if no bytes are added.
-        """
+        """Return, as Kafka, when the rate is down to the limit if no bytes are added."""
         rate = self._rates.get(shared_by)
         if rate is None:
             if len(self._rates) >= self.MAX_CLIENTS:

@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from purgatory_broker.wire.messages import Header
+from purgatory_broker._wire.messages import Header
 
 #: The most requests that are remembered, and the most bytes of them and their responses together.
 MAX_REQUESTS = 10_000
@@ -17,22 +17,17 @@ MAX_FRAME_BYTES = 2**20
 
 @dataclass(slots=True, eq=False)
 class LoggedRequest:
-    """A request that a node has received.
-
-    Attributes:
-        received_ms: the time of day in milliseconds since 1970.
-        frame: the request; None if it is too large.
-        size_bytes: the bytes that are remembered; -1 once it has made room for later requests.
-        answered_ms: the time of day of its response; None while there is none.
-        response: the response with its header; None if there is none, or if it is too large.
-    """
-
     node_id: int
     header: Header
+    #: The time of day in milliseconds since 1970.
     received_ms: int
+    #: The request; None if it is too large.
     frame: bytes | None
+    #: The bytes that are remembered; -1 once it has made room for later requests.
     size_bytes: int
+    #: The time of day of its response; None while there is none.
     answered_ms: int | None = None
+    #: The response with its header; None if there is none, or if it is too large.
     response: bytes | bytearray | None = None
 
 

@@ -9,12 +9,14 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Protocol
 
+from purgatory_broker._wire.apis import Api
+from purgatory_broker._wire.wire_error import WireError
 from purgatory_broker.metadata.scram import ScramCredential, ScramMechanism
 from purgatory_broker.metadata.scram_credentials import ScramCredentials
 from purgatory_broker.request_context import LoginFailedError
-from purgatory_broker.wire.wire_error import WireError
 
 PLAIN = "PLAIN"
 _SERVER_NONCE_BYTES = 24
@@ -36,9 +38,7 @@ _CLIENT_FINAL = re.compile(
 )
 
 
-class SaslExchange(Protocol):
-    """The exchange of one mechanism on one connection."""
-
+class _SaslExchange(Protocol):
     is_complete: bool
     user: str
 
@@ -52,10 +52,10 @@ class Credentials:
     scram: ScramCredentials
 
 
-def new_exchange(mechanism: str, credentials: Credentials) -> SaslExchange:
+def _new_exchange(mechanism: str, credentials: Credentials) -> _SaslExchange:
     if mechanism == PLAIN:
-        return PlainExchange(credentials.passwords)
-    return ScramExchange(ScramMechanism[mechanism.replace("-", "_")], credentials.scram)
+        return _PlainExchange(credentials.passwords)
+    return _ScramExchange(ScramMechanism[mechanism.replace("-", "_")], credentials.scram)
 
 
 def _same_identity(identity: str | None, user: str) -> None:
@@ -67,7 +67,7 @@ def _same_identity(identity: str | None, user: str) -> None:
         )
 
 
-class PlainExchange:
+class _PlainExchange:
     """PLAIN: the client sends its name and its password. Messages of errors are Kafka's."""
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
@@ -95,7 +95,7 @@ class PlainExchange:
         return b""
 
 
-class ScramExchange:
+class _ScramExchange:
     """SCRAM: the client proves that it knows its password, and the server that it knows the client.
 
     The client sends its name and a nonce. The server answers with a nonce of its own, the salt and
@@ -163,3 +163,69 @@ class ScramExchange:
 
 def _name(sasl_name: str) -> str:
     return sasl_name.replace("=2C", ",").replace("=3D", "=")
+
+
+#: Kafka's default of `sasl.server.max.receive.size`: the largest request before the login.
+MAX_REQUEST_BYTES = 524_288
+
+
+class _State(Enum):
+    VERSIONS_OR_HANDSHAKE = auto()
+    HANDSHAKE = auto()
+    TOKENS = auto()
+    FAILED = auto()
+    COMPLETE = auto()
+
+
+class SaslLogin:
+    def __init__(self, mechanisms: tuple[str, ...], credentials: Credentials) -> None:
+        self.mechanisms = mechanisms
+        #: The client sends tokens without a header, as after SaslHandshake of version 0.
+        self.has_bare_tokens = False
+        self._credentials = credentials
+        self._state = _State.VERSIONS_OR_HANDSHAKE
+        self._exchange: _SaslExchange | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        return self._state is _State.COMPLETE
+
+    @property
+    def user(self) -> str:
+        return self._exchange.user if self._exchange is not None and self.is_complete else ""
+
+    def check(self, api: Api) -> bool:
+        """Return whether a request is allowed now; if not, it is answered with an error."""
+        if self._state is _State.TOKENS:
+            return api.name == "SaslAuthenticate"
+        allowed = api.name == "SaslHandshake" or (
+            api.name == "ApiVersions" and self._state is _State.VERSIONS_OR_HANDSHAKE
+        )
+        if not allowed or self._state is _State.FAILED:
+            raise WireError(f"{api.name} is not allowed before the client has logged in")
+        return True
+
+    def note_versions(self) -> None:
+        self._state = _State.HANDSHAKE
+
+    def start(self, mechanism: str, *, has_requests: bool) -> bool:
+        if mechanism not in self.mechanisms:
+            self._state = _State.FAILED
+            return False
+        self.has_bare_tokens = not has_requests
+        self._exchange = _new_exchange(mechanism, self._credentials)
+        self._state = _State.TOKENS
+        return True
+
+    def evaluate(self, token: bytes) -> bytes:
+        if self._exchange is None:
+            raise LoginFailedError("no mechanism has been named")
+        try:
+            answer = self._exchange.evaluate(token)
+        except LoginFailedError:
+            self._state = _State.FAILED
+            raise
+        if self._exchange.is_complete:
+            self.has_bare_tokens = False
+            self._state = _State.COMPLETE
+        return answer

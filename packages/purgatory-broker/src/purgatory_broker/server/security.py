@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from purgatory_broker.listeners import Listener, join_address
@@ -23,14 +24,11 @@ _CERTIFICATES = {
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """What the listeners of a cluster share.
+    """What the listeners of a cluster share."""
 
-    Attributes:
-        credentials: What clients of SASL listeners log in with.
-        tls: The certificate of SSL listeners; None if there is none.
-    """
-
+    #: What clients of SASL listeners log in with.
     credentials: Credentials
+    #: The certificate of SSL listeners; None if there is none.
     tls: ssl.SSLContext | None
 
     @classmethod
@@ -71,7 +69,6 @@ def _tls(settings: ClusterSettings) -> ssl.SSLContext:
 
 
 def warn_if_reachable(settings: ClusterSettings) -> None:
-    """Log one warning if processes of other machines can connect."""
     listeners = [listener for listener in settings.node_listeners()[0] if not listener.is_loopback]
     if listeners:
         logger.warning(
@@ -82,7 +79,6 @@ def warn_if_reachable(settings: ClusterSettings) -> None:
 
 
 def _describe(listener: Listener, settings: ClusterSettings) -> str:
-    """Return what a listener does for security."""
     encrypted = "encrypted" if listener.protocol.has_tls else "not encrypted"
     login = "clients are not authenticated"
     if listener.protocol.has_sasl:
@@ -91,3 +87,37 @@ def _describe(listener: Listener, settings: ClusterSettings) -> str:
         login = "clients need a certificate"
     address = join_address(listener.host, listener.port)
     return f"{listener.name} on {address} is {encrypted}, and {login}"
+
+
+#: The attributes' names in RFC 2253, by those of OpenSSL. Others keep OpenSSL's name; in Java they
+#: are numbers with encoded values.
+_SHORT_NAMES = {
+    "commonName": "CN",
+    "countryName": "C",
+    "domainComponent": "DC",
+    "localityName": "L",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "stateOrProvinceName": "ST",
+    "streetAddress": "STREET",
+    "userId": "UID",
+}
+_ESCAPES = str.maketrans({character: f"\\{character}" for character in ',=+<>#;"\\'})
+
+
+def distinguished_name(subject: Sequence[Sequence[tuple[str, str]]]) -> str:
+    """Return a subject in the form of Java's `X500Principal.getName`, such as "CN=alice,O=shop"."""
+    return ",".join(
+        "+".join(f"{_SHORT_NAMES.get(name, name)}={_escaped(value)}" for name, value in parts)
+        for parts in reversed(subject)
+    )
+
+
+def _escaped(value: str) -> str:
+    """Return a value with escapes before special characters, and before spaces around it."""
+    stripped = value.strip(" ")
+    if not stripped:
+        return "\\ " * len(value)
+    start = value.index(stripped)
+    end = len(value) - start - len(stripped)
+    return "\\ " * start + stripped.translate(_ESCAPES) + "\\ " * end

@@ -10,26 +10,23 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from purgatory_broker._wire.apis import ApiTable
 from purgatory_broker.listeners import Listener
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.server.connection import READ_BYTES, Connection, HandleRequest, RefuseRequest
 from purgatory_broker.server.faults import ResponseFault
-from purgatory_broker.server.login import SaslLogin
 from purgatory_broker.server.memory_limits import RequestMemoryPool, UnreadResponses
 from purgatory_broker.server.request_log import RequestLog
+from purgatory_broker.server.sasl import SaslLogin
 from purgatory_broker.server.security import Security
 from purgatory_broker.server.tls_listener import TlsListener
 from purgatory_broker.settings import ClusterSettings
-from purgatory_broker.wire.apis import ApiTable
 from request_purgatory.aio import Purgatory
 from request_purgatory.purgatory.operation import DelayedOperation
 
 
 class ThrottledChannel(DelayedOperation):
-    """A throttled connection: reading resumes when the timeout expires.
-
-    The watch key is the connection's identity.
-    """
+    """A throttled connection, read again when the timeout expires; its identity is the key."""
 
     __slots__ = ("unmute",)
 
@@ -61,10 +58,7 @@ class ConnectionLimit:
 
 
 def _max_connections() -> int:
-    """Return the most connections that the process may have; without limit if it is unknown.
-
-    With more connections than open files the event loop could not even accept one to close it.
-    """
+    """With more than open files, the loop could not even accept a connection to close it."""
     try:
         import resource
     except ImportError:
@@ -154,14 +148,6 @@ class Server:
         port: int = bound.getsockname()[1]
         return port
 
-    @property
-    def host(self) -> str:
-        return self.listeners[0].host
-
-    @property
-    def port(self) -> int:
-        return self.listeners[0].port
-
     def advertised(self, listener: str) -> tuple[str, int]:
         """Return the host and the port that clients of a listener are told to connect to."""
         return next(one.advertised for one in self.listeners if one.name == listener)
@@ -172,7 +158,6 @@ class Server:
         return SaslLogin(self.settings.sasl_mechanisms, self._security.credentials)
 
     def stop(self) -> None:
-        """Stop listening, and abort every connection."""
         while self._sockets:
             self._sockets.pop().close()
         if self._sweep is not None:
@@ -181,11 +166,7 @@ class Server:
             connection.abort()
 
     def reserve_ports(self) -> None:
-        """Keep the ports of a stopped server from other programs, and refuse connections.
-
-        A program that asks for any free port does not get one of them; one that asks for this port
-        may. Further calls do nothing.
-        """
+        """Keep the ports from programs that ask for any free one; further calls do nothing."""
         if self._reserved:
             return
         for listener in self.listeners:
@@ -201,34 +182,30 @@ class Server:
     # -- connections
 
     def register_handshake(self, connection: Connection) -> bool:
-        if not self._has_room:
-            return False
-        self._handshakes.add(connection)
-        self._connection_limit.num_open += 1
-        return True
+        return self._admit(connection, self._handshakes)
 
     def unregister_handshake(self, connection: Connection) -> None:
         """Remove a handshake that has ended; no-op if it is not registered."""
-        if connection in self._handshakes:
-            self._handshakes.remove(connection)
-            self._connection_limit.num_open -= 1
-
-    @property
-    def _has_room(self) -> bool:
-        num_open = len(self.connections) + len(self._handshakes)
-        return num_open < self.settings.max_connections and not self._connection_limit.is_reached
+        self._dismiss(connection, self._handshakes)
 
     def register(self, connection: Connection) -> bool:
         self.unregister_handshake(connection)
-        if not self._has_room:
+        return self._admit(connection, self.connections)
+
+    def unregister(self, connection: Connection) -> None:
+        self._dismiss(connection, self.connections)
+
+    def _admit(self, connection: Connection, admitted: set[Connection]) -> bool:
+        num_open = len(self.connections) + len(self._handshakes)
+        if num_open >= self.settings.max_connections or self._connection_limit.is_reached:
             return False
-        self.connections.add(connection)
+        admitted.add(connection)
         self._connection_limit.num_open += 1
         return True
 
-    def unregister(self, connection: Connection) -> None:
-        if connection in self.connections:
-            self.connections.remove(connection)
+    def _dismiss(self, connection: Connection, admitted: set[Connection]) -> None:
+        if connection in admitted:
+            admitted.remove(connection)
             self._connection_limit.num_open -= 1
 
     def throttle(self, connection: Connection, throttle_ms: int) -> None:

@@ -19,7 +19,7 @@ TLS_HANDSHAKE_TIMEOUT = 10.0
 _ACCEPT_RETRY_DELAY = 1.0
 
 
-class HandshakeServer(Protocol):
+class _HandshakeServer(Protocol):
     """What a listener needs of its server."""
 
     node_id: int
@@ -32,14 +32,11 @@ class HandshakeServer(Protocol):
 
 
 class TlsListener:
-    """Accepts connections and their handshakes.
-
-    asyncio's own listeners tell nobody of connections in a handshake, nor why one has failed.
-    """
+    """Accepts connections; asyncio's listeners tell nobody why a handshake has failed."""
 
     def __init__(
         self,
-        server: HandshakeServer,
+        server: _HandshakeServer,
         bound: socket.socket,
         context: ssl.SSLContext,
         new_connection: Callable[[], Connection],

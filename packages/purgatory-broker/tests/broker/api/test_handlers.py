@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from kafka.protocol.data_container import DataContainer
 
+from purgatory_broker._wire.messages import read_header, read_request
 from purgatory_broker.api.registry import APIS, decode
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.request_context import Client, RequestContext
-from purgatory_broker.wire.messages import read_header, read_request
 from tests.broker.hostile.sample_requests import TOPIC, frame
 from tests.broker.replication.cluster_harness import ClusterHarness, run_scenario
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from purgatory_broker import Cluster
-from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker._wire.error_code import ErrorCode
 from tests.broker.parity.raw import RawClient
 from tests.broker.raw_requests import fetch, records
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from cyclopts import Parameter
 
-from purgatory_broker.cli.control import control_commands
+from purgatory_broker._cli.control import control_commands
+from purgatory_broker.cluster._commands.cluster_commands import COMMANDS as CLUSTER_COMMANDS
 from purgatory_broker.cluster.cluster_client import ClusterClient
-from purgatory_broker.cluster.commands.cluster_commands import COMMANDS as CLUSTER_COMMANDS
 from purgatory_broker.settings import ClusterSettings
 from purgatory_broker_command import COMMANDS, main
 from request_purgatory import __compiled__, __version__
@@ -32,7 +32,7 @@ def test_table_has_each_command_of_a_cluster_in_its_order() -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_line_of_the_table_is_the_docstrings_first(name: str) -> None:
     module = importlib.import_module(
-        f"purgatory_broker.cli.{'serve' if name == 'serve' else 'control'}"
+        f"purgatory_broker._cli.{'serve' if name == 'serve' else 'control'}"
     )
     docstring = inspect.getdoc(getattr(module, name.replace("-", "_")))
     assert docstring is not None
@@ -153,7 +153,7 @@ def test_failure_of_the_surroundings_is_failed(capsys: pytest.CaptureFixture[str
 def test_unforeseen_failure_is_failed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("purgatory_broker.cli.serve._serve", _raise(ZeroDivisionError("zero")))
+    monkeypatch.setattr("purgatory_broker._cli.serve._serve", _raise(ZeroDivisionError("zero")))
     assert main(["serve"]) == ExitCode.FAILED
     errors = capsys.readouterr().err
     assert errors == "purgatory-broker: ZeroDivisionError: zero\n(-v shows the traceback)\n"
@@ -162,7 +162,7 @@ def test_unforeseen_failure_is_failed(
 def test_ctrl_c_is_interrupted(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("purgatory_broker.cli.serve._serve", _raise(KeyboardInterrupt()))
+    monkeypatch.setattr("purgatory_broker._cli.serve._serve", _raise(KeyboardInterrupt()))
     assert main(["serve"]) == ExitCode.INTERRUPTED
     assert capsys.readouterr().err == "purgatory-broker: interrupted; no partial output is left\n"
 

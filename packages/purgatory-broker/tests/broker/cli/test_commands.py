@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from purgatory_broker.cluster import collector
+from purgatory_broker.cluster import async_cluster
 from purgatory_broker_command import main
 from request_purgatory.command_line.exit_codes import ExitCode
 from tests.broker.parity.raw import RawClient
@@ -299,7 +299,7 @@ atexit.register(say)
         check=False,
     )
     usual = gc.get_threshold()[0]
-    assert ran.stdout == f"{collector.THRESHOLD} True\n{usual} False\n", ran.stderr
+    assert ran.stdout == f"{async_cluster.THRESHOLD} True\n{usual} False\n", ran.stderr
 
 
 def test_records_and_waits_on_the_command_line(

@@ -23,15 +23,15 @@ from kafka.protocol.consumer import (
     SyncGroupRequest,
 )
 
-from purgatory_broker.api.registry import APIS
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.messages import Header
+from purgatory_broker.api.registry import APIS, handle
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.coordinator import GroupCoordinator
 from purgatory_broker.groups.group import Group
 from purgatory_broker.groups.rebalancer import GroupPurgatories
 from purgatory_broker.request_context import Client, RequestContext
 from purgatory_broker.settings import ClusterSettings
-from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.messages import Header
 from request_purgatory.aio import Purgatory
 from tests.unit.aio.virtual import run
 
@@ -156,7 +156,7 @@ class CoordinatorHarness:
             lambda _reason: None,
         )
         decoded = api.decode(over_the_wire(request, version), context)
-        api.handle(HarnessBroker(self.coordinator), context, decoded)
+        handle(HarnessBroker(self.coordinator), api, context, decoded)
         return captured
 
     def new_coordinator(self) -> GroupCoordinator:

@@ -22,8 +22,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.groups.group import GroupState
-from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.groups.harness import (
     GROUP,
     CapturedResponse,

@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.groups.group import GroupState
 from purgatory_broker.groups.shards import partition_of
-from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.groups.harness import (
     GROUP,
     CoordinatorHarness,
@@ -58,32 +58,6 @@ def test_node_without_the_partition_rejects_every_request() -> None:
         ]
         assert harness.list_groups().groups == []
         assert harness.num_pending == (0, 0, 0)
-
-    run_scenario(scenario)
-
-
-def test_loading_partition_rejects_every_request_but_heartbeats() -> None:
-    """As in Kafka, heartbeats succeed because their group is unknown."""
-
-    async def scenario(harness: CoordinatorHarness) -> None:
-        (leader,) = harness.stable_group(1)
-        partition = harness.coordinator.partition_for(GROUP)
-        harness.coordinator.unload(partition)
-        harness.coordinator.begin_load(partition)
-        harness.coordinator.begin_load(partition)
-        assert partition in harness.coordinator.partitions
-        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        assert harness.join(leader).error is error
-        assert harness.sync(leader, 1).error is error
-        assert harness.heartbeat(leader, 1) is ErrorCode.NONE
-        assert harness.leave((leader, None)).error_code == error
-        assert harness.commit({("t", 0): 1}).response.topics[0].partitions[0].error_code == error
-        assert harness.fetch(None).error_code == error
-        assert harness.describe_groups(GROUP)[0].error_code == error
-        assert harness.list_groups().error_code == error
-        harness.coordinator.load(partition, harness.log.records[partition])
-        assert harness.heartbeat(leader, 1) is ErrorCode.NONE
-        assert list(harness.group.members) == [leader]
 
     run_scenario(scenario)
 
@@ -200,7 +174,7 @@ def test_close_answers_pending_requests() -> None:
         assert joining.error is ErrorCode.NOT_COORDINATOR
         assert (
             harness.num_pending,
-            harness.coordinator.partitions,
+            list(harness.coordinator._shards),
             harness.coordinator.groups,
         ) == (
             (0, 0, 0),

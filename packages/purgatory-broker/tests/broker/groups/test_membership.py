@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.groups.group import GroupState
-from purgatory_broker.groups.group_requests import Heartbeat
-from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.groups.group_messages import Heartbeat
 from tests.broker.groups.harness import (
     GROUP,
     CoordinatorHarness,

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.groups.group import GroupState
 from purgatory_broker.groups.group_records import OffsetKey, decode_key, decode_offset
-from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.groups.harness import (
     GROUP,
     CapturedResponse,

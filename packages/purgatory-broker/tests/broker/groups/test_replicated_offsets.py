@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from purgatory_broker.cluster.replicated_offsets import ReplicatedOffsets
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker.cluster.node_partitions import ReplicatedOffsets
 from purgatory_broker.metadata.topics import OFFSETS_TOPIC, TopicPartition
-from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.replication.cluster_harness import ClusterHarness, run_scenario
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.groups.group import GroupState
-from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.groups.harness import (
     CapturedResponse,
     CoordinatorHarness,

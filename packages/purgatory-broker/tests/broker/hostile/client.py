@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any, ClassVar
 
+from purgatory_broker._wire.apis import Api
 from purgatory_broker.cluster.async_cluster import AsyncCluster
-from purgatory_broker.wire.apis import Api
 from tests.broker import apis
 from tests.broker.hostile.corpus import request
 from tests.broker.hostile.sample_requests import with_size
@@ -28,8 +28,8 @@ class Client:
     @classmethod
     async def to(cls, cluster: AsyncCluster, node: int = 0) -> Client:
         """Connect to a node."""
-        server = cluster.nodes[node].server
-        return cls(*await asyncio.open_connection(server.host, server.port, limit=2**26))
+        listener, *_ = cluster.nodes[node].server.listeners
+        return cls(*await asyncio.open_connection(listener.host, listener.port, limit=2**26))
 
     async def call(self, api: Api, version: int, /, **fields: Any) -> Any:
         """Send a request and return its response.

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from purgatory_broker._wire.apis import Api
 from purgatory_broker.api.registry import APIS
-from purgatory_broker.wire.apis import Api
 from tests.broker import apis
 from tests.broker.hostile.mutations import mutate_bytes, mutate_fields
 from tests.broker.hostile.sample_requests import TOPIC, body, frame, header, with_size

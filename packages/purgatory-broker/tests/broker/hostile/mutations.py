@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from purgatory_broker.wire.apis import Api
+from purgatory_broker._wire.apis import Api
 from tests.broker.hostile.sample_requests import body, frame, sample_request, untagged_fields
 
 #: Numbers at the limits of each type, and next to special values.

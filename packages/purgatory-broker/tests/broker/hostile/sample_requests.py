@@ -7,8 +7,8 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+from purgatory_broker._wire.apis import Api
 from purgatory_broker.api.registry import APIS
-from purgatory_broker.wire.apis import Api
 from tests.broker.raw_requests import records
 
 TOPIC = "hostile"

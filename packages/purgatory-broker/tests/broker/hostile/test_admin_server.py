@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from purgatory_broker.cluster._commands.cluster_commands import COMMANDS
 from purgatory_broker.cluster.admin_server import (
     MAX_CONNECTIONS,
     MAX_LINE_BYTES,
@@ -22,7 +23,6 @@ from purgatory_broker.cluster.admin_server import (
 )
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.cluster.cluster_errors import ClusterError
-from purgatory_broker.cluster.commands.cluster_commands import COMMANDS
 from tests.broker import apis
 from tests.broker.hostile.client import check_clients_are_served
 from tests.broker.hostile.conftest import RunScenario

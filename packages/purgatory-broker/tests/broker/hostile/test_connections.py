@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from purgatory_broker._wire.apis import Api
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.server.connection import READ_AHEAD_BYTES, REQUESTS_PER_TURN
 from purgatory_broker.server.server import (
@@ -16,7 +17,6 @@ from purgatory_broker.server.server import (
     SWEEP_INTERVAL_MS,
     UNREAD_RESPONSE_TIMEOUT_MS,
 )
-from purgatory_broker.wire.apis import Api
 from tests.broker import apis
 from tests.broker.hostile.client import Client, check_clients_are_served
 from tests.broker.hostile.conftest import RunScenario, count_delayed_requests
@@ -381,6 +381,7 @@ def test_clients_on_sockets_that_do_not_read_are_disconnected(run_scenario: RunS
     async def scenario(cluster: AsyncCluster) -> None:
         await write_megabytes(cluster, 16)
         node = cluster.nodes[leader(cluster)]
+        listener, *_ = node.server.listeners
         loop = asyncio.get_running_loop()
         fetch = request(apis.FETCH, 11, **fetch_fields(TOPIC, 0) | {"topics": [_whole_topic()]})
         sockets = []
@@ -388,7 +389,7 @@ def test_clients_on_sockets_that_do_not_read_are_disconnected(run_scenario: RunS
             sockets.append(socket.socket())
             sockets[-1].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
             sockets[-1].setblocking(False)
-            await loop.sock_connect(sockets[-1], (node.server.host, node.server.port))
+            await loop.sock_connect(sockets[-1], (listener.host, listener.port))
             await loop.sock_sendall(sockets[-1], with_size(fetch))
         await asyncio.sleep(1)
         assert len(node.server.unread_responses) > 0

@@ -8,12 +8,12 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from purgatory_broker._wire.apis import Api
+from purgatory_broker._wire.messages import read_header, read_request
+from purgatory_broker._wire.wire_error import WireError
 from purgatory_broker.api.registry import APIS
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.settings import ClusterSettings
-from purgatory_broker.wire.apis import Api
-from purgatory_broker.wire.messages import read_header, read_request
-from purgatory_broker.wire.wire_error import WireError
 from tests.broker.hostile.conftest import check_invariants, no_errors_logged
 from tests.broker.hostile.mutations import mutate_bytes, mutate_fields
 from tests.broker.hostile.raw_connection import RawConnection

@@ -9,22 +9,22 @@ from dataclasses import replace
 
 import pytest
 
-from purgatory_broker.api.registry import APIS
-from purgatory_broker.wire import limits
-from purgatory_broker.wire.apis import MAX_PLAIN_REQUEST_BYTES
-from purgatory_broker.wire.limits import MAX_ELEMENTS, MAX_TEXT_BYTES, truncate_message
-from purgatory_broker.wire.messages import (
+from purgatory_broker._wire import limits
+from purgatory_broker._wire.apis import MAX_PLAIN_REQUEST_BYTES
+from purgatory_broker._wire.limits import MAX_ELEMENTS, MAX_TEXT_BYTES, truncate_message
+from purgatory_broker._wire.messages import (
     Header,
     encode_response,
     read_header,
     read_request,
 )
-from purgatory_broker.wire.produce_response import (
+from purgatory_broker._wire.produce_response import (
     PartitionProduceResponse,
     ProduceResponse,
     TopicProduceResponse,
 )
-from purgatory_broker.wire.wire_error import WireError
+from purgatory_broker._wire.wire_error import WireError
+from purgatory_broker.api.registry import APIS
 from tests.broker import apis
 from tests.broker.hostile.corpus import request
 from tests.broker.hostile.sample_requests import every_api_and_version, frame, header
@@ -158,7 +158,7 @@ def test_oversized_response_is_not_encoded() -> None:
 
 
 def test_oversized_produce_response_is_not_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("purgatory_broker.wire.produce_response.MAX_PLAIN_RESPONSE_BYTES", 10_000)
+    monkeypatch.setattr("purgatory_broker._wire.produce_response.MAX_PLAIN_RESPONSE_BYTES", 10_000)
     partitions = [PartitionProduceResponse(index, 3, -1) for index in range(10)]
     topic = TopicProduceResponse("a" * 9_000, None, partitions)
     answered = Header(apis.PRODUCE, 9, 1, None, 0, is_supported=True)

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from purgatory_broker import ClusterProcess
-from purgatory_broker.api import partition_limits
+from purgatory_broker._wire.apis import Api
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.limits import MAX_ELEMENTS
+from purgatory_broker.api import topics
 from purgatory_broker.cluster.async_cluster import AsyncCluster
-from purgatory_broker.wire.apis import Api
-from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.limits import MAX_ELEMENTS
 from tests.broker import apis
 from tests.broker.hostile.client import check_clients_are_served
 from tests.broker.hostile.conftest import RunScenario
@@ -388,7 +388,7 @@ def test_partitions_beyond_kafkas_limit_are_refused(run_scenario: RunScenario) -
 def test_clients_can_not_create_unlimited_partitions(
     run_scenario: RunScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(partition_limits, "MAX_PARTITIONS", 20)
+    monkeypatch.setattr(topics, "MAX_PARTITIONS", 20)
 
     async def scenario(cluster: AsyncCluster) -> None:
         topics = [_topic("fits", num_partitions=10), _topic("does-not", num_partitions=10)]

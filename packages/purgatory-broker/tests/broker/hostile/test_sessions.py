@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.delayed_fetch import FetchTarget
 from purgatory_broker.replication.fetch_sessions import (
@@ -12,7 +13,6 @@ from purgatory_broker.replication.fetch_sessions import (
     FetchSessionError,
     FetchSessions,
 )
-from purgatory_broker.wire.error_code import ErrorCode
 
 
 def targets(count: int, first: int = 0) -> list[FetchTarget]:

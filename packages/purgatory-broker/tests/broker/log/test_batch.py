@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.batch import (
     read_header,
     split_batches,
@@ -17,7 +18,6 @@ from purgatory_broker.log.batch import (
     with_offset_and_epoch,
 )
 from purgatory_broker.log.log_errors import RecordError
-from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import NOW, batch, values, with_fields
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.batch import read_header, split_batches
 from purgatory_broker.log.log import PartitionLog
 from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.log.log_settings import LogSettings
 from purgatory_broker.log.record import build_batch
 from purgatory_broker.log.segment import Segment
-from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import (
     NOW,
     SETTINGS,

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.batch import split_batches
 from purgatory_broker.log.log import PartitionLog
 from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.log.log_settings import LogSettings
-from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import NOW, batch, contents
 from tests.broker.log.naive_log import NaiveBatch, NaiveLog
 from tests.support.profiles import examples

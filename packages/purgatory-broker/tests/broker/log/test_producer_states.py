@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.log import AppendInfo, PartitionLog
 from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.log.log_settings import LogSettings
 from purgatory_broker.log.producer_states import EXPIRATION_MS
-from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import NOW, SETTINGS, batch, replicate, with_fields
 
 LAST = 2**31 - 1

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.batch import read_header, verify_checksum
 from purgatory_broker.log.compression import (
     CODEC_NAMES,
@@ -27,7 +28,6 @@ from purgatory_broker.log.record import (
     first_at_or_after,
     read_records,
 )
-from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import NOW, batch, with_fields
 
 COMPRESSED = {GZIP: None, SNAPPY: "snappy", LZ4: "lz4.frame", ZSTD: "zstandard"}

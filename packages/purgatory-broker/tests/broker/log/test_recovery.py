@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log import recovery
 from purgatory_broker.log.log import PartitionLog
 from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.log.log_settings import LogSettings
 from purgatory_broker.log.store import OpenFiles
-from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import NOW, append, batch, contents, with_fields
 
 SMALL = LogSettings(segment_bytes=250, retention_ms=None)

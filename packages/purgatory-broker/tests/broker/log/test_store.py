@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.checkpoint import OffsetCheckpoint
 from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.log.store import FileStore, MemoryStore, OpenFiles, Store
-from purgatory_broker.wire.error_code import ErrorCode
 
 resource = pytest.importorskip("resource")
 

@@ -10,12 +10,12 @@ from dataclasses import replace
 import pytest
 from kafka.record.default_records import DefaultRecordBatch
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.batch import read_header, verify_checksum
 from purgatory_broker.log.compression import GZIP
 from purgatory_broker.log.log import PartitionLog
 from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.log.log_settings import LogSettings
-from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory import InvalidArgumentError
 from tests.broker.log.batches import NOW, SETTINGS, batch, with_checksum, with_fields
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker._wire.error_code import ErrorCode
 from tests.broker.parity.batches import batch
 from tests.broker.parity.case import case
 from tests.broker.parity.case_harness import CaseHarness, fetch_fields

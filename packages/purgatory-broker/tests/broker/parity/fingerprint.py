@@ -20,7 +20,7 @@ from pathlib import Path
 from tests.broker.parity.case import Case
 
 #: The packages whose definitions are followed; whatever else is imported is taken as it is.
-FOLLOWED = ("tests.broker", "purgatory_broker.wire")
+FOLLOWED = ("tests.broker", "purgatory_broker._wire")
 
 #: What every record depends on beside its case: what observes a case, and what starts Kafka.
 EVERY_CASE = (

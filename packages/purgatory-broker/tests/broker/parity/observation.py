@@ -8,7 +8,7 @@ import time
 import uuid
 from typing import Any
 
-from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker._wire.error_code import ErrorCode
 from tests.broker.parity.batches import shown
 
 _NODES = {"node_id", "leader_id", "broker_id", "controller_id", "preferred_read_replica"}

@@ -168,7 +168,7 @@ def _kept(names: Iterable[str]) -> Observed:
         ("tests.broker.parity.raw", "TIME_LIMIT = 30.0", "TIME_LIMIT = 31.0"),
         ("tests.broker.parity.observation", '"session_id", ', '"session", '),
         (
-            "purgatory_broker.wire.error_code",
+            "purgatory_broker._wire.error_code",
             "OFFSET_OUT_OF_RANGE = 1",
             "OFFSET_OUT_OF_RANGE = 2",
         ),

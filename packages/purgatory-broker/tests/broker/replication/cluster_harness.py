@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from purgatory_broker._wire.apis import Api
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.messages import Header
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.cluster.node import Node
 from purgatory_broker.log.batch import split_batches
@@ -20,14 +23,11 @@ from purgatory_broker.replication.delayed_fetch import (
     FetchParams,
     FetchTarget,
 )
-from purgatory_broker.replication.delayed_produce import ProducedPartition
+from purgatory_broker.replication.delayed_partitions import ProducedPartition
 from purgatory_broker.replication.record_deletions import DeletedPartition
 from purgatory_broker.replication.replica import Replica
 from purgatory_broker.request_context import ANONYMOUS, Client, RequestContext
 from purgatory_broker.settings import ClusterSettings
-from purgatory_broker.wire.apis import Api
-from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.messages import Header
 from tests.broker.log.batches import NOW, batch, contents
 from tests.broker.parity.raw import message
 from tests.unit.aio.virtual import run

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.metadata.client_quotas import (
     ClientLimit,
     client_limit,
     quota_entity,
 )
 from purgatory_broker.request_context import ANONYMOUS
-from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker import apis
 from tests.broker.log.batches import batch
 from tests.broker.replication.cluster_harness import ClusterHarness, handle_request, run_scenario

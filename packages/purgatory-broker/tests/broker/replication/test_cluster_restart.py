@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.metadata.topics import NO_LEADER, TopicPartition
 from purgatory_broker.settings import ClusterSettings
-from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
 from tests.broker import apis
 from tests.broker.replication.cluster_harness import (

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.metadata.topics import TopicPartition
-from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.replication.cluster_harness import ClusterHarness, error, run_scenario
 
 

@@ -6,13 +6,11 @@ import asyncio
 
 import pytest
 
-from purgatory_broker.metadata.controller_error import ControllerError
-from purgatory_broker.metadata.topics import NO_LEADER
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker.metadata.topics import NO_LEADER, ControllerError
 from purgatory_broker.replication.delayed_fetch import FetchedPartition
 from purgatory_broker.replication.fetcher import Fetcher
-from purgatory_broker.replication.follower_log import truncation_offset
-from purgatory_broker.replication.leader_endpoint import LogBounds
-from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.replication.follower_log import LogBounds, truncation_offset
 from tests.broker.log.batches import NOW, batch
 from tests.broker.replication.cluster_harness import (
     KEY,

@@ -8,16 +8,18 @@ from typing import Any
 
 import pytest
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.log import PartitionLog
 from purgatory_broker.metadata.topics import TopicPartition
-from purgatory_broker.replication.delayed_fetch import (
-    DelayedFetch,
-    FetchParams,
-    FetchTarget,
-)
-from purgatory_broker.replication.delayed_produce import (
+from purgatory_broker.replication.appends import (
     DelayedProduce,
     ProducedPartition,
+)
+from purgatory_broker.replication.delayed_fetch import (
+    DelayedFetch,
+    FetchExpirations,
+    FetchParams,
+    FetchTarget,
 )
 from purgatory_broker.replication.fetches import Fetches
 from purgatory_broker.replication.record_deletions import (
@@ -25,8 +27,6 @@ from purgatory_broker.replication.record_deletions import (
     DeletedPartition,
 )
 from purgatory_broker.replication.replica import Replica
-from purgatory_broker.replication.replica_metrics import FetchExpirations
-from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.replication.cluster_harness import (
     KEY,
     ClusterHarness,

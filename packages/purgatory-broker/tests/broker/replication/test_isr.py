@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.metadata.partition_leaders import AlterPartitionRequest
 from purgatory_broker.replication.replica import FollowerState
-from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.replication.cluster_harness import (
     KEY,
     LAG_MS,

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from purgatory_broker.log.free_memory import _malloc_trim
 from purgatory_broker.log.log_settings import LogSettings
 from purgatory_broker.metadata.topics import TopicPartition
-from purgatory_broker.replication.log_manager import LogManager
+from purgatory_broker.replication.log_manager import LogManager, _malloc_trim
 from tests.broker.log.batches import append, contents
 
 KEY = TopicPartition("orders", 0)

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from purgatory_broker import Cluster, ClusterError, ClusterProcess, ClusterSettings
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.cluster.async_cluster import AsyncCluster
-from purgatory_broker.metadata.controller_error import ControllerError
-from purgatory_broker.metadata.topics import NO_LEADER
-from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.metadata.topics import NO_LEADER, ControllerError
 from purgatory_broker_command import main
 from request_purgatory.command_line.exit_codes import ExitCode
 from request_purgatory.errors import InvalidArgumentError

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log import store
 from purgatory_broker.log.log_errors import StorageError
 from purgatory_broker.metadata.topics import NO_LEADER
-from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import contents
 from tests.broker.replication.cluster_harness import KEY, ClusterHarness, error, run_scenario
 

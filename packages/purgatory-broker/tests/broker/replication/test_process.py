@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from purgatory_broker import ClusterProcess
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.log import PartitionLog
 from purgatory_broker.log.log_settings import LogSettings
-from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.parity.raw import ConnectionClosedError, RawClient
 from tests.broker.raw_requests import fetch, produce
 from tests.broker.replication.cluster_harness import fetched_values

@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication import appends
-from purgatory_broker.replication.delayed_produce import (
+from purgatory_broker.replication.appends import (
     DelayedProduce,
     ProducedPartition,
 )
-from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import NOW, batch
 from tests.broker.replication.cluster_harness import (
     ALL,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.metadata.topics import OFFSETS_TOPIC, Partition, TopicPartition
-from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker import apis
 from tests.broker.replication.cluster_harness import (
     ClusterHarness,

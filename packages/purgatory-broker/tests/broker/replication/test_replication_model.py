@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.cluster.node import Node
-from purgatory_broker.metadata.controller_error import ControllerError
-from purgatory_broker.replication.delayed_produce import ProducedPartition
+from purgatory_broker.metadata.topics import ControllerError
+from purgatory_broker.replication.delayed_partitions import ProducedPartition
 from purgatory_broker.replication.record_deletions import DeletedPartition
 from purgatory_broker.settings import ClusterSettings
-from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import NOW
 from tests.broker.replication.cluster_harness import ALL, KEY, ClusterHarness, Reply, error
 from tests.support.profiles import examples

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker._wire.error_code import ErrorCode
 from tests.broker import apis
 from tests.broker.log.batches import batch
 from tests.broker.replication.cluster_harness import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker._wire.error_code import ErrorCode
 from tests.broker import apis
 from tests.broker.replication.cluster_harness import ClusterHarness, handle_request, run_scenario
 

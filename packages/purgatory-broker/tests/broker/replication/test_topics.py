@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.delayed_fetch import FetchParams
-from purgatory_broker.wire.error_code import ErrorCode
 from tests.broker.replication.cluster_harness import KEY, ClusterHarness, error, run_scenario
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from purgatory_broker import ClusterProcess, ClusterSettings
-from purgatory_broker.api import alter_user_scram_credentials
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker.api import scram_credentials
 from purgatory_broker.cluster.async_cluster import AsyncCluster
-from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
 from tests.broker import apis
 from tests.broker.conftest import FullMetadataDisk
@@ -202,7 +202,7 @@ def test_change_that_can_not_be_stored_is_refused(
 
 
 def test_number_of_users_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alter_user_scram_credentials, "MAX_USERS", 2)
+    monkeypatch.setattr(scram_credentials, "MAX_USERS", 2)
 
     async def scenario(harness: ClusterHarness) -> None:
         found = await alter(harness, upsertion("bob", "a"), upsertion("carol", "a"))

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from purgatory_broker import Cluster, ClusterProcess, ClusterSettings
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.cluster.cluster_client import ClusterClient
-from purgatory_broker.server.login import SaslLogin
-from purgatory_broker.wire.error_code import ErrorCode
+from purgatory_broker.server.sasl import SaslLogin
 from request_purgatory.errors import InvalidArgumentError
 from tests.broker.parity.raw import RawClient
 from tests.broker.scram_client import NUMBERS, ScramClient, salted_password

@@ -10,7 +10,7 @@ import pytest
 from kafka.protocol.admin import AlterClientQuotasRequest
 
 from purgatory_broker import Cluster
-from purgatory_broker.server.distinguished_name import distinguished_name
+from purgatory_broker.server.security import distinguished_name
 from tests.broker.certificates import Certificates
 from tests.broker.log.batches import batch
 from tests.broker.parity.raw import RawClient, message

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from purgatory_broker.wire.apis import Api
+from purgatory_broker._wire.apis import Api
 
 #: Some are long enough for a frame that the broker scans before it decodes it.
 TEXTS = st.one_of(

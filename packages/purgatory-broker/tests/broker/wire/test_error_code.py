@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from purgatory_broker import Cluster
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.server.faults import error_code
-from purgatory_broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
 from tests.broker.parity.raw import RawClient
 from tests.broker.raw_requests import produce

@@ -10,19 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.api_message import ApiMessage
 
-from purgatory_broker.api.registry import APIS, decode
-from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.request_context import Client, RequestContext
-from purgatory_broker.wire import limits
-from purgatory_broker.wire.apis import Api
-from purgatory_broker.wire.error_code import ErrorCode
-from purgatory_broker.wire.messages import (
+from purgatory_broker._wire import limits
+from purgatory_broker._wire.apis import Api
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.messages import (
     Header,
     encode_response,
     read_header,
     read_request,
 )
-from purgatory_broker.wire.wire_error import WireError
+from purgatory_broker._wire.wire_error import WireError
+from purgatory_broker.api.registry import APIS, decode
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.request_context import Client, RequestContext
 from tests.broker.hostile.sample_requests import header
 from tests.broker.wire.generated import INTEGERS, messages, plain
 from tests.support.profiles import examples

@@ -10,22 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.schemas.fields.codecs import EncodeBuffer, TaggedFields, UnsignedVarInt32
 
-from purgatory_broker.api.registry import APIS
-from purgatory_broker.wire import (
+from purgatory_broker._wire import (
     fetch_response,
     leaders,
     limits,
     produce_response,
 )
-from purgatory_broker.wire.apis import Api
-from purgatory_broker.wire.messages import (
+from purgatory_broker._wire.apis import Api
+from purgatory_broker._wire.messages import (
     Header,
     encode_response,
     read_header,
     read_request,
 )
-from purgatory_broker.wire.nullability import check_nullability
-from purgatory_broker.wire.wire_error import WireError
+from purgatory_broker._wire.nullability import check_nullability
+from purgatory_broker._wire.wire_error import WireError
+from purgatory_broker.api.registry import APIS
 from tests.broker.apis import FETCH, PRODUCE
 from tests.broker.hostile.mutations import BYTE_MUTATIONS, mutate_fields
 from tests.broker.hostile.sample_requests import header

@@ -1,0 +1,166 @@
+"""The results of `purgatory-broker` commands, as tables for people, and their failures."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from purgatory_broker.cluster.client_request import ClientRequest
+from purgatory_broker.cluster.snapshots import GroupSnapshot, TopicRecord
+from purgatory_broker.metadata.topics import ControllerError
+from purgatory_broker.replication.recorder import RecorderError
+from request_purgatory.command_line.exit_codes import ExitCode
+from request_purgatory.errors import InvalidArgumentError, PurgatoryError
+
+_COUNTS = (
+    "Completions",
+    "Expires",
+    "Cancellations",
+    "NumDelayedOperations",
+    "Purges",
+    "CallbackErrors",
+)
+
+Metrics = dict[int, dict[str, dict[str, float]]]
+
+
+def print_metrics(console: Console, metrics: Metrics) -> None:
+    """Print the counts of each node's purgatories, those without any left out."""
+    table = Table("node", "purgatory", *_COUNTS, title="purgatories")
+    for node, purgatories in metrics.items():
+        for name, values in purgatories.items():
+            if any(values[count] for count in _COUNTS):
+                table.add_row(str(node), name, *(f"{values[count]:,.0f}" for count in _COUNTS))
+    console.print(table if table.row_count else "no purgatory has had an operation")
+
+
+def _print_topic(console: Console, partitions: list[dict[str, Any]]) -> None:
+    table = Table("partition", "node", "leader", "in sync", "start", "end", "high watermark")
+    for partition in partitions:
+        for node, offsets in partition["offsets"].items():
+            leads = f"epoch {partition['leader_epoch']}" if node == partition["leader"] else ""
+            table.add_row(
+                str(partition["partition"]),
+                str(node),
+                leads,
+                "yes" if node in partition["isr"] else "no",
+                *map(str, offsets.values()),
+            )
+    console.print(table)
+
+
+def _print_fault_id(console: Console, fault: int) -> None:
+    console.print(f"fault {fault}")
+
+
+def _print_faults(console: Console, faults: list[dict[str, Any]]) -> None:
+    limits = ("node", "topic", "partition", "group", "client_id")
+    table = Table("fault", "API", "kind", "times left", "hits", "only")
+    for fault in faults:
+        only = [f"{name} {fault[name]}" for name in limits if fault[name] is not None]
+        table.add_row(
+            str(fault["id"]),
+            fault["api"] or "any",
+            fault["error"] or fault["kind"],
+            "always" if fault["times"] == -1 else str(fault["times"]),
+            str(fault["hits"]),
+            ", ".join(only),
+        )
+    console.print(table if faults else "no faults are injected")
+
+
+def _print_records(console: Console, records: list[TopicRecord]) -> None:
+    table = Table("partition", "offset", "timestamp", "producer id", "key", "value", "headers")
+    for record in records:
+        table.add_row(
+            str(record.partition),
+            str(record.offset),
+            str(record.timestamp_ms),
+            str(record.producer_id),
+            _text(record.key),
+            _text(record.value),
+            ", ".join(f"{escape(name)}={_text(value)}" for name, value in record.headers),
+        )
+    console.print(table if records else "consumers can read no record")
+
+
+def _text(value: bytes | None) -> str:
+    return "" if value is None else escape(value.decode(errors="backslashreplace"))
+
+
+def _print_requests(console: Console, requests: list[ClientRequest]) -> None:
+    table = Table("received", "answered", "node", "API", "version", "client id", "correlation id")
+    for request in requests:
+        table.add_row(
+            str(request.received_ms),
+            "" if request.answered_ms is None else str(request.answered_ms),
+            str(request.node),
+            request.api,
+            str(request.version),
+            escape(request.client_id),
+            str(request.correlation_id),
+        )
+    console.print(table if requests else "no such request is remembered")
+
+
+def _print_groups(console: Console, groups: dict[str, GroupSnapshot]) -> None:
+    table = Table("group", "state", "generation", "coordinator", "members", "committed offsets")
+    for group in groups.values():
+        members = [
+            f"{member.client_id}: {_partitions(member.assignment)}" for member in group.members
+        ]
+        offsets = [
+            f"{topic}-{partition}: {offset}"
+            for topic, partitions in group.offsets.items()
+            for partition, offset in partitions.items()
+        ]
+        table.add_row(
+            escape(group.group_id),
+            group.state,
+            str(group.generation),
+            str(group.coordinator),
+            escape("\n".join(members)),
+            "\n".join(offsets),
+        )
+    console.print(table if groups else "there is no group")
+
+
+def _partitions(assignment: dict[str, list[int]]) -> str:
+    return " ".join(
+        f"{topic}-{partition}"
+        for topic, partitions in assignment.items()
+        for partition in partitions
+    )
+
+
+#: By the name of the command: every one that has a result.
+PRINTERS: dict[str, Callable[[Console, Any], None]] = {
+    "bootstrap_servers_of": lambda console, servers: console.print(escape(servers), soft_wrap=True),
+    "describe_topic": _print_topic,
+    "faults": _print_faults,
+    "inject_request_error": _print_fault_id,
+    "inject_response_fault": _print_fault_id,
+    "groups": _print_groups,
+    "high_watermark": lambda console, offset: console.print(str(offset)),
+    "metrics": print_metrics,
+    "records": _print_records,
+    "requests": _print_requests,
+}
+
+
+def describe_failure(error: Exception) -> tuple[ExitCode, str]:
+    if isinstance(error, RecorderError):  # pyarrow is not installed
+        return ExitCode.MISSING_DEPENDENCY, str(error)
+    if isinstance(error, (InvalidArgumentError, ControllerError)):
+        return ExitCode.BAD_INPUT, str(error)
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        options = "--port and --control-port choose others, 0 free ones"
+        return ExitCode.FAILED, f"{str(error).strip()}; {options}"
+    if isinstance(error, (PurgatoryError, OSError)):
+        return ExitCode.FAILED, str(error)
+    return ExitCode.FAILED, f"{type(error).__name__}: {error}\n(-v shows the traceback)"

@@ -1,0 +1,105 @@
+"""CreateAcls, DeleteAcls and DescribeAcls: refused, as by a Kafka without an authorizer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.admin import (
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
+)
+
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.request_context import RequestContext
+
+_Creation = CreateAclsResponse.AclCreationResult
+
+#: Kafka's message to clients that create or delete ACLs.
+NO_AUTHORIZER = "No Authorizer is configured."
+
+
+@dataclass(frozen=True, slots=True)
+class _AclChanges:
+    count: int
+
+
+def _decode_create_acls(message: Any, context: RequestContext) -> _AclChanges:
+    return _AclChanges(len(message.creations))
+
+
+def _create_acls(broker: BrokerApi, context: RequestContext, request: _AclChanges) -> Any:
+    return _create_acls_response(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+
+
+def _create_acls_response(request: _AclChanges, code: ErrorCode, text: str | None = None) -> Any:
+    result = _Creation(error_code=int(code), error_message=text)
+    return CreateAclsResponse(results=[result] * request.count)
+
+
+CREATE_ACLS = ServedApi(
+    request=CreateAclsRequest,
+    response=CreateAclsResponse,
+    versions=(1, 3),
+    decode=_decode_create_acls,
+    answer=_create_acls,
+    refuse=_create_acls_response,
+)
+
+
+_Deletion = DeleteAclsResponse.DeleteAclsFilterResult
+
+
+def _decode_delete_acls(message: Any, context: RequestContext) -> _AclChanges:
+    return _AclChanges(len(message.filters))
+
+
+def _delete_acls(broker: BrokerApi, context: RequestContext, request: _AclChanges) -> Any:
+    return _delete_acls_response(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+
+
+def _delete_acls_response(request: _AclChanges, code: ErrorCode, text: str | None = None) -> Any:
+    result = _Deletion(error_code=int(code), error_message=text, matching_acls=[])
+    return DeleteAclsResponse(filter_results=[result] * request.count)
+
+
+DELETE_ACLS = ServedApi(
+    request=DeleteAclsRequest,
+    response=DeleteAclsResponse,
+    versions=(1, 3),
+    decode=_decode_delete_acls,
+    answer=_delete_acls,
+    refuse=_delete_acls_response,
+)
+
+
+def _decode_describe_acls(message: Any, context: RequestContext) -> None:
+    """Return None: what a request asks for does not matter."""
+
+
+def _describe_acls(broker: BrokerApi, context: RequestContext, request: None) -> Any:
+    return DescribeAclsResponse(
+        error_code=int(ErrorCode.SECURITY_DISABLED),
+        error_message="No Authorizer is configured on the broker",
+        resources=[],
+    )
+
+
+def _refuse_describe_acls(request: None, code: ErrorCode) -> Any:
+    return DescribeAclsResponse(error_code=int(code), error_message=None, resources=[])
+
+
+DESCRIBE_ACLS = ServedApi(
+    request=DescribeAclsRequest,
+    response=DescribeAclsResponse,
+    versions=(1, 3),
+    decode=_decode_describe_acls,
+    answer=_describe_acls,
+    refuse=_refuse_describe_acls,
+)

@@ -1,0 +1,27 @@
+"""All commands of a cluster, and their table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from purgatory_broker.cluster._commands.fault_commands import FaultCommands
+from purgatory_broker.cluster._commands.inspection_commands import InspectionCommands
+from purgatory_broker.cluster._commands.node_commands import NodeCommands
+from purgatory_broker.cluster._commands.topic_commands import TopicCommands
+
+
+class ClusterCommands(TopicCommands, NodeCommands, FaultCommands, InspectionCommands):
+    """The commands of a cluster, on its event loop.
+
+    A refused command raises InvalidArgumentError, or ControllerError with the error code of Kafka.
+    """
+
+
+#: Every command by its name, in the order of the docs.
+COMMANDS: dict[str, Callable[..., Any]] = {
+    **TopicCommands.commands(),
+    **NodeCommands.commands(),
+    **FaultCommands.commands(),
+    **InspectionCommands.commands(),
+}

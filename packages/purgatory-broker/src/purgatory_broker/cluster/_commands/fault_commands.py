@@ -1,0 +1,180 @@
+"""The commands that make requests and responses fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from purgatory_broker.api.registry import find_api
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.cluster._commands.arguments import INT32_MAX, require_between
+from purgatory_broker.cluster._commands.command_group import CommandGroup, command
+from purgatory_broker.cluster.interception import InterceptFunction, Interception
+from purgatory_broker.request_context import Subject
+from purgatory_broker.server.faults import FaultDescription, FaultFilter
+from request_purgatory.errors import InvalidArgumentError
+
+
+class FaultCommands(CommandGroup):
+    @command
+    def inject_request_error(
+        self,
+        api: str,
+        error: int | str,
+        *,
+        times: int = 1,
+        node: int | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        group: str | None = None,
+        client_id: str | None = None,
+    ) -> int:
+        """Answer the next requests of an API with an error, without handling them.
+
+        A request that names several topics, partitions or groups has the fault if one of them is
+        the given one. It is answered with the error for all. A fetch names those of its session.
+        A topic and a group need not exist yet. Metadata requests below version 13 that name no
+        topic are handled, and not counted: their response has no place for an error.
+
+        Args:
+            api: Kafka's name of the API, such as "Produce".
+            error: Kafka's name of the error, such as "NOT_ENOUGH_REPLICAS", or its number.
+            times: number of requests; -1 is all.
+            node: only requests to this node; None is any node.
+            topic: only requests that name this topic.
+            partition: only requests that name this partition of the topic.
+            group: only requests that name this group.
+            client_id: only requests of clients with this id.
+
+        Returns:
+            The fault's id, as in `faults`.
+
+        Raises:
+            InvalidArgumentError: the error is unknown or NONE, `times` is not allowed, or no
+                request can match: there is no such node, or requests of the API name no topic,
+                partition or group.
+        """
+        served = find_api(api)
+        only = self._filter(
+            served, node=node, topic=topic, partition=partition, group=group, client_id=client_id
+        )
+        return self._faults.add_request_error(served, error, times=times, only=only)
+
+    @command
+    def inject_response_fault(
+        self,
+        api: str,
+        kind: str,
+        *,
+        times: int = 1,
+        node: int | None = None,
+        delay_ms: int = 0,
+        seed: int | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        group: str | None = None,
+        client_id: str | None = None,
+    ) -> int:
+        """Delay, drop, corrupt or cut off the next responses of an API; their requests are handled.
+
+        With a topic, a partition or a group, the fault is limited to requests that name it, and
+        arrive after this command.
+
+        Args:
+            api: Kafka's name of the API, such as "Produce".
+            kind: "delay", "drop", "corrupt" or "disconnect".
+            times: number of responses; -1 is all.
+            node: only responses of this node; None is any node.
+            delay_ms: milliseconds, for "delay".
+            seed: of the random changes, for "corrupt"; None is a random one.
+            topic: only requests that name this topic.
+            partition: only requests that name this partition of the topic.
+            group: only requests that name this group.
+            client_id: only requests of clients with this id.
+
+        Returns:
+            The fault's id, as in `faults`.
+
+        Raises:
+            InvalidArgumentError: the kind is unknown, another value is not allowed, an argument is
+                of another kind, or no request can match.
+        """
+        served = find_api(api)
+        only = self._filter(
+            served, node=node, topic=topic, partition=partition, group=group, client_id=client_id
+        )
+        return self._faults.add_response_fault(
+            served, kind, times=times, only=only, delay_ms=delay_ms, seed=seed
+        )
+
+    def _filter(
+        self,
+        api: ServedApi[Any],
+        *,
+        node: int | None,
+        topic: str | None,
+        partition: int | None,
+        group: str | None,
+        client_id: str | None,
+    ) -> FaultFilter:
+        if node is not None:
+            self._node(node)
+        limits = {Subject.TOPIC: topic, Subject.PARTITION: partition, Subject.GROUP: group}
+        for subject, value in limits.items():
+            if value is not None and subject not in api.names:
+                requirement = f"left out for {api.name}, whose requests name no {subject.value}"
+                raise InvalidArgumentError(subject.value, requirement, value)
+        if partition is not None:
+            require_between("partition", partition, 0, INT32_MAX)
+        return FaultFilter(
+            node=node, topic=topic, partition=partition, group=group, client_id=client_id
+        )
+
+    @command
+    def clear_faults(self) -> None:
+        """Remove every injected request error and response fault, and every interception."""
+        self._faults.clear()
+        self._interceptions.clear()
+
+    @command
+    def faults(self) -> list[FaultDescription]:
+        """Return the injected faults and interceptions with their hits, also those that are over.
+
+        Returns:
+            For each fault, in the order of injection: `id`, `api`, `kind`, `error`, `times` left
+            (-1 is always, 0 that it is over), `hits`, and the `node`, `topic`, `partition`,
+            `group` and `client_id` that it is limited to.
+        """
+        faults = [*self._faults.describe(), *self._interceptions.describe()]
+        return sorted(faults, key=lambda each: each["id"])
+
+    def intercept(
+        self, api: str | None, function: InterceptFunction, *, may_be_cancelled: bool = False
+    ) -> Interception:
+        """Call a function with each request of an API before the broker handles it.
+
+        A plain function may change the request. It returns None to let the broker handle it, or a
+        response, or `Unanswered.DROP` or `Unanswered.DISCONNECT`. A coroutine function may also
+        await `handle()` for the broker's response, and return another one or change it; and it
+        may wait. The connection's next request is handled after the answer to this one.
+
+        If several functions intercept a request, the first added is called first. The next one is
+        called if it has neither answered the request nor let the broker handle it. Injected faults
+        come after the functions: `handle()` returns an injected error. Followers' fetches, and
+        requests of an unsupported version, are not intercepted.
+
+        Args:
+            api: Kafka's name of the API, such as "Produce"; None is every API.
+            function: called on the cluster's event loop, with an `InterceptedRequest`. It must not
+                block: the cluster stands still while it runs. What it raises, of whatever kind, is
+                raised again at the end of the block; see `Interception`.
+            may_be_cancelled: whether the function may be cancelled half way, when its client goes
+                or the cluster stops. Else that is an error, since an assertion may not have run.
+
+        Returns:
+            The interception, with its hits; `remove()` or the end of its `with` block ends it.
+
+        Raises:
+            InvalidArgumentError: no API has this name, or the function is not callable.
+        """
+        found = None if api is None else find_api(api)
+        return self._interceptions.add(found, function, may_be_cancelled=may_be_cancelled)
