@@ -242,6 +242,19 @@ def dict_get(mapping: dict[Key, Value], key: Key) -> Value | None:
     return mapping.get(key)
 
 
+def borrow_levels() -> bool:
+    """Do nothing: compiled, it lends levels to a thread that is near its recursion limit.
+
+    Returns:
+        True if there is something to give back.
+    """
+    return False
+
+
+def return_levels(borrowed: bool) -> None:
+    """Give back what `borrow_levels` has lent."""
+
+
 def set_postponed(value: bool) -> None:
     """Record whether this thread has postponed checks because they were nested too deep."""
     _depth.postponed = value
