@@ -37,18 +37,22 @@ def check_postponed(thread: int) -> None:
     """Make the checks that were postponed on a thread, and those that they postpone.
 
     `thread` is `primitives.thread_tag()`: Python's `get_ident` may be another one, as gevent
-    replaces it by one for each greenlet. NotificationLoopError if one comes back again and again.
-    What a check raises, such as KeyboardInterrupt, is raised once all were made.
+    replaces it by one for each greenlet. NotificationLoopError if one comes back again and again:
+    it is left out, and the others are made. What a check raises, such as KeyboardInterrupt, is
+    raised once all were made.
     """
     checks = postponed.get(thread)
     if checks is None:
         return
     leaving: BaseException | None = None
+    loops = False
     in_vain: dict[tuple[Checking, Hashable], int] = {}
     while checks:
         check, _ = checks.popitem(last=False)  # Calls no `__hash__` of a key, which may raise.
         purgatory, key = check
         try:
+            if loops and in_vain.get(check, 0) >= _MOST_IN_VAIN:
+                continue
             if purgatory.check_and_complete(key):
                 in_vain.clear()
                 continue
@@ -57,7 +61,7 @@ def check_postponed(thread: int) -> None:
         times = in_vain.get(check, 0) + 1
         in_vain[check] = times
         if times == _MOST_IN_VAIN:
-            checks.clear()
+            loops = True
             leaving = NotificationLoopError(
                 f"the check of watch key {reprlib.repr(key)}", _MOST_IN_VAIN
             )
