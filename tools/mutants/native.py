@@ -72,6 +72,7 @@ NATIVE = {
             f"{CORE}/tests/unit/purgatory/test_counters.py",
             f"{CORE}/tests/unit/purgatory/test_nested_depth.py",
             f"{CORE}/tests/unit/purgatory/test_operation.py",
+            f"{CORE}/tests/unit/purgatory/test_recursion_limit.py",
             *_PURGATORY_TESTS,
         ),
     ),
