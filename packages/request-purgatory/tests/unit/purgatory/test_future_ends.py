@@ -317,7 +317,7 @@ def test_operation_that_is_abandoned_in_a_child_forgets_condition_and_future() -
     answer: HoldFuture[object] = HoldFuture()
     operation = HoldOperation(bool, 500, answer)
     assert operation.condition_name == "bool"
-    operation.abandon_in_child()
+    operation._abandon_in_child()
     assert operation.condition_name == ""
     assert answer.cancelled()
     assert operation.future is None

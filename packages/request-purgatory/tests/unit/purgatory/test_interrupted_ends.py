@@ -16,8 +16,8 @@ from request_purgatory import (
     ManualClock,
     SystemTimer,
 )
-from request_purgatory.legacy import LegacyPurgatory
 from request_purgatory._native.parker import Parker
+from request_purgatory.legacy import LegacyPurgatory
 from tests.support.requests import Fault, Request
 
 TIME_LIMIT = 20.0

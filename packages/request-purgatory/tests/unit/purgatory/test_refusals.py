@@ -13,8 +13,8 @@ from request_purgatory import (
     InvalidArgumentError,
     SystemTimer,
     TaskInUseError,
-    aio,
     TimerClosedError,
+    aio,
 )
 from tests.conftest import MakePurgatory
 from tests.support.requests import Fault, Request, fail

@@ -121,7 +121,7 @@ def test_task_that_is_added_again_while_the_clock_is_read_again_runs_at_its_last
     class Adding(Settable):
         def read_ns(self) -> int:
             if timer is not None and timer.size and not added:
-                added.extend(timer.pending_tasks())
+                added.extend(timer._pending_tasks())
                 self.time_ms = LATEST_MS
                 timer.add(added[0])
             return super().read_ns()
