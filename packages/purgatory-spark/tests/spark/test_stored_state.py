@@ -26,7 +26,7 @@ from tests.spark.command import command_runner
 from tests.spark.stream_files import StreamTrace, expected_outcomes, stream_trace, write_trace
 from tests.spark.test_layouts import STORED, resumed
 
-PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "stream_state.md"
+PAGE = Path(__file__).parents[4] / "docs" / "explanation" / "stream_state.md"
 
 
 def pending_stream(spark: SparkSession, folder: Path) -> tuple[StreamTrace, BatchProgress]:

@@ -19,7 +19,7 @@ from purgatory_spark._traces.trace_folder import TraceFolder, import_trace
 # These take half a minute; other tests check the same rules on small traces.
 pytestmark = pytest.mark.slow
 
-TRACES = Path(__file__).parents[3].parent / "shared" / "traces"
+TRACES = Path(__file__).parents[5].parent / "shared" / "traces"
 
 
 def real_trace(
