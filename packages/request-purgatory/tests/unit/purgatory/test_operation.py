@@ -396,8 +396,8 @@ def test_subclass_that_forgets_the_base_class_is_refused(
     forgetful = Forgetful()
     calls: list[Callable[[], object]] = [
         lambda: purgatory.renew(forgetful, 1),
-        lambda: purgatory.discard(forgetful),
-        forgetful.abandon_in_child,
+        lambda: purgatory._discard(forgetful),
+        forgetful._abandon_in_child,
     ]
     for call in calls:
         with pytest.raises(NotInitializedError, match="Forgetful"):
@@ -414,8 +414,8 @@ def test_operation_that_is_due_in_the_first_millisecond_is_used_as_any(
     for request in (renewed, discarded, abandoned):
         purgatory.try_complete_else_watch(request, ["a"])
     assert purgatory.renew(renewed, 5)
-    assert purgatory.discard(discarded)
-    abandoned.abandon_in_child()
+    assert purgatory._discard(discarded)
+    abandoned._abandon_in_child()
     assert [request.outcome for request in (renewed, discarded, abandoned)] == [
         *(None, "cancelled", "cancelled")
     ]
