@@ -50,11 +50,7 @@ class RunPlan:
 
 
 def run(spark: SparkSession, plan: RunPlan, target: Path, console: Console) -> list[Analysis]:
-    """Carry out a plan.
-
-    `target`: an empty folder; `traces/`, `replays/`, `analyses/`, `report.html` and `run.json` are
-    written into it.
-    """
+    """Carry out a plan, and write its traces, replays, analyses and report into an empty folder."""
     sources: list[Workload | Path] = [*plan.workloads, *plan.sources]
     names = _folder_names(
         [
@@ -102,7 +98,6 @@ def print_replay_rate(console: Console, spark: SparkSession, folder: ReplayFolde
 
 
 def print_row_counts(console: Console, trace: TraceFolder) -> None:
-    """Print a trace's rows read, written and rejected by reason, and its notes."""
     rows = ", ".join(f"{count:,} {name}" for name, count in trace.manifest["rows"].items())
     console.print(f"  [dim]{escape(rows)}[/]")
     for reason, count in trace.manifest["rejected"].items():
@@ -112,7 +107,6 @@ def print_row_counts(console: Console, trace: TraceFolder) -> None:
 
 
 def print_summary(console: Console, spark: SparkSession, analyses: list[Analysis]) -> int:
-    """Print a table of the analyses, and what each of them found."""
     table = Table(title="How the requests ended", box=box.SIMPLE_HEAD, padding=(0, 1))
     table.add_column("trace", no_wrap=True, max_width=24)
     table.add_column("design", no_wrap=True)
@@ -150,7 +144,6 @@ def print_summary(console: Console, spark: SparkSession, analyses: list[Analysis
 
 
 def print_findings(console: Console, tables: SmallTables) -> None:
-    """Print which timeout to choose, what changed at marks, and which hosts and types expired."""
     findings = find(tables)
     name = escape(tables.manifest["trace"]["name"])
     console.print(f"{name}: [bold]{escape(findings.timeout.reason)}[/]", soft_wrap=True)

@@ -32,8 +32,7 @@ def compare_replays(
     nothing is shuffled or sorted but the groups. Only rows of groups that differ are joined. Equal
     hashes of different groups have a probability of 3e-39 each.
 
-    `outcomes`: the batch outcomes, rows of `schema.OUTCOMES`. Returns a row for each replay: the
-    columns of `aggregates.compare_replayed`.
+    Returns a row for each replay: the columns of `aggregates.compare_replayed`.
     """
     names = [replay.name for replay in replays]
     batch = outcomes_of(outcomes).select(*OUTCOMES.names)

@@ -49,12 +49,9 @@ def _dates(axes: Axes, label: str = "time of arrival (UTC)") -> None:
 def complete_bins(
     timeline: list[TimelineRow], bin_ms: float, first: datetime, last: datetime
 ) -> list[TimelineRow]:
-    """Return the bins that a trace covers as a whole.
+    """Return the bins that a trace covers as a whole; all if there is none.
 
     A trace begins and ends within a bin, whose counts are smaller for that alone.
-
-    `timeline`: rows of the table `timeline`, in order of time. Returns the bins between the two
-    arrivals; all if the trace is so short that there is none.
     """
     width = timedelta(milliseconds=bin_ms)
     complete = [row for row in timeline if first <= row["from_at"] <= last - width]
@@ -76,13 +73,7 @@ def pending_over_time(
     marks: Sequence[MarkRow],
     width: float = WIDE,
 ) -> str:
-    """Draw the pending requests over time.
-
-    After the last arrival the line is dotted: the trace has no requests any more.
-
-    `timeline`: rows of the table `timeline`, in order of time. `marks`: rows of the table `marks`:
-    a dashed line at each `at`.
-    """
+    """Draw the pending requests over time; the line is dotted after the last arrival."""
     figure, axes = new_figure(3.1, width)
     # The number is that at the end of a bin.
     covered = last_arrival - timedelta(milliseconds=bin_ms)
@@ -106,13 +97,7 @@ def pending_over_time(
 def expired_over_time(
     timeline: list[TimelineRow], marks: Sequence[MarkRow], width: float = WIDE
 ) -> str:
-    """Draw the expired share of the requests that arrived in each bin of time.
-
-    The line has a gap at each bin without arrivals.
-
-    `timeline`: rows of the table `timeline`, in order of time. `marks`: rows of the table `marks`:
-    a dashed line at each `at`.
-    """
+    """Draw the expired share by time of arrival, with a gap at each bin without arrivals."""
     figure, axes = new_figure(2.7, width)
     times: list[Any] = [row["from_at"] for row in timeline]
     share = [
@@ -131,11 +116,7 @@ def expired_over_time(
 def arrivals_over_time(
     timeline: list[TimelineRow], bin_ms: float, marks: Sequence[MarkRow], width: float = WIDE
 ) -> str:
-    """Draw how many requests arrived a second, over time.
-
-    `timeline`: rows of the table `timeline`, in order of time: those of `complete_bins`. `marks`:
-    rows of the table `marks`: a dashed line at each `at`.
-    """
+    """Draw how many requests arrived a second; the timeline is that of `complete_bins`."""
     figure, axes = new_figure(2.7, width)
     rates = [row["arrived"] / bin_ms * 1000 for row in timeline]
     times, rates = _steps(timeline, rates, bin_ms)
@@ -152,13 +133,7 @@ def arrivals_over_time(
 def waits_over_time(
     timeline: list[TimelineRow], marks: Sequence[MarkRow], width: float = WIDE
 ) -> str:
-    """Draw the median and the 99th percentile of the waiting times over time, on a log scale.
-
-    The lines have a gap at each bin without arrivals, and where a quantile is 0.
-
-    `timeline`: rows of the table `timeline`, in order of time. `marks`: rows of the table `marks`:
-    a dashed line at each `at`.
-    """
+    """Draw p50 and p99 of the waits on a log scale, with gaps without arrivals and at 0."""
     figure, axes = new_figure(2.9, width)
     times: list[Any] = [row["from_at"] for row in timeline]
     lines = (

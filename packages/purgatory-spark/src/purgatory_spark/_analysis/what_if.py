@@ -68,10 +68,7 @@ def suggest_timeouts(satisfactions: DataFrame) -> list[int]:
 
 
 def timeouts_for(quantiles_ms: Sequence[float] | None) -> list[int]:
-    """Choose timeouts to try.
-
-    `quantiles_ms`: the `SUGGESTED_QUANTILES` of the service times; None if there are none.
-    """
+    """Choose timeouts by the `SUGGESTED_QUANTILES` of the service times; None if there are none."""
     low, *between, high = quantiles_ms or (1.0, 1000.0)
     chosen = [step for step in STEPS if low <= step <= _REACH * max(high, 1.0)]
     chosen += [_rounded_up(quantile) for quantile in between]
@@ -245,10 +242,7 @@ def peak_pending(arrived: Ints, ended: Ints) -> int:
 
 
 def _rise(arrived: Ints, ended: Ints) -> int:
-    """Return by how much the number of pending requests rises at most, at least 0.
-
-    `arrived`: times of arrival, ascending.
-    """
+    """Return by how much the pending requests rise at most; `arrived` is ascending."""
     if not len(arrived):
         return 0
     ended_before = np.searchsorted(np.sort(ended), arrived, side="right")

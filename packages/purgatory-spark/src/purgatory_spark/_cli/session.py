@@ -23,10 +23,7 @@ SessionFactory = Callable[[], SparkSession]
 
 @contextmanager
 def open_session(create: SessionFactory | None = None) -> Iterator[SparkSession]:
-    """Open a session for a block; it stops with the block, also where Ctrl-C ends the block.
-
-    `create`: makes the session; `create_session` unless given.
-    """
+    """Open a session for a block; it stops with the block, also where Ctrl-C ends the block."""
     verbose = logging.getLogger().isEnabledFor(logging.DEBUG)
     if not verbose:
         silence_py4j_interrupts()

@@ -210,7 +210,6 @@ def stream(
 
 
 def _mapping(given: Given) -> TableMapping | None:
-    """Return the mapping that the options say, or None."""
     columns = given.get("columns", {})
     if not columns:
         for name, value in given.items():

@@ -40,9 +40,7 @@ def import_azure_llm(
 
     A request arrives at its row's `TIMESTAMP`, and is complete when its tokens are generated. The
     trace does not record that time. It is *derived* from a cost per token, and labelled as derived.
-
-    `ms_per_generated_token`: milliseconds per generated token. Both defaults are of a large model's
-    order of magnitude.
+    The default costs are of a large model's order of magnitude.
     """
     rows = read_source(spark, source, COLUMNS)
     context, generated = (F.col(name).cast("string").try_cast("bigint") for name in COLUMNS[1:])

@@ -141,7 +141,6 @@ def map_rows(
 def _add_events(
     trace: ImportedTrace, rows: DataFrame, mapping: TableMapping, *, cache: bool
 ) -> None:
-    """Replace a trace's events by those of a table of their own."""
     values = event_values(rows, mapping)
     parsed = rows.select(*_WHOLE, *[column.alias(name) for name, column in values.columns.items()])
     flagged = flag_rejects(parsed, [malformed_check(), *values.checks])
@@ -156,7 +155,6 @@ def _add_events(
 
 
 def _ends(accepted: DataFrame) -> DataFrame:
-    """Return the ends of requests, as events on their keys."""
     return accepted.where(F.col("ended_us").isNotNull()).select(
         "host",
         F.explode(F.array_distinct("watch_keys")).alias("key"),

@@ -52,7 +52,6 @@ _WAITS = {
 
 
 def _wait(keys: str, quantifier: str) -> str:
-    """Return what a request waits for, for the notes."""
     if quantifier == "all":
         return _WAITS[keys]
     return f"the ends of {quantifier} of {_ENDS[keys]}"
@@ -102,11 +101,7 @@ def spans_trace(
     keys: str = "children",
     quantifier: str = "all",
 ) -> ImportedTrace:
-    """Return the trace of rows that are spans; see `import_spans`.
-
-    `rows`: rows with the columns `SOURCE`, `RAW` and `CORRUPT`. `names`: the column of each field
-    of `COLUMNS`. `time_unit`: unit of `start` and `end`.
-    """
+    """Return the trace of rows that are spans, with the columns `SOURCE`, `RAW` and `CORRUPT`."""
     flagged = _flagged_spans(rows, names, time_unit).persist()
     accepted = accepted_rows(flagged).drop(REASON)
     pairs = _children_with_parents(accepted, keys)
@@ -149,12 +144,7 @@ def spans_trace(
 
 
 def _flagged_spans(rows: DataFrame, names: Mapping[str, str], time_unit: str) -> DataFrame:
-    """Parse the rows and flag the bad ones.
-
-    `names`: the input's column for each field of `COLUMNS`. `time_unit`: unit of `start` and `end`.
-    Returns a table with `start_us` and `end_us`, the other fields of `COLUMNS`, `SOURCE`, `RAW` and
-    `REASON`.
-    """
+    """Parse the fields of `COLUMNS`, times as `start_us` and `end_us`, and flag the bad rows."""
     ids = ("trace_id", "span_id", "parent_id", "service", "operation")
     spans = rows.select(
         SOURCE,

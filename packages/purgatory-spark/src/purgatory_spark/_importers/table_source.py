@@ -46,12 +46,7 @@ _MISSING_SOURCE = (
 
 @dataclass(frozen=True)
 class TableSource:
-    """Where a table is.
-
-    Attributes:
-        format: One of `SOURCE_FORMATS`.
-        location: A local path, a URI, or the name of a table.
-    """
+    """Where a table is: one of `SOURCE_FORMATS`, and a path, a URI, or a name of the catalog."""
 
     format: str
     location: str
@@ -109,10 +104,9 @@ class TableSource:
 def read_source(
     spark: SparkSession, source: TableSource | list[Path], required: Iterable[str]
 ) -> DataFrame:
-    """Read the rows of a source.
+    """Read the `required` columns of a source, with `SOURCE`, `RAW` and `CORRUPT`.
 
-    Returns a table with the `required` columns, `SOURCE`, `RAW` and `CORRUPT`. All columns of CSV
-    are text. A malformed row of CSV or JSON has its text in `CORRUPT`.
+    All columns of CSV are text. A malformed row of CSV or JSON has its text in `CORRUPT`.
     """
     required = list(dict.fromkeys(required))
     files = source if isinstance(source, list) else _local_files(source)
@@ -165,11 +159,7 @@ def _load(spark: SparkSession, source: TableSource) -> DataFrame:
 
 
 def load_json(spark: SparkSession, source: TableSource, *, schema: str | None = None) -> DataFrame:
-    """Read files with a JSON object a line.
-
-    `schema`: the columns, with `CORRUPT`; found in the files unless given. Returns the table;
-    `CORRUPT` is the text of a line that is not such an object.
-    """
+    """Read files with a JSON object a line; the text of another line is in the column `CORRUPT`."""
     if source.format != "json":
         raise TraceFormatError(f"{source}: expected JSON, not {source.format}")
     location = source.location if source.path is None else spark_read_path(source.path)
@@ -207,7 +197,6 @@ def _row_source(source: TableSource) -> Column:
 
 
 def _failure(source: TableSource, error: Exception) -> str:
-    """Return what an error of Spark says about a source."""
     text = str(error)
     if any(part in text for part in _MISSING_SOURCE):
         return (

@@ -80,12 +80,7 @@ class Trace:
         marks: Iterable[Mark] = (),
         max_worker_mb: int = MAX_WORKER_MB,
     ) -> None:
-        """Make a trace of DataFrames in the schema; rows that break a rule become rejects.
-
-        `requests`: rows of `schema.REQUESTS`, with or without further columns. `events`: rows of
-        `schema.EVENTS`, with or without further columns. `max_worker_mb`: memory limit for one host
-        in a Python worker, in MiB.
-        """
+        """Make a trace of DataFrames in the schema; rows that break a rule become rejects."""
         self.requests = require(requests, REQUESTS, "requests")
         self.events = require(events, EVENTS, "events")
         self.name = name

@@ -57,11 +57,6 @@ class KeyEvents:
     """
 
     def __init__(self, watch_keys: pa.Array, events: pa.Table) -> None:
-        """Sort the events.
-
-        `watch_keys`: the watch keys of all requests; a key may occur several times. `events`: the
-        columns key, occurred_at and amount of `schema.EVENTS`.
-        """
         of_events = events.column("key").chunks
         encoded = pa.concat_arrays([watch_keys, *of_events]).dictionary_encode("encode")
         # Keys are numbered in order of appearance, and those that nobody watches come last.
@@ -139,10 +134,7 @@ def first_index(low: Ints, high: Ints, holds: Callable[[Ints, Ints], Bools]) -> 
 
 
 def flat_keys(watch_keys: pa.ChunkedArray) -> tuple[pa.Array, Ints]:
-    """Flatten the watch keys of all requests.
-
-    `watch_keys`: a column of lists; null is an empty list.
-    """
+    """Return all watch keys, and how many each request has; null is an empty list."""
     array = watch_keys.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
@@ -240,12 +232,7 @@ class _Pairs:
         return times
 
     def quorum_us(self, times: Ints, needed: Ints) -> Ints:
-        """Return when requests have a number of satisfied keys, or NEVER.
-
-        A key that a request lists several times counts once.
-
-        `needed`: for each request the number of keys; 0 for a request that is not asked for.
-        """
+        """Return when requests have `needed` keys satisfied, each counted once, or NEVER."""
         request, number = np.repeat(np.arange(len(needed)), self._lengths), self._events.numbers
         pairs = np.flatnonzero(needed[request] > 0)
         pairs = pairs[np.lexsort((number[pairs], request[pairs]))]

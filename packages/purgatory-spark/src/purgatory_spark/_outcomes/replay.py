@@ -162,16 +162,12 @@ _COUNTED_PER_ENDED = 20
 
 
 class _MeasuredPurgatory(DelayedOperationPurgatory):
-    """A purgatory that records the errors of its purge estimate.
+    """A purgatory that records by how much its purge estimate exceeds the true number.
 
     Counting the operations takes time in proportion to their number, so it has a budget. Each purge
     adds 20 operations to the budget for each operation of the purge interval. A purge is measured
     if the budget covers the operations that it would count. Otherwise a million operations that
     wait for a long time would be counted again at every purge.
-
-    Attributes:
-        estimate_errors: The estimate less the number of operations in the watcher lists, at each
-            measured purge.
     """
 
     def __init__(self, name: str, **settings: Any) -> None:
@@ -180,7 +176,6 @@ class _MeasuredPurgatory(DelayedOperationPurgatory):
         self._budget = 0
 
     def purge(self) -> int:
-        """Measure the estimate, if the budget allows it, and purge."""
         estimate = self._counters.estimate
         self._budget += _COUNTED_PER_ENDED * max(1, self.purge_interval)
         if estimate <= self._budget:
@@ -216,10 +211,8 @@ def replay_designs(
 ) -> DataFrame:
     """Replay each host of a trace through several purgatories, one after the other.
 
-    Requests and events are read, shuffled and passed to Python once for all of them.
-
-    Returns a table of the schema `REPLAYED` and `DESIGN_NUMBER`, the design's position. It is null
-    for rejects, which are the same for all designs.
+    Requests and events are read, shuffled and passed to Python once for all of them. The position
+    of a row's design is in `DESIGN_NUMBER`, null for rejects, which are the same for all.
     """
     # Hosts are not told apart by a hash: a purgatory is for one host.
     groups = [F.when(is_good(), F.col("host")).alias("good_host"), reject_group().alias("group")]
@@ -269,7 +262,6 @@ def _replay_host(designs: list[ReplaySettings]) -> Callable[[pa.Table, pa.Table]
 
 
 def _reject_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """Return the rejects of a table as rows of `REPLAYED`."""
     reasons = table.column(REASON)
     if reasons.null_count == len(reasons):
         return []
@@ -320,7 +312,6 @@ def _objects(column: pa.ChunkedArray) -> Objects:
 
 
 def _split(flat: Objects, lengths: Ints) -> list[list[str]]:
-    """Return the elements of an array in lists of the given lengths."""
     if len(lengths) and (lengths == lengths[0]).all():
         lists: list[list[str]] = flat.reshape(len(lengths), lengths[0]).tolist()
         return lists
@@ -331,19 +322,11 @@ def _split(flat: Objects, lengths: Ints) -> list[list[str]]:
 class HostReplay(HostDriver):
     """The replay of one host's whole trace through one purgatory.
 
-    Attributes:
-        satisfied_us: When each completed request ended, in microseconds since the epoch; NEVER for
-            the others.
-        late_us: The time from each expired request's deadline to its timeout's callback, in
-            microseconds; 0 for the others.
+    `satisfied_us` has NEVER, and `late_us` has 0, for requests of the other outcome.
     """
 
     def __init__(self, requests: pa.Table, events: pa.Table, settings: ReplaySettings) -> None:
-        """Make the purgatory.
-
-        `requests`: the host's rows of `schema.REQUESTS`, at least one; none breaks a rule.
-        `events`: the host's rows of `schema.EVENTS`; none breaks a rule.
-        """
+        """Make the purgatory; there is at least one request, and no row breaks a rule."""
         self._table = requests
         self._settings = settings
         self._requests, self._events = _parts(requests, events)
@@ -358,7 +341,6 @@ class HostReplay(HostDriver):
         self.late_us: Ints = np.zeros(requests.num_rows, dtype=np.int64)
 
     def run(self) -> None:
-        """Replay the whole trace, until every request has ended."""
         self.play(self._requests, self._events)
         self._store(self.ended())
         self.finish()
@@ -391,10 +373,7 @@ class HostReplay(HostDriver):
         return pa.table(columns, names=schema.names).cast(schema)
 
     def stats(self, task_seconds: float) -> dict[str, Any]:
-        """Return the statistics of the purgatory.
-
-        Returns a row of `REPLAYED` of the kind "hosts".
-        """
+        """Return the purgatory's statistics, as a row of `REPLAYED`."""
         errors = getattr(self.purgatory, "estimate_errors", [])
         stats = self.counts() | {
             "design": self._settings.design,

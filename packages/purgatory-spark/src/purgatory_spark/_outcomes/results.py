@@ -69,21 +69,11 @@ def rejects_of(results: DataFrame) -> DataFrame:
 
 
 def flag_requests(requests: DataFrame) -> DataFrame:
-    """Check requests in Spark; the batch checks them in Python workers (`column_checks`).
-
-    `requests`: rows of `schema.REQUESTS`, with or without further columns. Returns the columns of
-    `schema.REQUESTS`, `REASON` (null for a good row), and `RAW`, the row as JSON (null for a good
-    row). What is passed on has its default in place of null.
-    """
+    """Check requests in Spark, as the batch does in workers: add `REASON`, and `RAW` of rejects."""
     return with_passed(_flag(requests, REQUESTS, "requests", request_checks()))
 
 
 def flag_events(events: DataFrame) -> DataFrame:
-    """Check events in Spark; the batch checks them in Python workers (`column_checks`).
-
-    `events`: rows of `schema.EVENTS`, with or without further columns. Returns the columns of
-    `schema.EVENTS`, `REASON` and `RAW`, as of `flag_requests`.
-    """
     return _flag(events, EVENTS, "events", event_checks())
 
 
@@ -106,11 +96,7 @@ def reject_group() -> Column:
 def split_repeated(
     requests: pa.Table, arrived_us: Ints, deadline_us: Ints
 ) -> tuple[Bools, list[str]]:
-    """Find the repeated requests among good ones.
-
-    `requests`: the columns of `schema.IDENTITY`. `arrived_us`: their arrivals, in microseconds
-    since the epoch.
-    """
+    """Return which good requests are repeated, and these as JSON."""
     repeated = repeated_in_table(
         requests.column("host"), requests.column("request_id"), arrived_us, deadline_us
     )
@@ -124,11 +110,7 @@ def split_repeated(
 
 
 def rows_as_json(rows: pa.Table) -> list[str]:
-    """Return rows as JSON, without nulls, as Spark writes those of other rejects.
-
-    `rows`: columns of `schema.REQUESTS` or `schema.EVENTS`, with microseconds since the epoch for
-    times.
-    """
+    """Return rows, with microseconds for times, as JSON without nulls, like other rejects."""
     return [
         json.dumps(
             {name: _json_value(name, value) for name, value in row.items() if value is not None},
@@ -157,10 +139,7 @@ def reject_counts() -> list[Column]:
 
 
 def require_no_rejects(observed: Mapping[str, Any], what: str) -> None:
-    """Check that a trace that an import has checked has no rejects.
-
-    `observed`: the values of `reject_counts`.
-    """
+    """Check that a trace that an import has checked has no rejects."""
     if observed["rejects"]:
         raise TraceFormatError(
             f"{what}: {observed['rejects']:,} rows break the rules of a trace (such as: "

@@ -86,11 +86,7 @@ class Sharding:
 def pack_batches(
     batches: Iterable[pa.RecordBatch], kind: str, sharding: Sharding
 ) -> Iterator[pa.RecordBatch]:
-    """Check the rows of many batches, and pack them.
-
-    `batches`: rows of `schema.ARROW_SCHEMAS[kind]`. Columns of strings may be dictionaries. Yields
-    rows of `PACKED_SCHEMA`, of this kind and of the kind "rejects".
-    """
+    """Check many rows of `ARROW_SCHEMAS[kind]`, and yield them and the rejects, packed."""
     for table in _buffered(batches):
         rows = encoded_rows(table, kind)
         reasons = reject_reasons(rows, kind)
@@ -151,10 +147,7 @@ def _pack_rows(rows: pa.RecordBatch, kind: str, sharding: Sharding) -> pa.Record
 
 
 def unpack(packed: pa.Table, kind: str) -> pa.Table:
-    """Return the rows of one kind.
-
-    Returns a table of the schema `BLOB_SCHEMAS[kind]`.
-    """
+    """Return the rows of one kind, of the schema `BLOB_SCHEMAS[kind]`."""
     schema = BLOB_SCHEMAS[kind]
     blobs = packed.column("blob").filter(pc.equal(packed.column("kind"), kind))
     tables = [from_blob(blob.as_buffer()).cast(schema) for blob in blobs]

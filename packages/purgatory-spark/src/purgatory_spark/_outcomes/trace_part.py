@@ -9,10 +9,7 @@ from purgatory_spark._spark.arrays import Ints
 
 @dataclass(frozen=True, slots=True)
 class RequestPart:
-    """Requests of one host in columns, in any order.
-
-    The columns are those of `schema.REQUESTS`; times are in microseconds since the epoch.
-    """
+    """Requests of one host in columns, in any order; times are in microseconds since the epoch."""
 
     arrived_us: Ints
     timeouts_ms: list[int]
@@ -24,10 +21,7 @@ class RequestPart:
 
 @dataclass(frozen=True, slots=True)
 class EventPart:
-    """Events of one host in columns, in any order.
-
-    The columns are those of `schema.EVENTS`; times are in microseconds since the epoch.
-    """
+    """Events of one host in columns, in any order; times are in microseconds since the epoch."""
 
     occurred_us: Ints
     keys: list[str]

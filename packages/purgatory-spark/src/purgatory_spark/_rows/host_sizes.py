@@ -39,14 +39,6 @@ class MemoryModel:
 
     Those of the batch exceed the peak of the same work outside Spark by 10 to 35 %. Measured were
     hosts of 0.3 and 1 million requests with the same names and keys, and an event for each key.
-
-    Attributes:
-        task: The kind of work, for messages.
-        worker: The worker without any row.
-        request: Each request.
-        watch_key: Each watch key of each request.
-        event: Each event.
-        character: Each byte of names and keys in UTF-8.
     """
 
     task: str
@@ -70,10 +62,7 @@ REPLAY = MemoryModel(
 def require_hosts_fit(
     requests: DataFrame, events: DataFrame, model: MemoryModel, max_worker_mb: int
 ) -> None:
-    """Check that every host fits into a Python worker, in one pass over both tables.
-
-    `max_worker_mb`: limit of a worker's memory in MiB.
-    """
+    """Check that every host fits into a Python worker, in one pass over both tables."""
     large = _large_hosts(requests, events, model, max_worker_mb).limit(_MAX_NAMED).collect()
     if large:
         raise HostTooLargeError(
@@ -84,13 +73,7 @@ def require_hosts_fit(
 
 @dataclass(frozen=True)
 class TraceSizes:
-    """The sizes of a trace, from one pass over its tables.
-
-    Attributes:
-        parts: The number of parts of each host that has a shard of its own, or several.
-        mean_keys: Watch keys of a request, on average.
-        timeouts_ms: The shortest and the longest timeout.
-    """
+    """The sizes of a trace, from one pass over its tables."""
 
     parts: dict[str, int]
     mean_keys: float
@@ -192,12 +175,9 @@ def _large_hosts(
 def _totals(
     requests: DataFrame, events: DataFrame, model: MemoryModel, *, by_key: bool = False
 ) -> DataFrame:
-    """Sum up rows and bytes by host, or by host and key.
+    """Sum up rows and bytes by host, or by host and key, where a request counts for its first key.
 
-    `requests`: rows of `schema.REQUESTS`; with `by_key`, a request counts for its first key.
-    `model`: the bytes of each row. Returns a table with the columns host, key (with `by_key`),
-    requests, events, keys, most_keys (the largest number of keys of one request), shortest_ms and
-    longest_ms (of the timeouts; null without requests) and bytes.
+    `most_keys` is the largest number of keys of one request. Timeouts are null without requests.
     """
     keys = F.greatest(F.coalesce(F.size("watch_keys"), F.lit(0)), F.lit(0))
     first_key = [F.get("watch_keys", F.lit(0)).alias("key")] if by_key else []

@@ -54,11 +54,9 @@ def passed_columns(rows: pa.RecordBatch) -> dict[str, pa.Array]:
 def hash_watch_keys(
     watch_keys: pa.ListArray, seeds: Words, hash_of: Callable[[pa.Array, Words], Words]
 ) -> tuple[pa.ListArray, Words]:
-    """Hash all watch keys.
+    """Return the hashes of all watch keys, seeded by each request's host, and the first of each.
 
-    `watch_keys`: a list of strings for each request; null is an empty list. `seeds`: the hash of
-    each request's host. `hash_of`: returns the hashes of strings with these seeds. Returns the
-    lists of hashes, and the first hash of each request, or its seed without keys.
+    Null is an empty list. The first hash of a request without keys is its seed.
     """
     lengths = np.asarray(pc.fill_null(pc.list_value_length(watch_keys), 0), dtype=np.int64)
     hashes = hash_of(watch_keys.flatten().cast(pa.string()), np.repeat(seeds, lengths))
@@ -77,11 +75,7 @@ def blobs_by_shard(
     most_rows: int | None = None,
     options: pa.ipc.IpcWriteOptions | None = None,
 ) -> Iterator[tuple[int, pa.Buffer]]:
-    """Pack rows into blobs of one shard each.
-
-    `most_rows`: the most rows of a blob; None for no limit. `options`: how a blob is written; None
-    for uncompressed. Yields shards in ascending order, each with a blob of its rows.
-    """
+    """Yield blobs of at most `most_rows` rows of one shard each, in ascending order of shards."""
     # NumPy sorts numbers of 16 bits by counting.
     order = np.argsort(shards.astype(np.uint16) if shards.max() < 2**16 else shards, kind="stable")
     rows = pa.RecordBatch.from_arrays(

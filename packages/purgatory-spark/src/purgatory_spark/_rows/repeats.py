@@ -39,7 +39,7 @@ _HELPERS = (_ARRIVED, _DEADLINE, _OVERLAPS, _IN_CHAIN)
 def repeated_in_order(
     ids: Ints, arrived_us: Ints, deadline_us: Ints, reserved_until_us: Ints | None = None
 ) -> Bools:
-    """Return which requests are repeated.
+    """Return which requests are repeated, of requests in order of arrival and deadline.
 
     Times are microseconds since the epoch. Below, the third request arrives while the first one
     reserves its id, and the fourth after that:
@@ -48,8 +48,7 @@ def repeated_in_order(
     >>> repeated_in_order(ids, arrived, arrived + 10).tolist()
     [False, False, True, False]
 
-    `ids`: numbers of host and id, in order of arrival and deadline. `reserved_until_us`: until when
-    earlier requests reserve these ids; None if there are none.
+    `reserved_until_us`: until when earlier requests reserve these ids; None if there are none.
     """
     if reserved_until_us is None:
         reserved_until_us = np.full(len(ids), _NOT_RESERVED_US)
@@ -69,11 +68,7 @@ def repeated_in_order(
 def repeated_in_table(
     hosts: pa.ChunkedArray, request_ids: pa.ChunkedArray, arrived_us: Ints, deadline_us: Ints
 ) -> Bools:
-    """Return which requests are repeated; they may be of several hosts, and in any order.
-
-    `hosts`: the column `host`, without nulls. `request_ids`: the column `request_id`, without
-    nulls. `arrived_us`: the arrivals, in microseconds since the epoch.
-    """
+    """Return which requests are repeated; they may be of several hosts, and in any order."""
     repeated: Bools = np.zeros(len(request_ids), dtype=bool)
     ids, distinct = _numbered(request_ids)
     if distinct == len(ids):
@@ -99,12 +94,8 @@ def mark_chains(
 ) -> DataFrame:
     """Mark good rows that may be repeated; `flag_repeated` then decides.
 
-    Persist the result if several data frames are computed from it.
-
-    `table`: rows with `host`, `request_id`, `RAW` and `REASON`. `arrived_us`: the arrival, in
-    microseconds since the epoch. `deadline_us`: the deadline, in microseconds since the epoch.
-    `order`: columns that order rows with equal arrivals and deadlines. Returns `table` with
-    `IS_FIRST` and columns for `flag_repeated`.
+    Persist the result if several data frames are computed from it. Times are in microseconds since
+    the epoch; `order` is that of rows with equal arrivals and deadlines.
     """
     is_good = F.col(REASON).isNull()
     # Rejected rows get partitions of their own, by the hash of their text. Without it, those with
@@ -128,9 +119,6 @@ def flag_repeated(chains: DataFrame, reason: str = REPEATED) -> DataFrame:
 
     Only rows that share an id while it is reserved pass through Python; usually they are few. They
     are decided one after the other, because a repeated request reserves nothing.
-
-    `chains`: the result of `mark_chains`. `reason`: the value for `REASON`. Returns the table that
-    `mark_chains` was given, with `IS_FIRST`.
     """
     schema = T.StructType([field for field in chains.schema if field.name not in _HELPERS])
 

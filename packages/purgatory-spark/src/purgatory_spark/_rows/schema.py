@@ -70,7 +70,6 @@ class Column:
 
     @property
     def field(self) -> T.StructField:
-        """The column in a schema of Spark's."""
         return T.StructField(self.name, _TYPES[self.type][0])
 
     @property
@@ -167,10 +166,7 @@ REJECTS = T.StructType(
 def require(
     table: DataFrame, schema: T.StructType, what: str, further: Iterable[str] = ()
 ) -> DataFrame:
-    """Select the columns of `schema` from `table`, in the schema's order.
-
-    Returns the table with exactly these columns. One that it may lack is null.
-    """
+    """Select the columns of `schema` from `table`, in its order; one that it may lack is null."""
     if not isinstance(getattr(table, "schema", None), T.StructType):
         raise InvalidArgumentError(what, "a DataFrame", table)
     given = {field.name: field.dataType for field in table.schema}

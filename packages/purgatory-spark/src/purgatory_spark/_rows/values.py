@@ -26,18 +26,12 @@ _COMPLEX = (T.ArrayType, T.MapType, T.StructType)
 
 @dataclass
 class Values:
-    """The columns that a field is computed to, and the checks of them.
-
-    Attributes:
-        columns: Expressions over the input's columns, by the name of the result.
-        checks: Checks over the results, in order of precedence.
-    """
+    """The columns that a field is computed to, by name, and their checks in order of precedence."""
 
     columns: dict[str, Column] = field(default_factory=dict)
     checks: list[Check] = field(default_factory=list)
 
     def add(self, other: Values) -> None:
-        """Add the columns and checks of another field."""
         self.columns |= other.columns
         self.checks += other.checks
 
@@ -56,8 +50,6 @@ def text_values(table: DataFrame, name: str, column: str, *, required: bool = Tr
 
     A whole number that is a float is written without a fraction, like the same number in another
     table that has no nulls.
-
-    `required`: whether a null is a reason to reject the row.
     """
     kind = _atomic_type(table, column)
     values = Values({name: _plain_text(F.col(quote_column(column)), kind)})
@@ -115,10 +107,7 @@ def key_values(table: DataFrame, columns: tuple[str, ...]) -> Values:
 def time_values(
     table: DataFrame, name: str, column: str, unit: str, zone: str, *, required: bool = True
 ) -> Values:
-    """Return a column of times as whole microseconds since the epoch.
-
-    `required`: whether a null is a reason to reject the row.
-    """
+    """Return a column of times as whole microseconds since the epoch."""
     kind = _atomic_type(table, column)
     is_null = f"no_{name}"
     values = Values(

@@ -174,12 +174,7 @@ def _arrow_schema() -> pa.Schema:
 def run_simulation(
     spark: SparkSession, plan: SimulationPlan, sizes: Sizes, target: Path
 ) -> dict[str, Any]:
-    """Carry out a plan and write its results.
-
-    `sizes`: the result of `plan.measure()`. `target`: an empty folder; the Parquet tables `hosts/`,
-    `waits/`, `timeline/` and `tasks/`, and `summary.json`, are written into it. Returns the content
-    of `summary.json`.
-    """
+    """Carry out a plan, and write its Parquet tables and `summary.json` into an empty folder."""
     workload = plan.workload
     bin_us = bin_width_us(
         round(workload.requests / workload.rate * 1_000_000) + workload.timeout_ms * 1000

@@ -50,15 +50,7 @@ class TargetLoad:
 
 @dataclass(frozen=True)
 class Measurement:
-    """The results of a simulation that estimates are made from.
-
-    Attributes:
-        requests: Number of simulated requests.
-        cpu_seconds: CPU time of the Python workers, for making and replaying the traces.
-        mean_wait_ms: Mean waiting time of all requests.
-        worker_bytes: Peak memory of the largest Python worker.
-        sizes: Measured sizes of requests and rows.
-    """
+    """The results of a simulation that estimates are made from; CPU time is that of the workers."""
 
     requests: int
     cpu_seconds: float
@@ -69,14 +61,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Estimate:
-    """One extrapolated number.
-
-    Attributes:
-        name: The resource.
-        value: The amount, in `unit`.
-        unit: The unit.
-        formula: The product that the value is, in words.
-    """
+    """One extrapolated number, and in words the product that it is."""
 
     name: str
     value: float
@@ -93,11 +78,7 @@ def extrapolate(
     watermark_delay_ms: int,
     key_retention_ms: int,
 ) -> list[Estimate]:
-    """Estimate the resources that the target load would need.
-
-    Returns the estimates, for printing in this order: the load; then cores, memory, and what a
-    stream stores, of each the largest part first.
-    """
+    """Return the load, and what it needs; of cores, memory and storage the largest part first."""
     rate = target.per_day / DAY_S
     rate_per_host = workload.rate / workload.hosts
     load = [

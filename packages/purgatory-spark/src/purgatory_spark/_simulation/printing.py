@@ -13,10 +13,6 @@ from purgatory_spark._simulation.host_simulation import QUANTILES
 
 
 def print_simulation(console: Console, summary: dict[str, Any]) -> None:
-    """Print the outcomes and the cost of a simulation, and what the target load would need.
-
-    `summary`: the result of `cluster_simulation.run_simulation`.
-    """
     _print_measured(console, summary)
     _print_estimates(console, summary)
 

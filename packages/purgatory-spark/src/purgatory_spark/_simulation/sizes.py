@@ -46,10 +46,7 @@ class Sizes:
 
 
 def measure_sizes(workload: Workload, settings: ReplaySettings) -> Sizes:
-    """Measure the sizes of a workload's rows and pending requests on the installed build.
-
-    `workload`: the workload; one block of one of its hosts is made.
-    """
+    """Measure sizes on one block of a workload, on the installed build."""
     one_host = replace(
         workload,
         hosts=1,
@@ -108,7 +105,6 @@ def _pending_bytes(workload: Workload, settings: ReplaySettings) -> int:
 def require_simulated_host_fits(
     workload: Workload, settings: ReplaySettings, sizes: Sizes, max_worker_mb: int
 ) -> None:
-    """Check that the simulation of one host fits into a Python worker."""
     per_host, rate = workload.requests // workload.hosts, workload.rate / workload.hosts
     pending = min(per_host, rate * workload.expected_wait_ms / 1000)
     future = min(per_host, rate * workload.expected_service_ms / 1000)

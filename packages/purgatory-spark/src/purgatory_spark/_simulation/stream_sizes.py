@@ -21,12 +21,7 @@ _MAX_BYTES = 2**34
 
 @dataclass(frozen=True)
 class StoredBytes:
-    """The bytes of a row wherever a stream stores it.
-
-    Attributes:
-        state_store: In Spark's state store: Arrow with zstd, as base64 text.
-        local_disk: In the copy on the executor's own disk: Arrow without compression.
-    """
+    """The bytes of a row: as base64 text of Arrow with zstd, and as uncompressed Arrow."""
 
     state_store: float
     local_disk: float
@@ -42,12 +37,7 @@ class StoredBytes:
 class StreamSizes:
     """Sizes of rows in a stream's state, measured in a shard.
 
-    Attributes:
-        request: A request that the watermark has not reached.
-        event: An event that the watermark has not reached.
-        waiting: A pending request with its pairs of request and key.
-        request_id: The id of a request that is in use.
-        key: A remembered key.
+    `request` and `event` are ahead of the watermark. `waiting` is a pending request with its pairs.
     """
 
     request: StoredBytes

@@ -71,10 +71,7 @@ def _copy_lines(readable: int, stderr: int) -> None:
 
 
 def silence_py4j_interrupts() -> None:
-    """Keep Py4J from logging a traceback when Ctrl-C interrupts a call to the JVM.
-
-    The `KeyboardInterrupt` itself is still raised.
-    """
+    """Keep Py4J from logging a traceback when Ctrl-C interrupts a call; the error is raised."""
     root = logging.getLogger()
     if _is_not_interrupt not in root.filters:
         root.addFilter(_is_not_interrupt)

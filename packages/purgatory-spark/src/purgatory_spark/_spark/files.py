@@ -207,12 +207,10 @@ def read_spark_table(spark: SparkSession, folder: Path) -> DataFrame:
 
 
 def read_parquet(spark: SparkSession, *paths: Path) -> DataFrame:
-    """Read Parquet files of any writer.
+    """Read Parquet files of any writer: of one schema, or in one folder.
 
     Spark has no timestamps of nanoseconds, as pandas and Arrow write them. They are read as
     bigints, in every session.
-
-    `paths`: files of one schema, or one folder that has files somewhere in it.
     """
     first = paths[0]
     file = min(first.rglob(f"*{PARQUET_SUFFIX}")) if first.is_dir() else first
@@ -246,10 +244,9 @@ def _readable_type(kind: pa.DataType) -> pa.DataType:
 
 
 def read_rows(spark: SparkSession, files: list[Path], required: Iterable[str]) -> DataFrame:
-    """Read the rows of CSV or Parquet files.
+    """Read the `required` columns of CSV or Parquet files, with `SOURCE`, `RAW` and `CORRUPT`.
 
-    Returns a table with the `required` columns, `SOURCE`, `RAW` and `CORRUPT`. All columns of CSV
-    are text. A CSV row with too few or too many fields has its text in `CORRUPT`.
+    All columns of CSV are text. A row with too few or too many fields has its text in `CORRUPT`.
     """
     required = list(dict.fromkeys(required))
     if files[0].name.endswith(PARQUET_SUFFIX):
@@ -322,10 +319,7 @@ def _storage_type(kind: pa.DataType) -> pa.DataType:
 
 
 def without_nanoseconds(column: Column, kind: pa.DataType) -> Column:
-    """Return a column of nanosecond timestamps as Spark timestamps, rounded down to microseconds.
-
-    They are read as integers (`read_parquet`). Other columns are returned unchanged.
-    """
+    """Return nanoseconds, read as integers, as timestamps rounded down; others unchanged."""
     if not (pa.types.is_timestamp(kind) and kind.unit == "ns"):
         return column
     return F.timestamp_micros(

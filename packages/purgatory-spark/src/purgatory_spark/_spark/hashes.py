@@ -97,11 +97,7 @@ def _some(chosen: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
 
 
 def _hash_stripes(words: Words, at: Ints, lengths: Ints, seeds: Words) -> Words:
-    """Hash the whole stripes of strings that have at least one.
-
-    `lengths`: their numbers of bytes. Returns their hashes, without their lengths and what follows
-    the stripes.
-    """
+    """Hash the whole stripes of strings, without their lengths and what follows the stripes."""
     stripes = lengths // _STRIPE_BYTES
     lanes = [seeds + _P1 + _P2, seeds + _P2, seeds.copy(), seeds - _P1]
     for number in range(int(stripes.max())):
@@ -127,7 +123,7 @@ def _rotated(words: Words, bits: int) -> Words:
 
 
 def int_with_hash(wanted: int) -> int:
-    """Return the integer of 32 bits that Spark's `hash` maps to a number.
+    """Return the integer of 32 bits that Spark's `hash` maps to a number of 32 bits.
 
     Each step of MurmurHash3 can be undone for a key of one word. Spark sends a row to the partition
     `pmod(hash(key), partitions)`. So keys with the hashes 0, 1, 2 and so on are spread evenly over
@@ -135,8 +131,6 @@ def int_with_hash(wanted: int) -> int:
 
     >>> [int_with_hash(number) for number in range(3)]
     [-1693959553, -1910889132, -1382833682]
-
-    `wanted`: the hash, from -2^31 to 2^31 - 1.
     """
     word = wanted % _UINT32
     # The final mixing.

@@ -46,7 +46,6 @@ def map_streams(
 
 
 def require_stream_mapping(mapping: TableMapping) -> None:
-    """Check that a mapping has the fields that a stream needs."""
     if not mapping.event_columns:
         raise TraceFormatError(
             "the events of a stream are an input of their own: map their columns, at least key and "
@@ -99,7 +98,6 @@ def _with_row_columns(table: DataFrame) -> DataFrame:
 
 
 def _flagged(rows: DataFrame, values: Values) -> DataFrame:
-    """Return the values of the fields, the columns of the row's source, and `REASON`."""
     columns = [column.alias(name) for name, column in values.columns.items()]
     return flag_rejects(rows.select(CORRUPT, RAW, SOURCE, *columns), values.checks)
 

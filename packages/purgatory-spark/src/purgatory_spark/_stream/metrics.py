@@ -62,7 +62,6 @@ class StreamMetrics(Collector):
                 ).timestamp()
 
     def collect(self) -> Iterable[Metric]:
-        """Return the metrics, as a registry of prometheus-client asks for them."""
         with self._lock:
             sums = {"batches": self._batches, **self._sums}
             latest = dict(self._latest)
@@ -86,7 +85,6 @@ class MetricsFile:
         self._file = file
 
     def add(self, batch: BatchProgress) -> None:
-        """Append a batch's line, with the current time as `at`."""
         line = {"at": datetime.now(UTC).isoformat(timespec="milliseconds")} | asdict(batch)
         self._file.write(
             json.dumps(line | {"rows_per_second": round(batch.rows_per_second, 1)}) + "\n"
@@ -96,7 +94,6 @@ class MetricsFile:
 
 @contextmanager
 def open_metrics_file(path: Path) -> Iterator[MetricsFile]:
-    """Open a file to append lines to; create it and its folder if they do not exist."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a", encoding="utf-8")

@@ -60,11 +60,7 @@ def shard_labels(shards: int, *, even: bool) -> tuple[int, ...]:
 class Packer:
     """Checks the rows of one input, and packs them into a blob for each shard.
 
-    Attributes:
-        kind: `rows.REQUESTS` or `rows.EVENTS`.
-        labels: of the shards; see `shard_labels`.
-        by_key: whether a row's shard is chosen by its key, and not by its host.
-        file_columns: the columns that the Parquet files named by the column `SOURCE` must have.
+    A Parquet file that the column `SOURCE` names must have the `file_columns`.
     """
 
     kind: str
@@ -73,10 +69,6 @@ class Packer:
     file_columns: tuple[str, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Pack batches of rows.
-
-        `batches`: rows of the input's schema, maybe with the columns `CORRUPT`, `RAW` and `SOURCE`.
-        """
         freeze_imported_objects()
         for batch in batches:
             if batch.num_rows:
@@ -156,7 +148,6 @@ class Packer:
         return good, first_keys if self.by_key else hosts, int(arrived_us.max())
 
     def _event_columns(self, found: pa.RecordBatch) -> tuple[pa.RecordBatch, Words, int]:
-        """Return what shards take of good events, what decides their shards, and the last time."""
         hosts = _host_hashes(found)
         keys = xxhash64(found.column("key").cast(pa.string()), hosts)
         occurred_us = found.column("occurred_at").to_numpy()

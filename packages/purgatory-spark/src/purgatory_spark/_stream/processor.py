@@ -66,16 +66,13 @@ class SparkBlobStore:
         self._state = state
 
     def get(self, name: str) -> bytes | None:
-        """Return a blob, or None if there is none of that name."""
         value = self._state.getValue((name,))
         return None if value is None else base64.b64decode(value[0])
 
     def put(self, name: str, blob: bytes) -> None:
-        """Store a blob, in place of one of the same name."""
         self._state.updateValue((name,), (base64.b64encode(blob).decode("ascii"),))
 
     def remove(self, name: str) -> None:
-        """Remove a blob, which exists."""
         self._state.removeKey((name,))
 
 
@@ -95,7 +92,6 @@ class ShardProcessor(StatefulProcessor):
         self._max_shard_mb = max_shard_mb
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Open the state; Spark calls this once in each task."""
         freeze_imported_objects()
         self._handle = handle
         self._state = handle.getMapState(STATE_NAME, _NAME, _BLOB)
@@ -161,7 +157,6 @@ class ShardProcessor(StatefulProcessor):
     def _set_timer(
         self, store: ShardStore, result: StepResult, watermark_ms: int, expired_ms: int | None
     ) -> None:
-        """Move the shard's timer to the time at which it is due next."""
         before = store.head.get("timer_ms")
         # Rounded up, because the watermark is in whole milliseconds. At least one millisecond ahead
         # of the watermark, because everything up to it has been done.

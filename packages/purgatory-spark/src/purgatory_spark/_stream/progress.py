@@ -90,7 +90,6 @@ class ProgressListener(StreamingQueryListener):
         logger.info("stream %s has started", event.id)
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        """Pass a batch's progress on."""
         batch = BatchProgress.from_spark(event.progress, self._pending, self._state_bytes)
         self._pending, self._state_bytes = batch.pending, batch.state_bytes
         self._on_batch(batch)
@@ -99,7 +98,6 @@ class ProgressListener(StreamingQueryListener):
         """Do nothing."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Set `ended`."""
         logger.info("stream %s has ended", event.id)
         self.ended.set()
 

@@ -163,10 +163,7 @@ def _end_time(plan: StreamPlan) -> None:
 
 
 def _require_drained(plan: StreamPlan, watermark: str, pending: int) -> None:
-    """Check that the stream has reached the end of time, and that no request is pending.
-
-    `watermark`: that of the last batch, in ISO 8601; "" if there was none.
-    """
+    """Check that the stream has reached the end of time, and that no request is pending."""
     if pending or not watermark or datetime.fromisoformat(watermark) < _END_OF_TIME:
         raise DrainError(
             f"{plan.checkpoint}: the stream was not drained: {pending:,} requests are known to be "
@@ -182,10 +179,7 @@ def _run_query(
     *,
     even_shards: bool,
 ) -> str:
-    """Run the query once, until it ends or is stopped.
-
-    Returns the watermark of the last batch, in ISO 8601; "" if there was no batch.
-    """
+    """Run the query until it ends or is stopped; return its last watermark, "" without a batch."""
     requests, events = plan.endpoints.read(spark)
     ticks = (
         folder_ticks(spark, plan.checkpoint / "ticks")

@@ -131,7 +131,6 @@ def _shard_number(label: Column) -> Column:
 
 
 def _find_operator(spark: SparkSession, location: str, checkpoint: str) -> Row:
-    """Return the description that Spark's metadata of the state has of the stream's operator."""
     found = spark.read.format("state-metadata").load(location).collect()
     ours = [
         operator
@@ -157,10 +156,7 @@ def _find_operator(spark: SparkSession, location: str, checkpoint: str) -> Row:
 
 
 def _describe_shards(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Describe the shards of a partition, which has all blobs of each of them.
-
-    Yields rows of `_DESCRIBED`, one for each shard.
-    """
+    """Yield rows of `_DESCRIBED` for the shards of a partition, which has all their blobs."""
     blobs: dict[int, MemoryBlobStore] = defaultdict(MemoryBlobStore)
     sizes: dict[int, dict[str, int]] = defaultdict(lambda: dict.fromkeys((*PARTS, HEAD), 0))
     for batch in batches:
@@ -177,10 +173,7 @@ def _describe_shards(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
 
 
 def describe_state(store: ShardStore) -> dict[str, Any]:
-    """Return the columns of `SHARD_STATE` that follow from a shard's head, pending and keys.
-
-    Times are in microseconds since the epoch.
-    """
+    """Return the columns of `SHARD_STATE` that a store decides; times are in microseconds."""
     generations = [
         pending.StoredGeneration(store, segment) for segment in store.segments(pending.KIND)
     ]

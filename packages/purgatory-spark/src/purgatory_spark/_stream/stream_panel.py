@@ -18,7 +18,6 @@ class StreamPanel:
     """Keeps the latest batches of a stream for the page. Any thread may add."""
 
     def __init__(self, names: dict[str, str]) -> None:
-        """Create a panel without batches."""
         self._names = names
         self._lock = threading.Lock()
         self._batches: deque[BatchProgress] = deque(maxlen=MAX_BATCHES)
@@ -32,7 +31,6 @@ class StreamPanel:
                 self._sums[name] += getattr(batch, name)
 
     def panel(self) -> Panel:
-        """Return what `serve_dashboard` takes."""
         return Panel("stream", self._read, about=self._names)
 
     async def _read(self) -> dict[str, Any]:

@@ -202,11 +202,7 @@ def read_trace(
 
 
 def check_source(source: Path | str, settings: ImportSettings) -> str:
-    """Check what can be checked of a trace without Spark: its files, and settings for its format.
-
-    `source`: a file, or a folder of files; as text also a URI, or `FORMAT:NAME_OR_PATH`. Returns
-    the trace's format, one of `FORMATS`.
-    """
+    """Check what can be checked without Spark: files and settings. Return the trace's format."""
     found = settings.format or detect_format(source, settings.columns)
     if found not in ("columns", "spans") and (settings.columns or settings.time_unit):
         raise TraceFormatError(
@@ -243,10 +239,7 @@ def check_source(source: Path | str, settings: ImportSettings) -> str:
 
 
 def detect_format(source: Path | str, columns: Columns) -> str:
-    """Detect the format of a trace from its folders, the mapping, or the columns of the first file.
-
-    `source`: a file, or a folder of files; as text also a URI, or `FORMAT:NAME_OR_PATH`.
-    """
+    """Return the format of a trace, by its folders, the mapping, or the first file's columns."""
     if is_recorded(Path(source)):
         return "recorded"
     if columns:

@@ -136,11 +136,7 @@ CASES = {case.name: case for case in (LOW_TIMEOUT, HIGH_TIMEOUT)}
 def cluster_workload(
     case: Workload, *, hosts: int, requests_per_host: int, rate_per_host: float, **overrides: Any
 ) -> Workload:
-    """Scale a workload to a cluster whose hosts are drawn independently (`host_by_host`).
-
-    `rate_per_host`: arrivals per second on each host. `overrides`: other fields of `Workload` that
-    differ from `case`.
-    """
+    """Scale a workload to a cluster whose hosts are drawn independently (`host_by_host`)."""
     if not (rate_per_host > 0 and math.isfinite(rate_per_host)):
         raise InvalidArgumentError(
             "rate_per_host", "a positive number of requests per second", rate_per_host

@@ -126,7 +126,6 @@ class Block:
         return self.arrived_us + self.service_us
 
     def requests(self) -> pa.RecordBatch:
-        """Return the requests as rows of `schema.REQUESTS`."""
         workload = self.workload
         count = len(self.arrived_us)
         keys_per_request = 1 + workload.shared_keys
@@ -156,7 +155,6 @@ class Block:
         )
 
     def events(self) -> pa.RecordBatch:
-        """Return the events as rows of `schema.EVENTS`."""
         return _batch(
             EVENTS,
             {

@@ -43,7 +43,6 @@ class AvroMessages:
         self.schema()
 
     def schema(self) -> str:
-        """Return the schema, as JSON."""
         try:
             text = self.schema_file.read_text(encoding="utf-8")
             schema = json.loads(text)
@@ -55,7 +54,6 @@ class AvroMessages:
 
 
 def require_avro(spark: SparkSession) -> None:
-    """Check that the session can decode Avro."""
     # Spark itself has the functions, and the package what they run.
     decoder = spark_jvm(spark).org.apache.spark.sql.avro.AvroDataToCatalyst
     if isinstance(decoder, JavaPackage):

@@ -41,10 +41,7 @@ def spark_jvm(spark: SparkSession) -> Any:
 
 
 def default_connector() -> str:
-    """Return the Maven coordinates of the connector for the installed Spark and its Scala.
-
-    Raises what `_package` raises.
-    """
+    """Return the Maven coordinates of the connector for the installed Spark and its Scala."""
     return _package("spark-sql-kafka-0-10")
 
 
@@ -54,7 +51,6 @@ def default_avro() -> str:
 
 
 def _package(artifact: str) -> str:
-    """Return the Maven coordinates of a package for the installed Spark and its Scala."""
     jars = Path(_find_spark_home()) / "jars"
     found = [
         match for jar in jars.glob("spark-sql_*.jar") if (match := _SPARK_SQL.fullmatch(jar.name))
@@ -93,10 +89,7 @@ def connector_settings(connector: str | None) -> dict[str, str]:
 
 
 def create_kafka_session(connector: str | None = None) -> SparkSession:
-    """Return a session like that of `create_session`, with Spark's Kafka connector.
-
-    Spark downloads the connector from Maven Central, and keeps it for later sessions.
-    """
+    """Return a session with Spark's Kafka connector, which Spark downloads from Maven Central."""
     settings = connector_settings(connector)
     if os.environ.get("SPARK_REMOTE", "").startswith("sc://"):
         raise EndpointError(_NOT_WITH_CONNECT)

@@ -79,14 +79,7 @@ class Sink(Protocol):
 
 @dataclass(frozen=True)
 class Endpoints:
-    """Everything that a stream reads and writes; all kinds can be combined.
-
-    Attributes:
-        requests: the input of requests.
-        events: the input of events.
-        out: the output.
-        mapping: the columns of the inputs, if they are not those of the schema.
-    """
+    """What a stream reads and writes; without a mapping, inputs have the schema's columns."""
 
     requests: Source
     events: Source
@@ -94,22 +87,14 @@ class Endpoints:
     mapping: TableMapping | None = None
 
     def __post_init__(self) -> None:
-        """Check the mapping."""
         if self.mapping is not None:
             require_stream_mapping(self.mapping)
 
     def identities(self, spark: SparkSession) -> dict[str, str]:
-        """Return the identities of all three by name, for the checkpoint's record.
-
-        Raises `EndpointError` if one of them does not exist.
-        """
+        """Return the identities of all three by name, for the checkpoint's record."""
         return {name: getattr(self, name).identity(spark) for name in ("requests", "events", "out")}
 
     def read(self, spark: SparkSession) -> tuple[DataFrame, DataFrame]:
-        """Return requests and events as streaming DataFrames.
-
-        Raises what `Source.read` or `Source.read_columns` raise.
-        """
         mapping = self.mapping
         if mapping is None:
             return self.requests.read(spark, REQUESTS), self.events.read(spark, EVENTS)

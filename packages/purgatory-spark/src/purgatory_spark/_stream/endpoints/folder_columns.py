@@ -35,11 +35,7 @@ from purgatory_spark._stream.job import FILE_COLUMNS
 
 
 def read_csv_columns(reader: DataStreamReader, folder: Path, columns: Iterable[str]) -> DataFrame:
-    """Return columns of CSV files with a header; all are text.
-
-    Returns the columns, and those of `rows.checks` that describe a row. A row with too few or too
-    many fields is malformed.
-    """
+    """Return columns of CSV files with a header, all as text, and those that describe a row."""
     file = _first_file(folder, CSV_SUFFIXES)
     names = csv_header(file)
     require_columns(file, names, columns)
@@ -71,10 +67,7 @@ def read_csv_columns(reader: DataStreamReader, folder: Path, columns: Iterable[s
 def read_parquet_columns(
     spark: SparkSession, reader: DataStreamReader, folder: Path, columns: Iterable[str]
 ) -> DataFrame:
-    """Return columns of Parquet files, in the types of the first one.
-
-    Returns the columns, and those of `rows.checks` that describe a row.
-    """
+    """Return columns of Parquet files, in the types of the first, and those that describe a row."""
     columns = list(columns)
     file = _first_file(folder, (PARQUET_SUFFIX,))
     stored = parquet_schema(file)

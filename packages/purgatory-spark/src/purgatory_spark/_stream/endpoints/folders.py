@@ -34,15 +34,10 @@ FORMATS = (*OUTPUT_FORMATS, "csv")
 
 @dataclass(frozen=True)
 class FolderSource:
-    """A folder to which files are added.
+    """A folder to which files are added: of Parquet, JSON with a row a line, or CSV with a header.
 
     Each file is read once and completely, so it must be written elsewhere and moved into the
     folder.
-
-    Attributes:
-        folder: the folder.
-        format: one of `FORMATS`; a JSON file has one row in each line. A CSV file has a header.
-        files_per_batch: the largest number of new files in one micro-batch; None is unlimited.
     """
 
     folder: Path
@@ -62,7 +57,6 @@ class FolderSource:
             )
 
     def identity(self, spark: SparkSession) -> str:  # noqa: ARG002 - the same in every session
-        """Return the folder and the format as text."""
         return _identity(self.folder, self.format)
 
     def read(self, spark: SparkSession, schema: T.StructType) -> DataFrame:
@@ -116,12 +110,7 @@ class FolderSource:
 
 @dataclass(frozen=True)
 class FolderSink:
-    """A folder with the subfolders `kind=outcomes` and `kind=late`, which have each row once.
-
-    Attributes:
-        folder: the folder, created if it does not exist.
-        format: one of `OUTPUT_FORMATS`.
-    """
+    """A folder with the subfolders `kind=outcomes` and `kind=late`, which have each row once."""
 
     folder: Path
     format: str = "parquet"
@@ -131,15 +120,12 @@ class FolderSink:
 
     @property
     def locations(self) -> tuple[str, str]:
-        """The two subfolders."""
         return f"{self.folder}/kind=outcomes", f"{self.folder}/kind=late"
 
     def identity(self, spark: SparkSession) -> str:  # noqa: ARG002 - the same in every session
-        """Return the folder and the format as text."""
         return _identity(self.folder, self.format)
 
     def write(self, results: DataFrame) -> Any:
-        """Return a `DataStreamWriter`, which still needs a checkpoint and a trigger."""
         writer = (
             results.writeStream.format(self.format)
             .option("path", spark_write_path(self.folder.resolve()))

@@ -75,12 +75,10 @@ class KafkaCluster:
         return {"bootstrap.servers": self.servers, **options}
 
     def spark_options(self, **defaults: str) -> dict[str, str]:
-        """Return Kafka's options for Spark's reader or writer, under the names that Spark has."""
         options = {f"kafka.{name}": value for name, value in self.kafka_options().items()}
         return {**defaults, **options}
 
     def require_topics(self, jvm: Any, *topics: str) -> str:
-        """Check that the cluster answers and has these topics."""
         config = jvm.java.util.HashMap()
         for name, value in {**_CHECK_TIMEOUTS, **self.kafka_options()}.items():
             config.put(name, value)
@@ -106,20 +104,13 @@ class KafkaCluster:
 
 @dataclass(frozen=True)
 class KafkaSource:
-    """A topic whose values are JSON rows, one for each message.
+    """A topic whose values are JSON rows, or with a mapping Avro records, one for each message.
 
     Without a mapping, keys and headers are ignored.
 
     A new checkpoint starts at the earliest message, or at `startingOffsets`. An existing one
     resumes where it stopped. Messages that Kafka has deleted before they were read end the stream
     with an error.
-
-    Attributes:
-        cluster: the topic's cluster.
-        topic: its name.
-        rows_per_batch: the largest number of messages in one micro-batch, over all partitions; None
-            is unlimited.
-        avro: how values are written in Avro, which needs a mapping; None for JSON.
     """
 
     cluster: KafkaCluster
@@ -134,15 +125,11 @@ class KafkaSource:
             raise InvalidArgumentError("rows_per_batch", "at least 1", self.rows_per_batch)
 
     def identity(self, spark: SparkSession) -> str:
-        """Return the topic and the cluster's id, which stays when brokers change, as text.
-
-        Raises `EndpointError` if they can't be reached.
-        """
+        """Return the topic and the cluster's id, which stays when brokers change, as text."""
         cluster = self.cluster.require_topics(spark_jvm(spark), self.topic)
         return f"topic {self.topic} of Kafka cluster {cluster}"
 
     def read(self, spark: SparkSession, schema: T.StructType) -> DataFrame:
-        """Return the rows as a streaming DataFrame; see `read_json_rows` for malformed ones."""
         if self.avro is not None:
             raise InvalidArgumentError("avro", "given with a mapping", self.avro)
         return read_json_rows(self._records(spark).select("value"), schema)
@@ -150,7 +137,6 @@ class KafkaSource:
     def read_columns(
         self, spark: SparkSession, columns: Iterable[str], lists: Collection[str]
     ) -> DataFrame:
-        """Return columns of the records as a streaming DataFrame; see `read_records`."""
         columns = list(columns)
         headers = {"includeHeaders": "true"} if needs_headers(columns) else {}
         return read_records(self._records(spark, **headers), columns, lists, self.avro)
@@ -181,13 +167,7 @@ class KafkaSink:
     """A topic for outcomes, and one for late rows, named like the first with the suffix `.late`.
 
     Values are rows of `job.RESULTS` as JSON. Each row is written at least once: after a failure a
-    batch is written again, with the same rows.
-
-    Attributes:
-        cluster: the topics' cluster.
-        topic: the name of the topic for outcomes.
-        key: the column that is the messages' key, one of `KEYS`. A late row without such a field
-            has no key.
+    batch is written again, with the same rows. A late row without the field `key` has no key.
     """
 
     cluster: KafkaCluster
@@ -195,7 +175,6 @@ class KafkaSink:
     key: str = "host"
 
     def __post_init__(self) -> None:
-        """Check the topics' names and the key."""
         if self.key not in KEYS:
             raise InvalidArgumentError("kafka_key", f"one of {', '.join(KEYS)}", self.key)
         _check_topic(self.topic)
@@ -207,19 +186,16 @@ class KafkaSink:
 
     @property
     def locations(self) -> tuple[str, str]:
-        """The addresses of the two topics."""
         return (
             f"kafka://{self.cluster.servers}/{self.topic}",
             f"kafka://{self.cluster.servers}/{self.late_topic}",
         )
 
     def identity(self, spark: SparkSession) -> str:
-        """Return the topic and the cluster's id, like that of a source."""
         cluster = self.cluster.require_topics(spark_jvm(spark), self.topic, self.late_topic)
         return f"topic {self.topic} of Kafka cluster {cluster}"
 
     def write(self, results: DataFrame) -> Any:
-        """Return a `DataStreamWriter`, which still needs a checkpoint and a trigger."""
         is_late = F.col("kind") == "late"
         messages = results.select(
             F.coalesce(self.key, F.get_json_object("row", f"$.{self.key}")).alias("key"),

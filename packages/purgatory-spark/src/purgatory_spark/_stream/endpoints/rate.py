@@ -23,13 +23,7 @@ class RateSource:
     Host and key of row n are hashes of n (xxhash64), and its time follows from n and the stream's
     first start. That start is in the checkpoint. So a batch that is read again has the same rows,
     and after a downtime the rows of that time arrive at once. A stream with a new checkpoint starts
-    from 0 again.
-
-    Attributes:
-        rows_per_second: the rate.
-        hosts: number of hosts.
-        keys: number of watch keys of each host. A request waits for one event on one of them.
-        timeout_ms: the timeout of each request.
+    from 0 again. A request waits for one event, on one of its host's keys.
     """
 
     rows_per_second: int
@@ -46,7 +40,6 @@ class RateSource:
             raise InvalidArgumentError("timeout_ms", f"from 0 to {MAX_TIMEOUT_MS}", self.timeout_ms)
 
     def identity(self, spark: SparkSession) -> str:  # noqa: ARG002 - the same in every session
-        """Return all fields as text."""
         return (
             f"{self.rows_per_second} rows/s on {self.hosts} hosts with {self.keys} keys each, "
             f"timeout {self.timeout_ms} ms"

@@ -11,10 +11,7 @@ from purgatory_spark._spark.arrays import Bools, Ints
 
 
 def numpy_column(table: pa.Table, name: str) -> np.ndarray[Any, Any]:
-    """Return a column without nulls as an array, which must not be written to.
-
-    Nothing is copied if the column is in one chunk and NumPy has the same layout.
-    """
+    """Return a column without nulls as an array, copied only if need be, not to be written to."""
     chunks = table.column(name)
     array = chunks.chunk(0) if chunks.num_chunks == 1 else chunks.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
@@ -23,11 +20,7 @@ def numpy_column(table: pa.Table, name: str) -> np.ndarray[Any, Any]:
 
 
 def find_sorted(ordered: Ints, wanted: Ints) -> tuple[Ints, Bools]:
-    """Look values up in a sorted array.
-
-    `wanted`: values to look up, in any order. Returns for each wanted value a valid position in
-    `ordered` (0 if that is empty), and whether the value is at that position.
-    """
+    """Return a position in `ordered`, 0 if that is empty, and whether the wanted value is there."""
     at = np.searchsorted(ordered, wanted)
     if not len(ordered):
         return at, np.zeros(len(wanted), dtype=bool)
@@ -50,7 +43,6 @@ class ColumnTable:
 
     @classmethod
     def concat(cls, parts: list[Self]) -> Self:
-        """Return the rows of all parts, in their order."""
         if not parts:
             return cls.from_table(cls.SCHEMA.empty_table())
         return cls(
@@ -64,8 +56,4 @@ class ColumnTable:
         return pa.table([getattr(self, name) for name in self.SCHEMA.names], schema=self.SCHEMA)
 
     def take(self, rows: Bools | Ints) -> Self:
-        """Return copies of some rows.
-
-        `rows`: a mask, or positions.
-        """
         return type(self)(*[getattr(self, name)[rows] for name in self.SCHEMA.names])

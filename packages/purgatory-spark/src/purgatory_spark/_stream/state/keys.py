@@ -47,7 +47,6 @@ class KeyAggregates(ColumnTable):
         )
 
     def set_rows(self, at: Ints, other: KeyAggregates) -> None:
-        """Copy another table's aggregates, row by row, into the rows at the positions `at`."""
         for name in KEY_SCHEMA.names[1:]:
             getattr(self, name)[at] = getattr(other, name)
 
@@ -66,7 +65,6 @@ class KeyedEvents:
     """
 
     def __init__(self, key: Ints, us: Ints, amount: Floats, initial: KeyAggregates) -> None:
-        """Sort events, and compute their running aggregates."""
         number, _ = find_sorted(initial.key, key)
         # Events of equal time are sorted by amount, so that totals do not depend on the order in
         # which rows were read.

@@ -32,7 +32,6 @@ class StateLayoutError(ValueError):
 
 
 def require_readable(layout: int) -> None:
-    """Check that this version reads a layout."""
     if not OLDEST_VERSION <= layout <= STATE_VERSION:
         raise StateLayoutError(
             f"the stored state has layout {layout}, and this version reads {OLDEST_VERSION} to "
@@ -41,7 +40,6 @@ def require_readable(layout: int) -> None:
 
 
 def upgrade(table: pa.Table, layout: int) -> pa.Table:
-    """Return a table of a segment in the present layout."""
     if layout < 3:
         table = _from_layout_2(table)
     return _without_spark_fields(table) if layout < 4 else table

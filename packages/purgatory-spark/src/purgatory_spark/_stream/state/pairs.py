@@ -108,11 +108,7 @@ class Pairs(ColumnTable):
         return np.where(times == NEVER, NEVER, np.maximum(times, since_us))
 
     def _set_before(self, events: KeyedEvents, at: Ints, start: Ints, since: Ints) -> None:
-        """Set `before` to the count or total of each pair's key just before the arrival.
-
-        `at`: the position of each pair's key in `events.initial`. `start`: the position of the
-        key's first event in the step. `since`: the position of its first event since the arrival.
-        """
+        """Set `before` to the count or total of each pair's key just before the arrival."""
         for aggregate, stored in ((0, events.initial.count), (1, events.initial.total)):
             chosen = self.aggregate == aggregate
             before = stored[at[chosen]].astype(np.float64)
@@ -160,7 +156,6 @@ class Pairs(ColumnTable):
         return np.concatenate(found_pairs), np.concatenate(found_us)
 
     def _slices_of_keys(self, events: KeyedEvents) -> tuple[Ints, Ints, Ints]:
-        """Find the slices of pairs whose keys have events."""
         keys = np.flatnonzero(events.ends > events.starts)
         low = np.searchsorted(self.key, events.initial.key[keys], side="left")
         high = np.searchsorted(self.key, events.initial.key[keys], side="right")
@@ -193,12 +188,7 @@ class Pairs(ColumnTable):
     def _first_satisfying_us(
         self, pairs: Ints, aggregate: int, start: Ints, end: Ints, events: KeyedEvents
     ) -> Ints:
-        """Find the first event that satisfies each of some pairs.
-
-        `pairs`: positions of pairs, all of one aggregate. `start`: the position of the first event
-        to consider for each pair. `end`: the position after the last. Returns the time of that
-        event, in microseconds since the epoch; NEVER if there is none.
-        """
+        """Return when an event first satisfies each of some pairs of one aggregate, or NEVER."""
         before, need, running = self.before[pairs], self.need[pairs], events.running[aggregate]
         index = first_index(start, end, lambda at, index: running[index] - before[at] >= need[at])
         times: Ints = np.full(len(pairs), NEVER)
