@@ -32,10 +32,9 @@ from purgatory_spark._stream.endpoints.connector import (
 from purgatory_spark._stream.endpoints.folders import FORMATS, FolderSource
 from purgatory_spark._stream.endpoints.kafka import KEYS
 from purgatory_spark._stream.job import ROUTES, StreamSettings
-from purgatory_spark._stream.metrics import StreamMetrics, open_metrics_file
+from purgatory_spark._stream.metrics import StreamMetrics, StreamPanel, open_metrics_file
 from purgatory_spark._stream.progress import BatchProgress, print_batch
 from purgatory_spark._stream.run import StreamPlan, run_stream
-from purgatory_spark._stream.stream_panel import StreamPanel
 from request_purgatory.command_line.command import command, print_error
 from request_purgatory.command_line.converters import (
     LocalPath,

@@ -14,11 +14,10 @@ from purgatory_spark._rows.checks import (
     malformed_check,
     rejected_rows,
 )
-from purgatory_spark._rows.mapped_values import event_values, request_values
 from purgatory_spark._rows.mapping import TableMapping
 from purgatory_spark._rows.repeats import IS_FIRST, flag_repeated, mark_chains
 from purgatory_spark._rows.schema import IDENTITY, with_passed
-from purgatory_spark._rows.values import require_table_columns
+from purgatory_spark._rows.values import event_values, request_values, require_table_columns
 from purgatory_spark._spark.files import CORRUPT, JSON_OPTIONS, RAW, SOURCE
 
 _ORDER = [SOURCE, "arrived_us", "ended_us", RAW]

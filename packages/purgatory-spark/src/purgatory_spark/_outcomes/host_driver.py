@@ -6,10 +6,30 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from purgatory_spark._outcomes.trace_part import EventPart, RequestPart
 from purgatory_spark._spark.arrays import Bools, Ints
 from purgatory_spark._spark.worker_gc import gc_paused
 from request_purgatory.replay.replay_driver import ReplayDriver
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPart:
+    """Requests of one host in columns, in any order; times are in microseconds since the epoch."""
+
+    arrived_us: Ints
+    timeouts_ms: list[int]
+    watch_keys: list[list[str]] | list[list[str] | None]
+    aggregates: list[str]
+    thresholds: list[float]
+    quantifiers: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class EventPart:
+    """Events of one host in columns, in any order; times are in microseconds since the epoch."""
+
+    occurred_us: Ints
+    keys: list[str]
+    amounts: list[float]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,12 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._outcomes.condition import NEVER, epoch_us, flat_keys
-from purgatory_spark._outcomes.host_driver import EndedRequests, HostDriver
+from purgatory_spark._outcomes.host_driver import (
+    EndedRequests,
+    EventPart,
+    HostDriver,
+    RequestPart,
+)
 from purgatory_spark._outcomes.results import (
     OUTCOME_KIND,
     REJECT_FIELDS,
@@ -25,7 +30,6 @@ from purgatory_spark._outcomes.results import (
     reject_group,
     split_repeated,
 )
-from purgatory_spark._outcomes.trace_part import EventPart, RequestPart
 from purgatory_spark._rows.checks import REASON
 from purgatory_spark._rows.repeats import REPEATED
 from purgatory_spark._rows.schema import COMPLETED, EXPIRED, IDENTITY, OUTCOMES

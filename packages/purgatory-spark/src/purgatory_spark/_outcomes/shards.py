@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from purgatory_spark._outcomes.results import rows_as_json
-from purgatory_spark._outcomes.string_hashes import hash_strings
 from purgatory_spark._rows.column_checks import reject_reasons
 from purgatory_spark._rows.packing import (
     blobs_by_shard,
@@ -32,6 +31,7 @@ from purgatory_spark._rows.packing import (
 )
 from purgatory_spark._rows.schema import ARROW_SCHEMAS
 from purgatory_spark._spark.arrays import Ints, Words
+from purgatory_spark._spark.hashes import hash_strings
 
 #: The columns of a blob, by kind. A key is a hash of host and key, so the same key on two hosts is
 #: two.

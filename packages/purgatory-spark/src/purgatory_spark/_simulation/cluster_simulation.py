@@ -15,16 +15,22 @@ import pyarrow as pa
 from pyspark import StorageLevel, TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._analysis.histogram import Histogram, bounds_of
 from purgatory_spark._analysis.time_bins import bin_width_us
+from purgatory_spark._outcomes import replay
 from purgatory_spark._outcomes.replay import ReplaySettings
 from purgatory_spark._output_folder import write_json
 from purgatory_spark._simulation.extrapolation import TargetLoad
-from purgatory_spark._simulation.host_simulation import OutcomeCounts, simulate_host
+from purgatory_spark._simulation.host_simulation import (
+    QUANTILES,
+    OutcomeCounts,
+    Timeline,
+    simulate_host,
+)
 from purgatory_spark._simulation.sizes import Sizes, measure_sizes, require_simulated_host_fits
 from purgatory_spark._simulation.summary import summarize_simulation
-from purgatory_spark._simulation.tables import SIMULATED
 from purgatory_spark._spark.arrays import Ints
 from purgatory_spark._spark.files import read_spark_table, write_spark_table
 from purgatory_spark._spark.memory import peak_memory_bytes
@@ -36,6 +42,60 @@ from request_purgatory.errors import InvalidArgumentError
 #: Default tasks for each core: enough that the last ones end at about the same time, and that the
 #: progress is visible.
 _TASKS_PER_CORE = 16
+
+#: One row for each host, with times of the trace. `peak_watched_keys` is sampled, once in
+#: `replay_driver.SAMPLE_EVERY` arrivals.
+HOSTS = T.StructType(
+    [
+        T.StructField("host", T.StringType()),
+        *[
+            field
+            for field in replay.HOSTS
+            if not field.name.startswith(("estimate", "wheel", "task_seconds"))
+        ],
+        T.StructField("peak_watched_keys", T.LongType()),
+        T.StructField("mean_ms", T.DoubleType()),
+        *[T.StructField(name, T.DoubleType()) for name in QUANTILES],
+        T.StructField("max_ms", T.DoubleType()),
+        T.StructField("max_late_ms", T.DoubleType()),
+        replay.HOSTS["wheel"],
+        T.StructField("make_cpu_seconds", T.DoubleType()),
+        T.StructField("replay_cpu_seconds", T.DoubleType()),
+    ]
+)
+
+#: Requests by waiting time: `bucket` is a bucket of `histogram`, of microseconds.
+WAITS = T.StructType(
+    [T.StructField(name, T.LongType()) for name in ("bucket", "completed", "expired")]
+)
+
+#: Arrivals and ends by bin of time.
+TIMELINE = T.StructType([T.StructField(name, T.LongType()) for name in ("bin", *Timeline.COLUMNS)])
+
+#: One row for each Spark task. `peak_memory_bytes` is the peak of its Python worker so far.
+TASKS = T.StructType(
+    [
+        T.StructField("task", T.IntegerType()),
+        T.StructField("worker", T.StringType()),
+        T.StructField("hosts", T.LongType()),
+        T.StructField("requests", T.LongType()),
+        T.StructField("seconds", T.DoubleType()),
+        T.StructField("cpu_seconds", T.DoubleType()),
+        T.StructField("peak_memory_bytes", T.LongType()),
+    ]
+)
+
+#: The four tables in one data frame. `kind` names the table that a row belongs to and the only
+#: other column that is not null. `waits` and `timeline` have rows from each task, to be added up.
+SIMULATED = T.StructType(
+    [
+        T.StructField("kind", T.StringType()),
+        T.StructField("hosts", HOSTS),
+        T.StructField("waits", WAITS),
+        T.StructField("timeline", TIMELINE),
+        T.StructField("tasks", TASKS),
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -110,7 +170,7 @@ def simulate(
         partitions: Number of tasks, as in `SimulationPlan`.
 
     Returns:
-        Rows of `tables.SIMULATED`.
+        Rows of `SIMULATED`.
     """
     settings = settings or ReplaySettings()
     tasks = min(workload.hosts, partitions or _TASKS_PER_CORE * parallelism(spark))

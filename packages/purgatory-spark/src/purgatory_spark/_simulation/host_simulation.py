@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from purgatory_spark._analysis.histogram import Histogram
-from purgatory_spark._outcomes.host_driver import HostDriver
+from purgatory_spark._outcomes.host_driver import EventPart, HostDriver, RequestPart
 from purgatory_spark._outcomes.replay import ReplaySettings
-from purgatory_spark._outcomes.trace_part import EventPart, RequestPart
 from purgatory_spark._spark.arrays import Ints
 from purgatory_spark._spark.worker_gc import gc_paused
 from purgatory_spark._traces.workload import START, Workload, host_name

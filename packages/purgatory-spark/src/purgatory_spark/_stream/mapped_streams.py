@@ -12,10 +12,14 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._rows.checks import REASON, flag_rejects
-from purgatory_spark._rows.mapped_values import event_values, request_values
 from purgatory_spark._rows.mapping import TableMapping
 from purgatory_spark._rows.schema import IDENTITY, with_passed
-from purgatory_spark._rows.values import Values, require_table_columns
+from purgatory_spark._rows.values import (
+    Values,
+    event_values,
+    request_values,
+    require_table_columns,
+)
 from purgatory_spark._spark.files import CORRUPT, JSON_OPTIONS, RAW, SOURCE
 
 

@@ -26,7 +26,8 @@ from purgatory_spark._stream.checkpoint import (
     FOLDER_TICKS,
     require_compatible_checkpoint,
 )
-from purgatory_spark._stream.endpoints import Endpoints, clock_ticks, folder_ticks
+from purgatory_spark._stream.endpoints.endpoint import Endpoints
+from purgatory_spark._stream.endpoints.ticks import clock_ticks, folder_ticks
 from purgatory_spark._stream.job import StreamSettings, delayed_operations
 from purgatory_spark._stream.progress import BatchProgress, ProgressListener
 from request_purgatory.errors import InvalidArgumentError
