@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
@@ -77,11 +78,14 @@ def _fingerprints(tables: list[DataFrame]) -> list[_Fingerprints]:
         )
         for number, table in enumerate(tables)
     ]
-    rows = hashed[0]
-    for table in hashed[1:]:
-        rows = rows.unionByName(table)
-    combined = rows.groupBy("number", "group").agg(
-        F.count("*").alias("rows"), F.bit_xor("one").alias("one"), F.bit_xor("other").alias("other")
+    combined = (
+        reduce(DataFrame.unionByName, hashed)
+        .groupBy("number", "group")
+        .agg(
+            F.count("*").alias("rows"),
+            F.bit_xor("one").alias("one"),
+            F.bit_xor("other").alias("other"),
+        )
     )
     found: dict[int, _Fingerprints] = defaultdict(dict)
     for row in combined.collect():
@@ -100,16 +104,17 @@ def summarize_lateness(spark: SparkSession, replays: list[ReplayFolder]) -> Data
         replay.table(spark, "outcomes").select(F.lit(replay.name).alias("design"), "late_ms")
         for replay in replays
     ]
-    rows = late[0]
-    for table in late[1:]:
-        rows = rows.unionByName(table)
     # Lateness is in whole microseconds, and is counted like waits. It is null for completed ones.
-    counts = rows.groupBy(
-        "design", bucket_of(F.round(F.col("late_ms") * 1000).cast("bigint")).alias("bucket")
-    ).agg(
-        F.count("late_ms").alias("number"),
-        F.coalesce(F.sum("late_ms"), F.lit(0.0)).alias("late_ms"),
-        F.max("late_ms").alias("largest"),
+    counts = (
+        reduce(DataFrame.unionByName, late)
+        .groupBy(
+            "design", bucket_of(F.round(F.col("late_ms") * 1000).cast("bigint")).alias("bucket")
+        )
+        .agg(
+            F.count("late_ms").alias("number"),
+            F.coalesce(F.sum("late_ms"), F.lit(0.0)).alias("late_ms"),
+            F.max("late_ms").alias("largest"),
+        )
     )
     total = F.sum("number").over(Window.partitionBy("design"))
     return (

@@ -95,7 +95,7 @@ def what_if(
 
     `timeouts`: whole milliseconds; each replaces the timeout of every request in turn. `parts`:
     number of slices of each host that does not fit into a worker's memory; those of
-    `host_sizes.parts_of_hosts` are enough. Returns one row for each timeout, ascending:
+    `host_sizes.measure_trace` are enough. Returns one row for each timeout, ascending:
     `timeout_ms`, `requests`, `expired`, `expired_share`, `expired_waited_ms` (the sum over the
     expired requests), `mean_waited_ms`, and the `peak_pending` and `peak_bytes` of the host where
     they are largest, as one process has to hold them.

@@ -16,8 +16,14 @@ from purgatory_spark._rows.checks import (
 )
 from purgatory_spark._rows.mapping import TableMapping
 from purgatory_spark._rows.repeats import IS_FIRST, flag_repeated, mark_chains
-from purgatory_spark._rows.schema import IDENTITY, with_passed
-from purgatory_spark._rows.values import event_values, request_values, require_table_columns
+from purgatory_spark._rows.schema import with_passed
+from purgatory_spark._rows.values import (
+    event_columns,
+    event_values,
+    request_columns,
+    request_values,
+    require_table_columns,
+)
 from purgatory_spark._spark.files import CORRUPT, JSON_OPTIONS, RAW, SOURCE
 
 _ORDER = [SOURCE, "arrived_us", "ended_us", RAW]
@@ -117,15 +123,7 @@ def map_rows(
         accepted = accepted.withColumn("watch_keys", F.array(key))
     trace = ImportedTrace(
         format="columns",
-        requests=with_passed(accepted).select(
-            *IDENTITY,
-            F.timestamp_micros("arrived_us").alias("arrived_at"),
-            F.col("timeout_ms").cast("int").alias("timeout_ms"),
-            "watch_keys",
-            "aggregate",
-            "threshold",
-            "quantifier",
-        ),
+        requests=with_passed(accepted).select(request_columns()),
         events=_ends(accepted),
         rejects=rejected_rows(flagged),
         rows={"rows": flagged},
@@ -146,9 +144,7 @@ def _add_events(
     if cache:
         flagged = flagged.persist()
         trace.cached.append(flagged)
-    trace.events = accepted_rows(flagged).select(
-        "host", "key", F.timestamp_micros("occurred_us").alias("occurred_at"), "amount"
-    )
+    trace.events = accepted_rows(flagged).select(event_columns())
     trace.rejects = trace.rejects.unionByName(rejected_rows(flagged))
     trace.rows["events"] = flagged
 

@@ -16,6 +16,7 @@ from pyspark.sql import types as T  # noqa: N812
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._spark.files import (
     CORRUPT,
+    CSV_OPTIONS,
     JSON_OPTIONS,
     PARQUET_SUFFIX,
     RAW,
@@ -27,6 +28,7 @@ from purgatory_spark._spark.files import (
     read_rows,
     require_columns,
     spark_read_path,
+    text_schema,
     trace_files,
 )
 
@@ -177,17 +179,8 @@ def load_json(spark: SparkSession, source: TableSource, *, schema: str | None = 
 
 
 def _load_csv(spark: SparkSession, location: str) -> DataFrame:
-    reader = (
-        spark.read.option("header", True)
-        .option("mode", "PERMISSIVE")
-        .option("columnNameOfCorruptRecord", CORRUPT)
-        .option("escape", '"')
-        .option("columnPruning", False)
-    )
-    names = [*reader.csv(location).columns, CORRUPT]
-    return reader.schema(T.StructType([T.StructField(name, T.StringType()) for name in names])).csv(
-        location
-    )
+    reader = spark.read.options(**CSV_OPTIONS)
+    return reader.schema(text_schema(*reader.csv(location).columns, CORRUPT)).csv(location)
 
 
 def _row_source(source: TableSource) -> Column:

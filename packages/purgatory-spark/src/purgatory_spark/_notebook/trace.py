@@ -32,7 +32,7 @@ from purgatory_spark._rows.host_sizes import (
     MAX_WORKER_MB,
     REPLAY,
     HostTooLargeError,
-    parts_of_hosts,
+    measure_trace,
     require_hosts_fit,
 )
 from purgatory_spark._rows.mapping import TableMapping
@@ -223,7 +223,7 @@ class Trace:
         # A host that fits into a worker of a replay fits into one of the batch.
         if not self._refusal_to_replay:
             return {}
-        return parts_of_hosts(self.requests, self.events, self.max_worker_mb)
+        return measure_trace(self.requests, self.events, self.max_worker_mb).parts
 
     @cached_property
     def _results(self) -> DataFrame:

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from purgatory_spark._errors import require_one_of
 from purgatory_spark._outcomes.condition import NEVER, epoch_us, flat_keys
 from purgatory_spark._outcomes.host_driver import (
     EndedRequests,
@@ -39,11 +40,11 @@ from purgatory_spark._spark.arrow_times import (
     from_micros,
     micros_schema,
     to_micros,
+    utc_schema,
 )
 from purgatory_spark._spark.files import RAW
 from purgatory_spark._spark.worker_gc import freeze_imported_objects, gc_paused
 from request_purgatory.clock import ManualClock
-from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.legacy import LegacyPurgatory
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.timer import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE, SystemTimer
@@ -128,8 +129,7 @@ class ReplaySettings:
     shards: int = 512
 
     def __post_init__(self) -> None:
-        if self.design not in DESIGNS:
-            raise InvalidArgumentError("design", f"one of {', '.join(DESIGNS)}", self.design)
+        require_one_of(DESIGNS, design=self.design)
         # The purgatory checks its own arguments. Errors are raised here instead of in every task.
         self.purgatory(ManualClock()).close()
 
@@ -237,9 +237,9 @@ def _replay_host(designs: list[ReplaySettings]) -> Callable[[pa.Table, pa.Table]
         freeze_imported_objects()
         rejects = _reject_rows(requests) + _reject_rows(events)
         if rejects:  # A group of rejects has no other rows.
-            return batch_to_micros(pa.Table.from_pylist(rejects, schema=_arrow_schema()))
+            return batch_to_micros(pa.Table.from_pylist(rejects, schema=utc_schema(_NUMBERED)))
         if not requests.num_rows:
-            return batch_to_micros(_arrow_schema().empty_table())
+            return batch_to_micros(utc_schema(_NUMBERED).empty_table())
         arrived_us = epoch_us(requests.column("arrived_at"))
         timeouts_us = requests.column("timeout_ms").cast(pa.int64()).to_numpy() * 1000
         repeated, texts = split_repeated(requests, arrived_us, arrived_us + timeouts_us)
@@ -259,7 +259,7 @@ def _replay_host(designs: list[ReplaySettings]) -> Callable[[pa.Table, pa.Table]
             )
             stats = host.stats(time.perf_counter() - started)
             further.append(stats | {DESIGN_NUMBER: number})
-        further_rows = pa.Table.from_pylist(further, schema=_arrow_schema())
+        further_rows = pa.Table.from_pylist(further, schema=utc_schema(_NUMBERED))
         return batch_to_micros(pa.concat_tables([*replayed, further_rows]))
 
     return replay_host
@@ -276,13 +276,6 @@ def _reject_rows(table: pa.Table) -> list[dict[str, Any]]:
             rejected.column(REASON).to_pylist(), rejected.column(RAW).to_pylist(), strict=True
         )
     ]
-
-
-def _arrow_schema() -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    schema: pa.Schema = to_arrow_schema(_NUMBERED, timezone="UTC")
-    return schema
 
 
 def _parts(requests: pa.Table, events: pa.Table) -> tuple[RequestPart, EventPart]:
@@ -361,7 +354,7 @@ class HostReplay(HostDriver):
         deadline = arrived + np.asarray(self._requests.timeouts_ms, dtype=np.int64) * 1000
         completed = self.satisfied_us <= deadline
         ended = np.where(completed, self.satisfied_us, deadline)
-        schema = _arrow_schema()
+        schema = utc_schema(_NUMBERED)
         schema = schema.remove(schema.get_field_index(DESIGN_NUMBER))
         columns = [
             *[self._table.column(name) for name in (*IDENTITY, "arrived_at")],

@@ -22,18 +22,14 @@ from purgatory_spark._rows.checks import REASON, Check, event_checks, flag_rejec
 from purgatory_spark._rows.repeats import repeated_in_table
 from purgatory_spark._rows.schema import EVENTS, IDENTITY, OUTCOMES, REQUESTS, require, with_passed
 from purgatory_spark._spark.arrays import Bools, Ints
-from purgatory_spark._spark.files import JSON_OPTIONS, RAW
+from purgatory_spark._spark.files import JSON_OPTIONS, RAW, text_schema
 
 #: The value of `kind` in rows of outcomes, and in rejects.
 OUTCOME_KIND = "outcomes"
 REJECT_KIND = "rejects"
 
 #: The columns of a reject: why it is one, and itself as JSON.
-REJECT_FIELDS = [
-    T.StructField("reason", T.StringType()),
-    T.StructField("row", T.StringType()),
-    T.StructField("kind", T.StringType()),
-]
+REJECT_FIELDS = text_schema("reason", "row", "kind").fields
 #: Outcomes, with null `reason` and `row`; and rejects, with null in the columns of outcomes.
 RESULTS = T.StructType([*OUTCOMES.fields, *REJECT_FIELDS])
 

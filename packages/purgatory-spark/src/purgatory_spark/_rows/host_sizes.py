@@ -80,24 +80,12 @@ class TraceSizes:
     timeouts_ms: tuple[int, int]
 
 
-def parts_of_hosts(requests: DataFrame, events: DataFrame, max_worker_mb: int) -> dict[str, int]:
-    """Count the parts that `batch.satisfactions` must split each too large host into.
-
-    Hosts are split by watch key. If all hosts together don't fit into a worker, the larger ones
-    that fit are one part each, since several of them could be in the same shard. The count takes
-    one pass over both tables, and a second one if a host is too large.
-
-    `max_worker_mb`: limit of a worker's memory in MiB. Returns the number of parts by host. Other
-    hosts are small.
-    """
-    return measure_trace(requests, events, max_worker_mb).parts
-
-
 def measure_trace(requests: DataFrame, events: DataFrame, max_worker_mb: int) -> TraceSizes:
-    """Measure a trace and its hosts, for the batch and for its analysis.
+    """Measure a trace, and the parts by watch key that the batch must split large hosts into.
 
-    `max_worker_mb`: limit of a worker's memory in MiB. Returns the sizes; the `parts` are those of
-    `parts_of_hosts`. Without requests, means are 0.
+    If all hosts together don't fit into a worker, the larger ones that fit are one part each, since
+    several of them could be in the same shard. Other hosts have no parts. A host that is too large
+    takes a second pass over both tables.
     """
     available = _available_bytes(BATCH, max_worker_mb)
     own_shard = available // _HOSTS_IN_SHARD

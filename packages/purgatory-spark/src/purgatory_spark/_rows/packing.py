@@ -8,14 +8,13 @@ and stream pack them here, each in schemas of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from purgatory_spark._rows.schema import ARROW_SCHEMAS, PASSED, TABLES
-from purgatory_spark._spark.arrays import Ints, Words
+from purgatory_spark._spark.arrays import Ints, Words, one_chunk
 
 #: The rows that Spark moves.
 PACKED_SCHEMA = pa.schema({"shard": pa.int32(), "kind": pa.string(), "blob": pa.binary()})
@@ -31,7 +30,7 @@ _DICTIONARY_SIZE = 256
 
 def encoded_rows(table: pa.Table, kind: str) -> pa.RecordBatch:
     """Return rows in one chunk, with dictionaries in place of columns with few values."""
-    columns = {name: _one_chunk(table.column(name)) for name in ARROW_SCHEMAS[kind].names}
+    columns = {name: one_chunk(table.column(name)) for name in ARROW_SCHEMAS[kind].names}
     for name in ENCODED[kind]:
         columns[name] = _encoded(columns[name])
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
@@ -148,13 +147,3 @@ def _take_lists(lists: pa.ListArray, order: Ints) -> pa.ListArray:
     at = np.repeat(starts[:-1][order] - offsets[:-1], lengths) + np.arange(offsets[-1])
     values = lists.values.to_numpy()[at]
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values))
-
-
-def _one_chunk(column: Any) -> Any:
-    if isinstance(column, pa.ChunkedArray):
-        if pa.types.is_dictionary(column.type):
-            column = column.unify_dictionaries()
-        if column.num_chunks == 1:
-            return column.chunk(0)
-        return pa.concat_arrays(column.chunks)
-    return column

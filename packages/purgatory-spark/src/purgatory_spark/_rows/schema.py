@@ -32,6 +32,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as in Spark's documentati
 from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._errors import SchemaError
+from purgatory_spark._spark.files import text_schema
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.replay.key_state import AGGREGATES as AGGREGATES
 
@@ -154,13 +155,7 @@ class PassedFields(TypedDict, total=False):
 
 
 #: Rows that an import rejected: the reason, the file, and the row as JSON (malformed ones as text).
-REJECTS = T.StructType(
-    [
-        T.StructField("reason", T.StringType()),
-        T.StructField("source", T.StringType()),
-        T.StructField("row", T.StringType()),
-    ]
-)
+REJECTS = text_schema("reason", "source", "row")
 
 
 def require(

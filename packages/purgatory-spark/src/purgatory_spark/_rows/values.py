@@ -23,7 +23,7 @@ from purgatory_spark._rows.checks import (
     time_checks,
 )
 from purgatory_spark._rows.mapping import TableMapping
-from purgatory_spark._rows.schema import AGGREGATES, MAX_TIMEOUT_MS, PASSED
+from purgatory_spark._rows.schema import AGGREGATES, EVENTS, MAX_TIMEOUT_MS, PASSED, REQUESTS
 from purgatory_spark._spark.files import quote_column
 
 #: Doubles below have all whole numbers.
@@ -105,6 +105,23 @@ def request_values(rows: DataFrame, mapping: TableMapping) -> Values:
     num_keys = F.size(F.array_distinct("watch_keys")) if mapping.key_columns else F.lit(1)
     values.checks += quantifier_checks(num_keys)
     return values
+
+
+def request_columns(watch_keys: Column | None = None) -> list[Column]:
+    """Return the columns of `schema.REQUESTS`, of rows with the fields of `request_values`."""
+    computed = {
+        "arrived_at": F.timestamp_micros("arrived_us"),
+        "timeout_ms": F.col("timeout_ms").cast("int"),
+    }
+    if watch_keys is not None:
+        computed["watch_keys"] = watch_keys
+    return [computed.get(name, F.col(name)).alias(name) for name in REQUESTS.names]
+
+
+def event_columns() -> list[Column]:
+    """Return the columns of `schema.EVENTS`, of rows with the fields of `event_values`."""
+    computed = {"occurred_at": F.timestamp_micros("occurred_us")}
+    return [computed.get(name, F.col(name)).alias(name) for name in EVENTS.names]
 
 
 def event_values(rows: DataFrame, mapping: TableMapping) -> Values:

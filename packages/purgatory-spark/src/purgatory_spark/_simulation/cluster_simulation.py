@@ -19,6 +19,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._analysis.histogram import Histogram, bounds_of
 from purgatory_spark._analysis.time_bins import bin_width_us
+from purgatory_spark._errors import require_at_least
 from purgatory_spark._outcomes import replay
 from purgatory_spark._outcomes.replay import ReplaySettings
 from purgatory_spark._output_folder import write_json
@@ -32,6 +33,7 @@ from purgatory_spark._simulation.host_simulation import (
 from purgatory_spark._simulation.sizes import Sizes, measure_sizes, require_simulated_host_fits
 from purgatory_spark._simulation.summary import summarize_simulation
 from purgatory_spark._spark.arrays import Ints
+from purgatory_spark._spark.arrow_times import utc_schema
 from purgatory_spark._spark.files import read_spark_table, write_spark_table
 from purgatory_spark._spark.memory import peak_memory_bytes
 from purgatory_spark._spark.session import parallelism
@@ -121,10 +123,9 @@ class SimulationPlan:
             raise InvalidArgumentError(
                 "workload", "drawn host_by_host to be simulated", self.workload
             )
-        for name in ("partitions", "max_worker_mb"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InvalidArgumentError(name, "at least 1", value)
+        if self.partitions is not None:
+            require_at_least(1, partitions=self.partitions)
+        require_at_least(1, max_worker_mb=self.max_worker_mb)
 
     def measure(self) -> Sizes:
         """Measure the sizes of requests and rows, and check that a host fits into memory.
@@ -209,7 +210,7 @@ def _simulate_hosts(
             "tasks": [task],
         }
         rows = [{"kind": kind, kind: row} for kind, table in tables.items() for row in table]
-        yield from pa.Table.from_pylist(rows, schema=_arrow_schema()).to_batches()
+        yield from pa.Table.from_pylist(rows, schema=utc_schema(SIMULATED)).to_batches()
 
     return simulate_hosts
 
@@ -222,13 +223,6 @@ def _wait_rows(counts: OutcomeCounts) -> list[dict[str, int]]:
             row = rows.setdefault(bucket, {"bucket": bucket, "completed": 0, "expired": 0})
             row[outcome] = number
     return list(rows.values())
-
-
-def _arrow_schema() -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    schema: pa.Schema = to_arrow_schema(SIMULATED, timezone="UTC")
-    return schema
 
 
 def run_simulation(

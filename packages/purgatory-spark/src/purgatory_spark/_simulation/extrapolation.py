@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from purgatory_spark._errors import require_at_least
 from purgatory_spark._outcomes.replay import ReplaySettings
 from purgatory_spark._simulation.sizes import Sizes
 from purgatory_spark._traces.workload import Workload
@@ -44,8 +45,7 @@ class TargetLoad:
             )
         if not 0 < self.utilization <= 1:
             raise InvalidArgumentError("utilization", "above 0 and up to 1", self.utilization)
-        if self.executor_cores < 1:
-            raise InvalidArgumentError("executor_cores", "at least 1", self.executor_cores)
+        require_at_least(1, executor_cores=self.executor_cores)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.pandas.types import to_arrow_schema
 
 
 def micros_schema(schema: T.StructType) -> T.StructType:
@@ -20,6 +21,12 @@ def micros_schema(schema: T.StructType) -> T.StructType:
             for field in schema
         ]
     )
+
+
+def utc_schema(schema: T.StructType) -> pa.Schema:
+    """Return a schema in Arrow, with timestamps in UTC."""
+    arrow: pa.Schema = to_arrow_schema(schema, timezone="UTC")
+    return arrow
 
 
 def to_micros(schema: T.StructType) -> list[Column]:

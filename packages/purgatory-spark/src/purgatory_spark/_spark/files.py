@@ -54,6 +54,16 @@ SUFFIXES: Mapping[str, tuple[str, ...]] = {
     "orc": (".orc",),
     "avro": (".avro",),
 }
+#: Options of Spark's CSV readers.
+CSV_OPTIONS: Mapping[str, Any] = {
+    "header": True,
+    "mode": "PERMISSIVE",
+    "columnNameOfCorruptRecord": CORRUPT,
+    "escape": '"',  # RFC 4180 doubles quotes
+    # With column pruning the reader skips columns that are not selected, and accepts a malformed
+    # row.
+    "columnPruning": False,
+}
 #: The key of the table's schema, as JSON, in the footers of Parquet files that Spark wrote.
 SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 #: Options of Spark's Parquet writers. The session's default, INT96, is deprecated, and few other
@@ -264,25 +274,18 @@ def read_rows(spark: SparkSession, files: list[Path], required: Iterable[str]) -
     )
 
 
+def text_schema(*names: str) -> T.StructType:
+    return T.StructType([T.StructField(name, T.StringType()) for name in names])
+
+
 def _read_csv(
     spark: SparkSession, files: list[Path], names: tuple[str, ...], required: list[str]
 ) -> DataFrame:
     # The columns are read under generated names. The file's own may differ by case only, which
     # Spark can't distinguish, or have characters that it can't parse.
     plain = [f"c{number}" for number in range(len(names))]
-    rows = (
-        spark.read.schema(
-            T.StructType([T.StructField(name, T.StringType()) for name in (*plain, CORRUPT)])
-        )
-        .option("header", True)
-        .option("mode", "PERMISSIVE")
-        .option("columnNameOfCorruptRecord", CORRUPT)
-        .option("escape", '"')  # RFC 4180 doubles quotes
-        # With column pruning the reader skips columns that are not selected, and accepts a
-        # malformed row.
-        .option("columnPruning", False)
-        .csv([spark_read_path(file) for file in files])
-    )
+    reader = spark.read.schema(text_schema(*plain, CORRUPT)).options(**CSV_OPTIONS)
+    rows = reader.csv([spark_read_path(file) for file in files])
     whole = F.to_json(
         F.struct(*[F.col(ours).alias(theirs) for ours, theirs in zip(plain, names, strict=True)])
     )

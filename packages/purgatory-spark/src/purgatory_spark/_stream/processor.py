@@ -18,6 +18,7 @@ from purgatory_spark._outcomes.results import OUTCOME_KIND, RESULTS
 from purgatory_spark._rows.packing import from_blob
 from purgatory_spark._rows.schema import COMPLETED, EXPIRED, IDENTITY
 from purgatory_spark._spark.arrow_times import batch_to_micros, from_micros, micros_schema
+from purgatory_spark._spark.files import text_schema
 from purgatory_spark._spark.worker_gc import freeze_imported_objects
 from purgatory_spark._stream.state.layout import StateLayoutError
 from purgatory_spark._stream.state.rows import RESULT_SCHEMA
@@ -53,10 +54,10 @@ _FRAME_ROWS = 65_536
 
 #: The state variable that has all blobs, by name.
 STATE_NAME = "blobs"
-_NAME = T.StructType([T.StructField("name", T.StringType())])
+_NAME = text_schema("name")
 #: Blobs are base64 text, because Spark hands text to Python at 140 MB/s of decoded contents, and
 #: byte arrays at 50 MB/s: its state server pickles them byte by byte (PySpark 4.3).
-_BLOB = T.StructType([T.StructField("blob", T.StringType())])
+_BLOB = text_schema("blob")
 
 
 class SparkBlobStore:

@@ -17,10 +17,11 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._errors import TraceFormatError, require_at_least, require_one_of
 from purgatory_spark._rows.schema import file_columns, require
 from purgatory_spark._spark.files import (
     CORRUPT,
+    CSV_OPTIONS,
     CSV_SUFFIXES,
     JSON_OPTIONS,
     PARQUET_OPTIONS,
@@ -34,6 +35,7 @@ from purgatory_spark._spark.files import (
     require_columns,
     spark_read_path,
     spark_write_path,
+    text_schema,
     without_nanoseconds,
 )
 from purgatory_spark._stream.endpoints.json_rows import read_json_fields, read_json_rows
@@ -59,9 +61,9 @@ class FolderSource:
     unbounded = False
 
     def __post_init__(self) -> None:
-        _check_format(self.format, FORMATS)
-        if self.files_per_batch is not None and self.files_per_batch < 1:
-            raise InvalidArgumentError("files_per_batch", "at least 1", self.files_per_batch)
+        require_one_of(FORMATS, format=self.format)
+        if self.files_per_batch is not None:
+            require_at_least(1, files_per_batch=self.files_per_batch)
 
     def require_folder(self) -> None:
         if not self.folder.is_dir():
@@ -129,7 +131,7 @@ class FolderSink:
     format: str = "parquet"
 
     def __post_init__(self) -> None:
-        _check_format(self.format, OUTPUT_FORMATS)
+        require_one_of(OUTPUT_FORMATS, format=self.format)
 
     @property
     def locations(self) -> tuple[str, str]:
@@ -148,11 +150,6 @@ class FolderSink:
         return writer.outputMode("append")
 
 
-def _check_format(name: str, known: tuple[str, ...]) -> None:
-    if name not in known:
-        raise InvalidArgumentError("format", f"one of {', '.join(known)}", name)
-
-
 def _identity(folder: Path, format_name: str) -> str:
     return f"{folder.resolve()} ({format_name})"
 
@@ -167,17 +164,10 @@ def _read_csv_columns(reader: DataStreamReader, folder: Path, columns: Iterable[
         if folded.count(name.lower()) > 1:
             raise TraceFormatError(f"{file}: several columns are named {name!r}, but for the case")
     rows = (
-        reader.schema(
-            T.StructType([T.StructField(name, T.StringType()) for name in (*names, CORRUPT)])
-        )
-        .option("header", True)
+        reader.schema(text_schema(*names, CORRUPT))
+        .options(**CSV_OPTIONS)
         # Otherwise Spark gives the first file's names to columns of any other order.
         .option("enforceSchema", False)
-        .option("mode", "PERMISSIVE")
-        .option("columnNameOfCorruptRecord", CORRUPT)
-        .option("escape", '"')  # RFC 4180 doubles quotes
-        # With column pruning the reader accepts a malformed row.
-        .option("columnPruning", False)
         .csv(spark_read_path(folder))
     )
     return rows.select(

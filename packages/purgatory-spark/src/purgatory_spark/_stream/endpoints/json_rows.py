@@ -8,7 +8,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from purgatory_spark._spark.files import CORRUPT, JSON_OPTIONS, JSON_ZONE, RAW, quote_column
+from purgatory_spark._spark.files import (
+    CORRUPT,
+    JSON_OPTIONS,
+    JSON_ZONE,
+    RAW,
+    quote_column,
+    text_schema,
+)
 from purgatory_spark._spark.session import require_setting
 from request_purgatory.errors import InvalidArgumentError
 
@@ -41,7 +48,8 @@ def read_json_rows(values: DataFrame, schema: T.StructType) -> DataFrame:
     )
     options = {"columnNameOfCorruptRecord": CORRUPT, **JSON_ZONE}
     parsed = read.withColumn(
-        _PARSED, F.from_json(_VALUE, T.StructType([*schema.fields, _text_field(CORRUPT)]), options)
+        _PARSED,
+        F.from_json(_VALUE, T.StructType([*schema, *text_schema(CORRUPT)]), options),
     )
     reason = _reason(
         F.col(_PARSED).isNull() | F.col(_PARSED)[CORRUPT].isNotNull(), _parse_error(schema)
@@ -143,7 +151,7 @@ def _reason(is_no_row: Column, parse_error: Column) -> Column:
 
 def _parse_error(schema: T.StructType) -> Column:
     """Return the first field of another type, found by parsing all fields as text."""
-    as_text = F.from_json(_VALUE, T.StructType([_text_field(name) for name in schema.names]))
+    as_text = F.from_json(_VALUE, text_schema(*schema.names))
     wrong = [
         F.when(
             as_text[field.name].isNotNull() & F.col(_PARSED)[field.name].isNull(),
@@ -152,7 +160,3 @@ def _parse_error(schema: T.StructType) -> Column:
         for field in schema
     ]
     return F.coalesce(*wrong, F.lit("not an object"))
-
-
-def _text_field(name: str) -> T.StructField:
-    return T.StructField(name, T.StringType())

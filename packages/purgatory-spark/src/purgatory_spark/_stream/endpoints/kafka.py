@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from purgatory_spark._errors import require_at_least, require_one_of
 from purgatory_spark._spark.files import CORRUPT, RAW, quote_column
 from purgatory_spark._stream.endpoints.avro_rows import AvroMessages, read_avro_fields
 from purgatory_spark._stream.endpoints.connector import spark_jvm
@@ -137,8 +138,8 @@ class KafkaSource:
 
     def __post_init__(self) -> None:
         _check_topic(self.topic)
-        if self.rows_per_batch is not None and self.rows_per_batch < 1:
-            raise InvalidArgumentError("rows_per_batch", "at least 1", self.rows_per_batch)
+        if self.rows_per_batch is not None:
+            require_at_least(1, rows_per_batch=self.rows_per_batch)
 
     def identity(self, spark: SparkSession) -> str:
         """Return the topic and the cluster's id, which stays when brokers change, as text."""
@@ -191,8 +192,7 @@ class KafkaSink:
     key: str = "host"
 
     def __post_init__(self) -> None:
-        if self.key not in KEYS:
-            raise InvalidArgumentError("kafka_key", f"one of {', '.join(KEYS)}", self.key)
+        require_one_of(KEYS, kafka_key=self.key)
         _check_topic(self.topic)
         _check_topic(self.late_topic)
 

@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from purgatory_spark._errors import require_at_least
 from purgatory_spark._rows.schema import MAX_TIMEOUT_MS
 from purgatory_spark._stream.endpoints.endpoint import EndpointError
 from request_purgatory.errors import InvalidArgumentError
@@ -33,9 +34,7 @@ class RateSource:
     unbounded = True
 
     def __post_init__(self) -> None:
-        for name in ("rows_per_second", "hosts", "keys"):
-            if getattr(self, name) < 1:
-                raise InvalidArgumentError(name, "at least 1", getattr(self, name))
+        require_at_least(1, rows_per_second=self.rows_per_second, hosts=self.hosts, keys=self.keys)
         if not 0 <= self.timeout_ms <= MAX_TIMEOUT_MS:
             raise InvalidArgumentError("timeout_ms", f"from 0 to {MAX_TIMEOUT_MS}", self.timeout_ms)
 

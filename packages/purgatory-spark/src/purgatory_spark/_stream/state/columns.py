@@ -7,16 +7,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 
-from purgatory_spark._spark.arrays import Bools, Ints
+from purgatory_spark._spark.arrays import Bools, Ints, one_chunk
 
 
 def numpy_column(table: pa.Table, name: str) -> np.ndarray[Any, Any]:
     """Return a column without nulls as an array, copied only if need be, not to be written to."""
-    chunks = table.column(name)
-    array = chunks.chunk(0) if chunks.num_chunks == 1 else chunks.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
-    return np.asarray(array.to_numpy(zero_copy_only=False))
+    return np.asarray(one_chunk(table.column(name)).to_numpy(zero_copy_only=False))
 
 
 def find_sorted(ordered: Ints, wanted: Ints) -> tuple[Ints, Bools]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from purgatory_spark._outcomes.condition import NEVER, first_index
 from purgatory_spark._rows.schema import AGGREGATES
-from purgatory_spark._spark.arrays import Bools, Floats, Ints
+from purgatory_spark._spark.arrays import Bools, Floats, Ints, one_chunk
 from purgatory_spark._stream.state.columns import ColumnTable, find_sorted, numpy_column
 from purgatory_spark._stream.state.keys import KeyedEvents
 
@@ -55,9 +55,7 @@ class Pairs(ColumnTable):
     @classmethod
     def from_requests(cls, requests: pa.Table) -> Pairs:
         """Return one pair for each watch key of new requests; `before` is 0 so far."""
-        keys = requests.column("keys").combine_chunks()
-        if isinstance(keys, pa.ChunkedArray):
-            keys = pa.concat_arrays(keys.chunks) if keys.num_chunks else pa.array([], keys.type)
+        keys = one_chunk(requests.column("keys"))
         lengths = np.diff(keys.offsets.to_numpy()) if len(keys) else np.array([], dtype=np.int64)
         row = np.repeat(np.arange(len(keys), dtype=np.int32), lengths)
         return cls(
