@@ -33,10 +33,6 @@ class RunPlan:
     """The inputs and settings of a run.
 
     Attributes:
-        workloads: Synthetic traces to make.
-        sources: Traces to import.
-        imports: How to import them.
-        replays: The purgatories to replay each trace through.
         timeouts: What-if timeouts in ms; chosen for each trace if None.
         max_worker_mb: Memory limit for one host in a Python worker.
     """

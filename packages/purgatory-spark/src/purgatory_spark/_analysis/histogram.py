@@ -38,6 +38,14 @@ def bounds_of(buckets: Ints) -> tuple[Ints, Ints]:
     return first, first + (np.int64(1) << shift)
 
 
+def added(one: Ints, other: Ints) -> Ints:
+    """Return the sums of two arrays, whose lengths may differ."""
+    total: Ints = np.zeros(max(len(one), len(other)), dtype=np.int64)
+    total[: len(one)] += one
+    total[: len(other)] += other
+    return total
+
+
 class Histogram:
     """Counts of values by bucket. Values are whole numbers from 0 to 2**52 - 1."""
 
@@ -67,13 +75,7 @@ class Histogram:
         self._add(other._counts)
 
     def _add(self, counts: Ints) -> None:
-        longer, shorter = (
-            (self._counts.copy(), counts)
-            if len(self._counts) > len(counts)
-            else (counts.copy(), self._counts)
-        )
-        longer[: len(shorter)] += shorter
-        self._counts = longer
+        self._counts = added(self._counts, counts)
 
     def counts(self) -> tuple[Ints, Ints]:
         """Return the indices of the non-empty buckets in ascending order, and their counts."""

@@ -256,15 +256,7 @@ def targets_table(targets: Sequence[Row]) -> Table:
 
 
 def not_measured_table(rows: Sequence[Row]) -> Table:
-    columns = [
-        Column(name, heading)
-        for name, heading in (
-            ("question", "question"),
-            ("side", "side"),
-            ("case", "case"),
-            ("why", "why"),
-        )
-    ]
+    columns = [Column(name, name) for name in ("question", "side", "case", "why")]
     named = [
         {**row, "why": f"FAILED: {row['reason']}" if row["failed"] else row["reason"]}
         for row in rows

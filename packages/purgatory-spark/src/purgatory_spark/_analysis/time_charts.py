@@ -8,6 +8,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.figure import Figure
 from matplotlib.ticker import (
     FuncFormatter,
     LogLocator,
@@ -32,18 +33,23 @@ from purgatory_spark._analysis.units import format_ms, format_number
 _WIDE = 30
 
 
-def _mark_lines(axes: Axes, marks: Sequence[MarkRow]) -> None:
+def _over_time(
+    figure: Figure,
+    axes: Axes,
+    marks: Sequence[MarkRow],
+    title: str,
+    label: str = "time of arrival (UTC)",
+) -> str:
+    """Add the axis of time and a dashed line at each mark, and return the chart."""
     times: set[Any] = {mark["at"] for mark in marks}  # matplotlib's types know numbers only
     for at in times:
         axes.axvline(at, color=INK_COLOR, linewidth=1, linestyle=(0, (4, 3)))
-
-
-def _dates(axes: Axes, label: str = "time of arrival (UTC)") -> None:
-    is_narrow = axes.figure.get_figwidth() <= NARROW  # type: ignore[union-attr]
+    is_narrow = figure.get_figwidth() <= NARROW
     locator = AutoDateLocator(minticks=3, maxticks=5 if is_narrow else 12)  # type: ignore[no-untyped-call]
     axes.set_xlabel(label)
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    return to_svg(figure, title)
 
 
 def complete_bins(
@@ -89,9 +95,7 @@ def pending_over_time(
     axes.set_ylabel("pending requests")
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    _mark_lines(axes, marks)
-    _dates(axes, "time (UTC)")
-    return to_svg(figure, "Pending requests over time")
+    return _over_time(figure, axes, marks, "Pending requests over time", "time (UTC)")
 
 
 def expired_over_time(
@@ -108,9 +112,7 @@ def expired_over_time(
     axes.set_ylim(bottom=0)
     axes.set_ylabel("expired share")
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    _mark_lines(axes, marks)
-    _dates(axes)
-    return to_svg(figure, "Share of requests that expired, over time")
+    return _over_time(figure, axes, marks, "Share of requests that expired, over time")
 
 
 def arrivals_over_time(
@@ -125,9 +127,7 @@ def arrivals_over_time(
     axes.set_ylim(bottom=0)
     axes.set_ylabel("arrivals a second")
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_number(value)))
-    _mark_lines(axes, marks)
-    _dates(axes)
-    return to_svg(figure, "Arrivals over time")
+    return _over_time(figure, axes, marks, "Arrivals over time")
 
 
 def waits_over_time(
@@ -157,6 +157,4 @@ def waits_over_time(
         axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: format_ms(value)))
     # Above the lines, as the 99th percentile is at the top.
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0, frameon=False)
-    _mark_lines(axes, marks)
-    _dates(axes)
-    return to_svg(figure, "Waiting times over time")
+    return _over_time(figure, axes, marks, "Waiting times over time")

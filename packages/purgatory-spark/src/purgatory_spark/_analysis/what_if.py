@@ -16,6 +16,7 @@ from purgatory_spark._outcomes.condition import NEVER
 from purgatory_spark._outcomes.results import outcomes_of
 from purgatory_spark._rows.schema import MAX_TIMEOUT_MS
 from purgatory_spark._spark.arrays import Ints
+from purgatory_spark._spark.schemas import fields_of
 from request_purgatory.errors import InvalidArgumentError
 
 #: One slice of a host under one timeout. `requests`, `expired` and the waits are of the requests
@@ -23,15 +24,9 @@ from request_purgatory.errors import InvalidArgumentError
 #: slice's end than at its start, and `rise` by how much it is at most in between.
 _SLICE_WHAT_IF = T.StructType(
     [
-        T.StructField("group", T.LongType()),
-        T.StructField("slice", T.LongType()),
-        T.StructField("timeout_ms", T.LongType()),
-        T.StructField("requests", T.LongType()),
-        T.StructField("expired", T.LongType()),
-        T.StructField("expired_waited_ms", T.DoubleType()),
-        T.StructField("waited_ms", T.DoubleType()),
-        T.StructField("change", T.LongType()),
-        T.StructField("rise", T.LongType()),
+        *fields_of(T.LongType(), "group", "slice", "timeout_ms", "requests", "expired"),
+        *fields_of(T.DoubleType(), "expired_waited_ms", "waited_ms"),
+        *fields_of(T.LongType(), "change", "rise"),
     ]
 )
 

@@ -28,9 +28,9 @@ from purgatory_spark._spark.files import (
     read_rows,
     require_columns,
     spark_read_path,
-    text_schema,
     trace_files,
 )
+from purgatory_spark._spark.schemas import text_schema
 
 #: The formats that can be named before a colon; `table` is a table of the session's catalog.
 SOURCE_FORMATS = ("csv", "json", "parquet", "orc", "avro", "delta", "iceberg", "table")

@@ -35,9 +35,9 @@ from purgatory_spark._rows.schema import (
     REQUESTS,
     require,
 )
-from purgatory_spark._spark.arrow_times import to_micros
 from purgatory_spark._spark.files import read_spark_table
 from purgatory_spark._spark.parquet_splits import list_files, plan_tasks, read_split
+from purgatory_spark._spark.schemas import fields_of, to_micros
 from purgatory_spark._spark.session import parallelism
 from purgatory_spark._spark.worker_gc import freeze_imported_objects
 
@@ -64,9 +64,7 @@ _PACKED = from_arrow_schema(PACKED_SCHEMA)
 _SATISFIED = T.StructType(
     [
         *[OUTCOMES[name] for name in IDENTITY],
-        T.StructField("arrived_us", T.LongType()),
-        T.StructField("deadline_us", T.LongType()),
-        T.StructField("satisfied_us", T.LongType()),
+        *fields_of(T.LongType(), "arrived_us", "deadline_us", "satisfied_us"),
         *REJECT_FIELDS[:2],
     ]
 )

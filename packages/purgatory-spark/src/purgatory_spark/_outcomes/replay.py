@@ -35,14 +35,15 @@ from purgatory_spark._rows.checks import REASON
 from purgatory_spark._rows.repeats import REPEATED
 from purgatory_spark._rows.schema import COMPLETED, EXPIRED, IDENTITY, OUTCOMES
 from purgatory_spark._spark.arrays import Ints
-from purgatory_spark._spark.arrow_times import (
+from purgatory_spark._spark.files import RAW
+from purgatory_spark._spark.schemas import (
     batch_to_micros,
+    fields_of,
     from_micros,
     micros_schema,
     to_micros,
     utc_schema,
 )
-from purgatory_spark._spark.files import RAW
 from purgatory_spark._spark.worker_gc import freeze_imported_objects, gc_paused
 from request_purgatory.clock import ManualClock
 from request_purgatory.legacy import LegacyPurgatory
@@ -72,22 +73,13 @@ WHEEL_LEVEL = T.StructType(
 #: design, which has no estimate. Not every purge is measured (`_MeasuredPurgatory`).
 HOSTS = T.StructType(
     [
-        T.StructField("design", T.StringType()),
-        T.StructField("requests", T.LongType()),
-        T.StructField("events", T.LongType()),
-        T.StructField("completed", T.LongType()),
-        T.StructField("expired", T.LongType()),
-        T.StructField("peak_pending", T.LongType()),
-        T.StructField("peak_queued", T.LongType()),
-        T.StructField("purges", T.LongType()),
-        T.StructField("purged_entries", T.LongType()),
-        T.StructField("estimate_error_mean", T.DoubleType()),
-        T.StructField("estimate_error_max", T.LongType()),
-        T.StructField("tries", T.LongType()),
-        T.StructField("callbacks", T.LongType()),
-        T.StructField("callback_errors", T.LongType()),
-        T.StructField("wheel", T.ArrayType(WHEEL_LEVEL)),
-        T.StructField("task_seconds", T.DoubleType()),
+        *fields_of(T.StringType(), "design"),
+        *fields_of(T.LongType(), "requests", "events", "completed", "expired"),
+        *fields_of(T.LongType(), "peak_pending", "peak_queued", "purges", "purged_entries"),
+        *fields_of(T.DoubleType(), "estimate_error_mean"),
+        *fields_of(T.LongType(), "estimate_error_max", "tries", "callbacks", "callback_errors"),
+        *fields_of(T.ArrayType(WHEEL_LEVEL), "wheel"),
+        *fields_of(T.DoubleType(), "task_seconds"),
     ]
 )
 

@@ -22,7 +22,8 @@ from purgatory_spark._rows.checks import REASON, Check, event_checks, flag_rejec
 from purgatory_spark._rows.repeats import repeated_in_table
 from purgatory_spark._rows.schema import EVENTS, IDENTITY, OUTCOMES, REQUESTS, require, with_passed
 from purgatory_spark._spark.arrays import Bools, Ints
-from purgatory_spark._spark.files import JSON_OPTIONS, RAW, text_schema
+from purgatory_spark._spark.files import JSON_OPTIONS, RAW
+from purgatory_spark._spark.schemas import text_schema
 
 #: The value of `kind` in rows of outcomes, and in rejects.
 OUTCOME_KIND = "outcomes"

@@ -182,6 +182,12 @@ def event_checks() -> list[Check]:
     return [
         *[(f"null {name}", F.col(name).isNull()) for name in NOT_NULL["events"]],
         *time_checks("occurred_at", F.unix_micros("occurred_at")),
+        *amount_checks(),
+    ]
+
+
+def amount_checks() -> list[Check]:
+    return [
         ("amount is not a finite number", F.isnan("amount") | (F.abs("amount") == float("inf"))),
         ("negative amount", F.col("amount") < 0),
     ]

@@ -19,8 +19,8 @@ from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._rows.checks import REASON
 from purgatory_spark._spark.arrays import Bools, Ints
-from purgatory_spark._spark.arrow_times import from_micros, micros_schema, to_micros
 from purgatory_spark._spark.files import RAW
+from purgatory_spark._spark.schemas import from_micros, micros_schema, to_micros
 
 #: The reason of a repeated request.
 REPEATED = "repeated request"

@@ -32,7 +32,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as in Spark's documentati
 from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._errors import SchemaError
-from purgatory_spark._spark.files import text_schema
+from purgatory_spark._spark.schemas import text_schema
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.replay.key_state import AGGREGATES as AGGREGATES
 
@@ -49,7 +49,6 @@ class Column:
     """A column of a trace's table.
 
     Attributes:
-        name: Its name.
         type: Its type in SQL, one of `_TYPES`.
         meaning: What it holds, for the page on tables.
         nullable: Whether a usable row may have null.

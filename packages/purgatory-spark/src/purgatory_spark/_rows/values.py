@@ -17,6 +17,7 @@ from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._rows.checks import (
     MAX_TIME_US,
     Check,
+    amount_checks,
     is_number,
     parse_us,
     quantifier_checks,
@@ -136,13 +137,7 @@ def event_values(rows: DataFrame, mapping: TableMapping) -> Values:
     unit, zone = mapping.time_unit, mapping.time_zone
     values.add(time_values(rows, "occurred_us", columns["occurred_at"], unit, zone))
     if "amount" in columns:
-        amount = F.col("amount")
-        is_infinite = F.isnan(amount) | (F.abs(amount) == float("inf"))
-        checks = [
-            ("amount is not a finite number", is_infinite),
-            ("negative amount", amount < 0),
-        ]
-        values.add(number_values(rows, "amount", columns["amount"], checks))
+        values.add(number_values(rows, "amount", columns["amount"], amount_checks()))
     else:
         values.columns["amount"] = F.lit(1.0)
     return values

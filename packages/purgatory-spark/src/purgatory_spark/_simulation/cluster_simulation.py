@@ -33,9 +33,9 @@ from purgatory_spark._simulation.host_simulation import (
 from purgatory_spark._simulation.sizes import Sizes, measure_sizes, require_simulated_host_fits
 from purgatory_spark._simulation.summary import summarize_simulation
 from purgatory_spark._spark.arrays import Ints
-from purgatory_spark._spark.arrow_times import utc_schema
 from purgatory_spark._spark.files import read_spark_table, write_spark_table
 from purgatory_spark._spark.memory import peak_memory_bytes
+from purgatory_spark._spark.schemas import fields_of, utc_schema
 from purgatory_spark._spark.session import parallelism
 from purgatory_spark._spark.worker_gc import freeze_imported_objects
 from purgatory_spark._traces.workload import START, Workload
@@ -49,41 +49,33 @@ _TASKS_PER_CORE = 16
 #: `replay_driver.SAMPLE_EVERY` arrivals.
 HOSTS = T.StructType(
     [
-        T.StructField("host", T.StringType()),
+        *fields_of(T.StringType(), "host"),
         *[
             field
             for field in replay.HOSTS
             if not field.name.startswith(("estimate", "wheel", "task_seconds"))
         ],
-        T.StructField("peak_watched_keys", T.LongType()),
-        T.StructField("mean_ms", T.DoubleType()),
-        *[T.StructField(name, T.DoubleType()) for name in QUANTILES],
-        T.StructField("max_ms", T.DoubleType()),
-        T.StructField("max_late_ms", T.DoubleType()),
+        *fields_of(T.LongType(), "peak_watched_keys"),
+        *fields_of(T.DoubleType(), "mean_ms", *QUANTILES, "max_ms", "max_late_ms"),
         replay.HOSTS["wheel"],
-        T.StructField("make_cpu_seconds", T.DoubleType()),
-        T.StructField("replay_cpu_seconds", T.DoubleType()),
+        *fields_of(T.DoubleType(), "make_cpu_seconds", "replay_cpu_seconds"),
     ]
 )
 
 #: Requests by waiting time: `bucket` is a bucket of `histogram`, of microseconds.
-WAITS = T.StructType(
-    [T.StructField(name, T.LongType()) for name in ("bucket", "completed", "expired")]
-)
+WAITS = T.StructType(fields_of(T.LongType(), "bucket", "completed", "expired"))
 
 #: Arrivals and ends by bin of time.
-TIMELINE = T.StructType([T.StructField(name, T.LongType()) for name in ("bin", *Timeline.COLUMNS)])
+TIMELINE = T.StructType(fields_of(T.LongType(), "bin", *Timeline.COLUMNS))
 
 #: One row for each Spark task. `peak_memory_bytes` is the peak of its Python worker so far.
 TASKS = T.StructType(
     [
-        T.StructField("task", T.IntegerType()),
-        T.StructField("worker", T.StringType()),
-        T.StructField("hosts", T.LongType()),
-        T.StructField("requests", T.LongType()),
-        T.StructField("seconds", T.DoubleType()),
-        T.StructField("cpu_seconds", T.DoubleType()),
-        T.StructField("peak_memory_bytes", T.LongType()),
+        *fields_of(T.IntegerType(), "task"),
+        *fields_of(T.StringType(), "worker"),
+        *fields_of(T.LongType(), "hosts", "requests"),
+        *fields_of(T.DoubleType(), "seconds", "cpu_seconds"),
+        *fields_of(T.LongType(), "peak_memory_bytes"),
     ]
 )
 

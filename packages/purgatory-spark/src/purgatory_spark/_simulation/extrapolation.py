@@ -197,35 +197,33 @@ def _stored(
     sizes = measured.sizes.stream
     delay_s, retention_s = watermark_delay_ms / 1000, key_retention_ms / 1000
     timeout_s = workload.timeout_ms / 1000
-    # By part: the bytes, and what they are a product of.
+    # By part: the bytes of one, how many there are, and how they are counted.
     parts = {
         "rows newer than the watermark": (
-            (sizes.request + sizes.event) * (rate * delay_s),
+            sizes.request + sizes.event,
+            rate * delay_s,
             f"requests a second x {delay_s:g} s (watermark_delay_ms) x bytes of a request and its "
             "event",
         ),
         "waiting requests": (
-            sizes.waiting * (rate * measured.mean_wait_ms / 1000),
+            sizes.waiting,
+            rate * measured.mean_wait_ms / 1000,
             "pending requests x bytes of one with its keys",
         ),
         "ids in use": (
-            sizes.request_id * (rate * timeout_s),
+            sizes.request_id,
+            rate * timeout_s,
             f"requests a second x {timeout_s:g} s (timeout) x bytes of an id",
         ),
         "retained keys": (
-            sizes.key * (rate * retention_s),
+            sizes.key,
+            rate * retention_s,
             f"requests a second x {retention_s:g} s (key_retention_ms) x bytes of a key, one key "
             "for each request",
         ),
     }
-    one_of_each = {
-        "rows newer than the watermark": sizes.request + sizes.event,
-        "waiting requests": sizes.waiting,
-        "ids in use": sizes.request_id,
-        "retained keys": sizes.key,
-    }
-    state_store = sum(stored.state_store for stored, _ in parts.values())
-    local_disk = sum(stored.local_disk for stored, _ in parts.values())
+    state_store = sum(one.state_store * count for one, count, _ in parts.values())
+    local_disk = sum(one.local_disk * count for one, count, _ in parts.values())
     return _largest_first(
         [
             Estimate(
@@ -245,17 +243,17 @@ def _stored(
                 local_disk,
                 "bytes",
                 "copies of the same four parts, without compression: "
-                + ", ".join(f"{name} {one.local_disk:.1f}" for name, one in one_of_each.items())
+                + ", ".join(f"{name} {one.local_disk:.1f}" for name, (one, *_) in parts.items())
                 + " bytes each",
             ),
             *[
                 Estimate(
                     f"stream: state stores: {name}",
-                    stored.state_store,
+                    one.state_store * count,
                     "bytes",
-                    f"{how} ({one_of_each[name].state_store:.1f})",
+                    f"{how} ({one.state_store:.1f})",
                 )
-                for name, (stored, how) in parts.items()
+                for name, (one, count, how) in parts.items()
             ],
         ]
     )

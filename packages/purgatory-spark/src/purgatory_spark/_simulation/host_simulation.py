@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from purgatory_spark._analysis.histogram import Histogram
+from purgatory_spark._analysis.histogram import Histogram, added
 from purgatory_spark._outcomes.host_driver import EventPart, HostDriver, RequestPart
 from purgatory_spark._outcomes.replay import ReplaySettings
 from purgatory_spark._spark.arrays import Ints
@@ -45,11 +45,7 @@ class Timeline:
             self._add_counts(column, counts)
 
     def _add_counts(self, column: str, counts: Ints) -> None:
-        known = self._counts[column]
-        total = np.zeros(max(len(known), len(counts)), dtype=np.int64)
-        total[: len(known)] += known
-        total[: len(counts)] += counts
-        self._counts[column] = total
+        self._counts[column] = added(self._counts[column], counts)
 
     def rows(self) -> list[dict[str, int]]:
         """Return `bin`, the bin's index, and the counts in `COLUMNS` for each non-empty bin."""

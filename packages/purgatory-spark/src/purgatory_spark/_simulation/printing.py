@@ -13,17 +13,13 @@ from purgatory_spark._simulation.host_simulation import QUANTILES
 
 
 def print_simulation(console: Console, summary: dict[str, Any]) -> None:
-    _print_measured(console, summary)
-    _print_estimates(console, summary)
-
-
-def _print_measured(console: Console, summary: dict[str, Any]) -> None:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_header=False)
     table.add_column(no_wrap=True)
     table.add_column()
     for name, text in (*_outcome_lines(summary), *_cost_lines(summary)):
         table.add_row(name, text)
     console.print(table)
+    _print_estimates(console, summary)
 
 
 def _outcome_lines(summary: dict[str, Any]) -> list[tuple[str, str]]:

@@ -42,9 +42,6 @@ class StoredBytes:
     def __add__(self, other: StoredBytes) -> StoredBytes:
         return StoredBytes(self.state_store + other.state_store, self.local_disk + other.local_disk)
 
-    def __mul__(self, count: float) -> StoredBytes:
-        return StoredBytes(self.state_store * count, self.local_disk * count)
-
 
 @dataclass(frozen=True)
 class StreamSizes:

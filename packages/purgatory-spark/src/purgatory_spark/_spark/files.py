@@ -29,6 +29,7 @@ from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._spark.schemas import text_schema
 
 # Columns beside those of the input, under names that an input is unlikely to have.
 #: The name of the row's file.
@@ -272,10 +273,6 @@ def read_rows(spark: SparkSession, files: list[Path], required: Iterable[str]) -
         DataFrame.unionByName,
         [_read_csv(spark, group, names, required) for names, group in by_header.items()],
     )
-
-
-def text_schema(*names: str) -> T.StructType:
-    return T.StructType([T.StructField(name, T.StringType()) for name in names])
 
 
 def _read_csv(

@@ -17,8 +17,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from purgatory_spark._outcomes.results import OUTCOME_KIND, RESULTS
 from purgatory_spark._rows.packing import from_blob
 from purgatory_spark._rows.schema import COMPLETED, EXPIRED, IDENTITY
-from purgatory_spark._spark.arrow_times import batch_to_micros, from_micros, micros_schema
-from purgatory_spark._spark.files import text_schema
+from purgatory_spark._spark.schemas import batch_to_micros, from_micros, micros_schema, text_schema
 from purgatory_spark._spark.worker_gc import freeze_imported_objects
 from purgatory_spark._stream.state.layout import StateLayoutError
 from purgatory_spark._stream.state.rows import RESULT_SCHEMA

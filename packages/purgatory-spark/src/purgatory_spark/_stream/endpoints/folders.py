@@ -35,9 +35,9 @@ from purgatory_spark._spark.files import (
     require_columns,
     spark_read_path,
     spark_write_path,
-    text_schema,
     without_nanoseconds,
 )
+from purgatory_spark._spark.schemas import text_schema
 from purgatory_spark._stream.endpoints.json_rows import read_json_fields, read_json_rows
 from purgatory_spark._stream.job import FILE_COLUMNS
 from request_purgatory.errors import InvalidArgumentError

@@ -14,8 +14,8 @@ from purgatory_spark._spark.files import (
     JSON_ZONE,
     RAW,
     quote_column,
-    text_schema,
 )
+from purgatory_spark._spark.schemas import text_schema
 from purgatory_spark._spark.session import require_setting
 from request_purgatory.errors import InvalidArgumentError
 

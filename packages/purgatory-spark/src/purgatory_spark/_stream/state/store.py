@@ -34,15 +34,12 @@ class BlobStore(Protocol):
 
     def get(self, name: str) -> bytes | None:
         """Return a blob, or None if there is none of that name."""
-        ...
 
     def put(self, name: str, blob: bytes) -> None:
         """Store a blob, in place of one of the same name."""
-        ...
 
     def remove(self, name: str) -> None:
         """Remove a blob, which exists."""
-        ...
 
 
 class MemoryBlobStore:

@@ -1,4 +1,4 @@
-"""Times between Spark and Python, as whole microseconds since the epoch.
+"""Schemas of Spark and of Arrow, and times between the two: as microseconds since the epoch.
 
 Spark gives timestamps to Python in the session's time zone, and takes them back in that zone only.
 Microseconds are the same numbers in every session.
@@ -11,6 +11,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
+
+
+def fields_of(kind: T.DataType, *names: str) -> list[T.StructField]:
+    """Return columns of one type."""
+    return [T.StructField(name, kind) for name in names]
+
+
+def text_schema(*names: str) -> T.StructType:
+    return T.StructType(fields_of(T.StringType(), *names))
 
 
 def micros_schema(schema: T.StructType) -> T.StructType:
