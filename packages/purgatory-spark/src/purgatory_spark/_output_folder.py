@@ -62,6 +62,11 @@ def _replace_folder(target: Path, replacement: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
+def new_folder(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    return folder
+
+
 def write_json(path: Path, content: Any) -> None:
     """Write `content` to a file as indented JSON in UTF-8; see `write_text_durably`."""
     write_text_durably(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")

@@ -20,7 +20,7 @@ from purgatory_spark._analysis.report import write_report
 from purgatory_spark._analysis.small_tables import SmallTables
 from purgatory_spark._analysis.units import format_ms, format_share
 from purgatory_spark._outcomes.replay import ReplaySettings
-from purgatory_spark._output_folder import write_json
+from purgatory_spark._output_folder import new_folder, write_json
 from purgatory_spark._rows.host_sizes import MAX_WORKER_MB
 from purgatory_spark._spark.job_progress import step
 from purgatory_spark._traces.trace_folder import TraceFolder, import_trace, make_workload_trace
@@ -56,7 +56,7 @@ def run(spark: SparkSession, plan: RunPlan, target: Path, console: Console) -> l
     )
     analyses = []
     for name, source in zip(names, sources, strict=True):
-        folder = _new_folder(target / "traces" / name)
+        folder = new_folder(target / "traces" / name)
         if isinstance(source, Workload):
             with step(console, spark, f"make workload {name}: {source.requests:,} requests"):
                 trace = make_workload_trace(spark, source, folder)
@@ -69,12 +69,12 @@ def run(spark: SparkSession, plan: RunPlan, target: Path, console: Console) -> l
             designs = " and ".join(settings.design for settings in plan.replays)
             with step(console, spark, f"replay {name}, {designs}"):
                 folders = {
-                    _new_folder(target / "replays" / name / settings.design): settings
+                    new_folder(target / "replays" / name / settings.design): settings
                     for settings in plan.replays
                 }
                 replays = replay_trace_in_designs(spark, trace, folders, plan.max_worker_mb)
         with step(console, spark, f"analyze {name}"):
-            folder = _new_folder(target / "analyses" / name)
+            folder = new_folder(target / "analyses" / name)
             analyses.append(
                 analyze(spark, trace, replays, folder, plan.timeouts, plan.max_worker_mb)
             )
@@ -159,8 +159,3 @@ def _folder_names(names: list[str]) -> list[str]:
         taken.add(unique)
         unique_names.append(unique)
     return unique_names
-
-
-def _new_folder(folder: Path) -> Path:
-    folder.mkdir(parents=True)
-    return folder

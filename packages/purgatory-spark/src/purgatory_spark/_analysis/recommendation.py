@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from purgatory_spark._analysis.small_tables import WhatIfRow
 from purgatory_spark._analysis.units import format_bytes, format_ms, format_share
 
-#: A row of the table `what_if`.
-
 #: The share of the answers that a recommended timeout keeps: the first one for which there are
 #: enough answers. A timeout that loses none of n answers loses up to 3/n of all with a confidence
 #: of 95 % (the rule of three), so fewer than 3 / (1 - share) answers can't tell.

@@ -27,7 +27,7 @@ from purgatory_spark._notebook.table_fields import TableFields, require_time_uni
 from purgatory_spark._notebook.what_if_result import WhatIf
 from purgatory_spark._outcomes.replay import WHEEL, ReplaySettings, replay
 from purgatory_spark._outcomes.results import outcomes_of, rejects_of
-from purgatory_spark._output_folder import output_folder
+from purgatory_spark._output_folder import new_folder, output_folder
 from purgatory_spark._rows.host_sizes import (
     MAX_WORKER_MB,
     REPLAY,
@@ -336,7 +336,7 @@ class Trace:
         with output_folder(target, replace=True) as partial_folder:
             trace = self._origin.to_folder(partial_folder / "trace", self.name)
             folders = {
-                _new_folder(partial_folder / "replays" / each.design): each for each in settings
+                new_folder(partial_folder / "replays" / each.design): each for each in settings
             }
             replays = []
             if folders:
@@ -345,7 +345,7 @@ class Trace:
                 spark,
                 trace,
                 replays,
-                _new_folder(partial_folder / ANALYSIS),
+                new_folder(partial_folder / ANALYSIS),
                 None if timeouts is None else list(timeouts),
                 self.max_worker_mb,
             )
@@ -396,8 +396,3 @@ class Trace:
             rows.append(("rejects", f"{counts['rejected']:,}", reasons))
         shown = html_table(("", "rows", ""), rows)
         return Markup("<p><b>{}</b>: a trace</p>{}").format(self.name, shown)
-
-
-def _new_folder(folder: Path) -> Path:
-    folder.mkdir(parents=True)
-    return folder

@@ -44,11 +44,7 @@ from purgatory_spark._spark.worker_gc import freeze_imported_objects
 #: The columns of `RESULTS`, and the time at which the request's condition is first satisfied, also
 #: after its deadline; null if it never is.
 SATISFACTIONS = T.StructType(
-    [
-        *OUTCOMES.fields,
-        T.StructField("satisfied_at", T.TimestampType()),
-        *REJECT_FIELDS,
-    ]
+    [*OUTCOMES, *fields_of(T.TimestampType(), "satisfied_at"), *REJECT_FIELDS]
 )
 
 _REQUESTS = "requests"

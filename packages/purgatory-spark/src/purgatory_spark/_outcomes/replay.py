@@ -355,8 +355,7 @@ class HostReplay(HostDriver):
             pa.array((ended - arrived) / 1000),
             pa.array(self.late_us / 1000, mask=self.satisfied_us != NEVER),
             pa.nulls(len(ended), schema.field("stats").type),
-            pa.nulls(len(ended), pa.string()),
-            pa.nulls(len(ended), pa.string()),
+            *[pa.nulls(len(ended), pa.string())] * 2,
             pa.repeat(OUTCOME_KIND, len(ended)),
         ]
         return pa.table(columns, names=schema.names).cast(schema)

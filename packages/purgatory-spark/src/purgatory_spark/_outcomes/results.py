@@ -18,7 +18,14 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._errors import TraceFormatError
-from purgatory_spark._rows.checks import REASON, Check, event_checks, flag_rejects, request_checks
+from purgatory_spark._rows.checks import (
+    REASON,
+    Check,
+    event_checks,
+    flag_rejects,
+    reject_hash,
+    request_checks,
+)
 from purgatory_spark._rows.repeats import repeated_in_table
 from purgatory_spark._rows.schema import EVENTS, IDENTITY, OUTCOMES, REQUESTS, require, with_passed
 from purgatory_spark._spark.arrays import Bools, Ints
@@ -87,7 +94,7 @@ def is_good() -> Column:
 
 def reject_group() -> Column:
     """Return the number of a reject's group, from 0; null for a good row."""
-    return F.when(~is_good(), F.pmod(F.xxhash64(RAW), F.lit(_REJECT_GROUPS)))
+    return F.pmod(reject_hash(), F.lit(_REJECT_GROUPS))
 
 
 def split_repeated(

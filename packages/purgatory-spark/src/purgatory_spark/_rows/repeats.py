@@ -17,9 +17,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from purgatory_spark._rows.checks import REASON
+from purgatory_spark._rows.checks import REASON, reject_hash
 from purgatory_spark._spark.arrays import Bools, Ints
-from purgatory_spark._spark.files import RAW
 from purgatory_spark._spark.schemas import from_micros, micros_schema, to_micros
 
 #: The reason of a repeated request.
@@ -98,10 +97,8 @@ def mark_chains(
     the epoch; `order` is that of rows with equal arrivals and deadlines.
     """
     is_good = F.col(REASON).isNull()
-    # Rejected rows get partitions of their own, by the hash of their text. Without it, those with
-    # null keys would all be in one partition.
-    apart = F.when(~is_good, F.xxhash64(RAW))
-    in_order = Window.partitionBy("host", "request_id", apart).orderBy(_ARRIVED, _DEADLINE, *order)
+    partitions = Window.partitionBy("host", "request_id", reject_hash())
+    in_order = partitions.orderBy(_ARRIVED, _DEADLINE, *order)
     earlier = in_order.rowsBetween(Window.unboundedPreceding, -1)
     overlaps = is_good & F.coalesce(F.col(_ARRIVED) <= F.max(_DEADLINE).over(earlier), F.lit(False))
     is_next = F.coalesce(F.lead(_OVERLAPS).over(in_order), F.lit(False))

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from purgatory_spark._analysis.aggregates import QUANTILES
 from purgatory_spark._analysis.histogram import Histogram, bounds_of
 from purgatory_spark._analysis.time_bins import bin_width_us
 from purgatory_spark._errors import require_at_least
@@ -25,7 +26,6 @@ from purgatory_spark._outcomes.replay import ReplaySettings
 from purgatory_spark._output_folder import write_json
 from purgatory_spark._simulation.extrapolation import TargetLoad
 from purgatory_spark._simulation.host_simulation import (
-    QUANTILES,
     OutcomeCounts,
     Timeline,
     simulate_host,

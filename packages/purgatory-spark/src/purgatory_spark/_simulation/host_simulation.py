@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from purgatory_spark._analysis.aggregates import QUANTILES
 from purgatory_spark._analysis.histogram import Histogram, added
 from purgatory_spark._outcomes.host_driver import EventPart, HostDriver, RequestPart
 from purgatory_spark._outcomes.replay import ReplaySettings
@@ -18,9 +19,6 @@ from purgatory_spark._traces.workload_blocks import Block, host_blocks
 from request_purgatory.clock import ManualClock
 
 TracePart = tuple[RequestPart, EventPart]
-
-#: Quantiles of the waiting times, by the name of their column.
-QUANTILES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
 
 _START_US = int(START.timestamp()) * 1_000_000
 _NO_TIMES: Ints = np.zeros(0, dtype=np.int64)

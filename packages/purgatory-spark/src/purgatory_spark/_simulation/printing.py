@@ -8,8 +8,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from purgatory_spark._analysis.aggregates import QUANTILES
 from purgatory_spark._analysis.units import format_bytes, format_ms, format_share
-from purgatory_spark._simulation.host_simulation import QUANTILES
 
 
 def print_simulation(console: Console, summary: dict[str, Any]) -> None:

@@ -16,11 +16,12 @@ from purgatory_spark._spark.files import (
     quote_column,
 )
 from purgatory_spark._spark.schemas import text_schema
-from purgatory_spark._spark.session import require_setting
+from purgatory_spark._spark.session import SessionSettingError
 from request_purgatory.errors import InvalidArgumentError
 
 _REASON_PREFIX = "invalid JSON row: "
 
+_TIME_PARSER = "spark.sql.legacy.timeParserPolicy"
 _VALUE = "_purgatory_value"
 _PARSED = "_purgatory_parsed"
 #: One object without nested objects, and nothing after it. Most rows match, and need no second
@@ -39,13 +40,12 @@ def read_json_rows(values: DataFrame, schema: T.StructType) -> DataFrame:
     """
     text = F.col("value").cast("string")
     read = values.select(text.alias(_VALUE), F.col("value").cast("binary").alias("value"))
-    require_setting(
-        values.sparkSession,
-        "spark.sql.legacy.timeParserPolicy",
-        refused="LEGACY",  # It reads six digits of a second as milliseconds.
-        needed="CORRECTED",
-        what="reading JSON rows",
-    )
+    policy = values.sparkSession.conf.get(_TIME_PARSER) or ""
+    if policy.upper() == "LEGACY":  # It reads six digits of a second as milliseconds.
+        raise SessionSettingError(
+            f"{_TIME_PARSER} is {policy!r} in this Spark session, and reading JSON rows needs "
+            "'CORRECTED'"
+        )
     options = {"columnNameOfCorruptRecord": CORRUPT, **JSON_ZONE}
     parsed = read.withColumn(
         _PARSED,
