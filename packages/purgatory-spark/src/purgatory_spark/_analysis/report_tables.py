@@ -88,9 +88,14 @@ _UNCUT = [
     Column(f"uncut_{column.name}", f"{column.heading} uncut", "ms", "never")
     for column in _QUANTILES
 ]
+
+
+def _integers(*names: str) -> list[Column]:
+    return [Column(name, name, "integer") for name in names]
+
+
 _OUTCOMES = [
-    Column("requests", "requests", "integer"),
-    Column("expired", "expired", "integer"),
+    *_integers("requests", "expired"),
     Column("expired_share", "expired share", "share"),
 ]
 
@@ -160,13 +165,10 @@ def replay_tables(
     task_time = Column("task_seconds", "task time", "seconds")
     of_designs = [
         Column("design", "design"),
-        Column("requests", "requests", "integer"),
-        Column("completed", "completed", "integer"),
-        Column("expired", "expired", "integer"),
+        *_integers("requests", "completed", "expired"),
         *counted,
         Column("purged_entries", "entries purged", "integer"),
-        Column("tries", "tries", "integer"),
-        Column("callbacks", "callbacks", "integer"),
+        *_integers("tries", "callbacks"),
         Column("callback_errors", "callback errors", "integer"),
         task_time,
     ]

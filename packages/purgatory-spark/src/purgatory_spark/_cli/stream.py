@@ -24,10 +24,11 @@ from purgatory_spark._stream.endpoints.address import (
     parse_endpoints,
 )
 from purgatory_spark._stream.endpoints.connector import (
+    AVRO,
     connector_settings,
     create_kafka_session,
-    default_avro,
     default_connector,
+    spark_package,
 )
 from purgatory_spark._stream.endpoints.folders import FORMATS, FolderSource
 from purgatory_spark._stream.endpoints.kafka import KEYS
@@ -164,7 +165,7 @@ def stream(
             source.require_folder()
     has_avro = addresses.avro_requests is not None or addresses.avro_events is not None
     if has_avro and kafka_connector is None:
-        kafka_connector = f"{default_connector()},{default_avro()}"
+        kafka_connector = f"{default_connector()},{spark_package(AVRO)}"
     create = _session_factory((requests, events, out), kafka_connector)
     with ExitStack() as stack:
         # Before Spark starts: a file that can't be written and an address that is taken are

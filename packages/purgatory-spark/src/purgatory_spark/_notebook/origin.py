@@ -20,7 +20,7 @@ class Tables:
     """DataFrames in the schema.
 
     `rejects` is None if the rows are still to be checked: `checked` returns checked ones, which
-    Spark caches. `manifest` is None until there was a trace folder. `release` drops cached rows.
+    Spark caches. `manifest` is None until there was a trace folder. `unpersist` drops cached rows.
     """
 
     requests: DataFrame
@@ -30,7 +30,7 @@ class Tables:
     source: str = "DataFrames"
     parameters: Mapping[str, Any] = field(default_factory=dict)
     marks: Callable[[], Iterable[Mark]] = tuple
-    release: Callable[[], None] = lambda: None
+    unpersist: Callable[[], None] = lambda: None
 
     path = None
     manifest: Mapping[str, Any] | None = field(default=None, init=False)
@@ -52,9 +52,6 @@ class Tables:
             )
         self.manifest = folder.manifest
         return folder
-
-    def unpersist(self) -> None:
-        self.release()
 
 
 @dataclass(frozen=True)

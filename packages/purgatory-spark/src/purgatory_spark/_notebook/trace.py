@@ -204,7 +204,7 @@ class Trace:
             source=Path(source).name,
             parameters=settings.parameters(),
             marks=lambda: [*settings.marks, *known_incidents(source, tables)],
-            release=tables.unpersist,
+            unpersist=tables.unpersist,
         )
         return trace
 

@@ -27,7 +27,6 @@ from purgatory_spark._outcomes.results import (
     REJECT_KIND,
     flag_events,
     flag_requests,
-    is_good,
     reject_group,
     split_repeated,
 )
@@ -211,7 +210,8 @@ def replay_designs(
     of a row's design is in `DESIGN_NUMBER`, null for rejects, which are the same for all.
     """
     # Hosts are not told apart by a hash: a purgatory is for one host.
-    groups = [F.when(is_good(), F.col("host")).alias("good_host"), reject_group().alias("group")]
+    good_host = F.when(F.col(REASON).isNull(), F.col("host"))
+    groups = [good_host.alias("good_host"), reject_group().alias("group")]
     tables = [
         table.select(*to_micros(table.schema), *groups).groupBy("good_host", "group")
         for table in (flag_requests(requests), flag_events(events))

@@ -87,11 +87,6 @@ def _flag(table: DataFrame, schema: T.StructType, what: str, checks: list[Check]
     return flagged.withColumn(RAW, F.when(F.col(REASON).isNotNull(), as_json))
 
 
-def is_good() -> Column:
-    """Return whether a row of `flag_requests` or `flag_events` is no reject."""
-    return F.col(REASON).isNull()
-
-
 def reject_group() -> Column:
     """Return the number of a reject's group, from 0; null for a good row."""
     return F.pmod(reject_hash(), F.lit(_REJECT_GROUPS))

@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
@@ -83,18 +83,18 @@ class StreamMetrics(Collector):
         ]
 
 
+@dataclass(frozen=True)
 class MetricsFile:
     """A file with one line of JSON for each batch."""
 
-    def __init__(self, file: TextIO) -> None:
-        self._file = file
+    file: TextIO
 
     def add(self, batch: BatchProgress) -> None:
         line = {"at": datetime.now(UTC).isoformat(timespec="milliseconds")} | asdict(batch)
-        self._file.write(
+        self.file.write(
             json.dumps(line | {"rows_per_second": round(batch.rows_per_second, 1)}) + "\n"
         )
-        self._file.flush()
+        self.file.flush()
 
 
 @contextmanager

@@ -18,6 +18,8 @@ from request_purgatory.errors import InvalidArgumentError
 
 #: In place of a connector: the cluster or Spark's configuration provides it.
 PROVIDED = "provided"
+#: The name of Spark's package for Avro.
+AVRO = "spark-avro"
 
 _SPARK_SQL = re.compile(r"spark-sql_(\d+(?:\.\d+)*)-(.+)\.jar")
 _COORDINATES = re.compile(r"[^:\s]+:[^:\s]+:[^:\s]+")
@@ -42,15 +44,10 @@ def spark_jvm(spark: SparkSession) -> Any:
 
 def default_connector() -> str:
     """Return the Maven coordinates of the connector for the installed Spark and its Scala."""
-    return _package("spark-sql-kafka-0-10")
+    return spark_package("spark-sql-kafka-0-10")
 
 
-def default_avro() -> str:
-    """Return the Maven coordinates of Spark's package for Avro, like those of the connector."""
-    return _package("spark-avro")
-
-
-def _package(artifact: str) -> str:
+def spark_package(artifact: str) -> str:
     jars = Path(_find_spark_home()) / "jars"
     found = [
         match for jar in jars.glob("spark-sql_*.jar") if (match := _SPARK_SQL.fullmatch(jar.name))
