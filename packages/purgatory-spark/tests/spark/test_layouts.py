@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from purgatory_spark._stream.state.layout import STATE_VERSION, StateLayoutError
+from purgatory_spark._stream.state.layout import STATE_VERSION, StateLayoutError, upgrade
 from purgatory_spark._stream.state.rows import REQUEST_SCHEMA, REQUESTS
 from purgatory_spark._stream.state.shard import Shard
 from purgatory_spark._stream.state.store import MemoryBlobStore, ShardStore
@@ -106,3 +106,11 @@ def test_state_of_a_newer_layout_is_refused() -> None:
     ):
         Shard(ShardStore(blobs), key_retention_us=0, max_bytes=2**20).step({}, END_US)
     assert blobs.blobs == before
+
+
+def test_stored_requests_get_the_columns_that_are_passed_on_today() -> None:
+    stored = {"id": [7], "host": ["a"], "request_id": ["b"], "former": ["c"], "arrived_us": [5]}
+    found = upgrade(pa.table(stored), STATE_VERSION)
+    expected = {"id": 7, "host": "a", "request_id": "b", "request_type": "request", "arrived_us": 5}
+    assert [list(row.items()) for row in found.to_pylist()] == [list(expected.items())]
+    assert upgrade(found, STATE_VERSION).equals(found)
