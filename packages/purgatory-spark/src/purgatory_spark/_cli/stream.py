@@ -193,11 +193,7 @@ def stream(
         run_stream(spark, stream_plan, on_batch, should_stop)
     outcomes, late = stream_plan.endpoints.out.locations
     output.print_result(
-        {
-            "outcomes": outcomes,
-            "late_rows": late,
-            "stopped_by": stop.name if stop else None,
-        }
+        {"outcomes": outcomes, "late_rows": late, "stopped_by": stop.name if stop else None}
     )
     output.console.print(
         f"outcomes: [bold]{escape(outcomes)}[/], late rows: [bold]{escape(late)}[/]",

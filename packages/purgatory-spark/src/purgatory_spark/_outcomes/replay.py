@@ -15,12 +15,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._errors import require_one_of
 from purgatory_spark._outcomes.condition import NEVER, epoch_us, flat_keys
-from purgatory_spark._outcomes.host_driver import (
-    EndedRequests,
-    EventPart,
-    HostDriver,
-    RequestPart,
-)
+from purgatory_spark._outcomes.host_driver import EndedRequests, EventPart, HostDriver, RequestPart
 from purgatory_spark._outcomes.results import (
     OUTCOME_KIND,
     REJECT_FIELDS,

@@ -171,11 +171,7 @@ def _totals(
     first_key = [F.get("watch_keys", F.lit(0)).alias("key")] if by_key else []
     names = _octets(F.concat_ws("", *IDENTITY, "watch_keys"))
     size = model.request + keys * model.watch_key + names * model.character
-    of_requests = requests.select(
-        "host",
-        *first_key,
-        _row(1, 0, keys, F.col("timeout_ms"), size),
-    )
+    of_requests = requests.select("host", *first_key, _row(1, 0, keys, F.col("timeout_ms"), size))
     key = ["key"] if by_key else []
     none = F.lit(None).cast("int")
     of_events = events.select(

@@ -25,11 +25,7 @@ from purgatory_spark._outcomes import replay
 from purgatory_spark._outcomes.replay import ReplaySettings
 from purgatory_spark._output_folder import write_json
 from purgatory_spark._simulation.extrapolation import TargetLoad
-from purgatory_spark._simulation.host_simulation import (
-    OutcomeCounts,
-    Timeline,
-    simulate_host,
-)
+from purgatory_spark._simulation.host_simulation import OutcomeCounts, Timeline, simulate_host
 from purgatory_spark._simulation.sizes import Sizes, measure_sizes, require_simulated_host_fits
 from purgatory_spark._simulation.summary import summarize_simulation
 from purgatory_spark._spark.arrays import Ints

@@ -30,14 +30,7 @@ if TYPE_CHECKING:
 #: The counts of a step that the query observes: results by kind, and by how much the step has
 #: changed the number of pending requests and the state's bytes.
 COUNTS = ("completed", "expired", "late", "pending_change", "state_change")
-_RESULT_NAMES = (
-    *IDENTITY,
-    "arrived_at",
-    "ended_at",
-    "outcome",
-    "reason",
-    "row",
-)
+_RESULT_NAMES = (*IDENTITY, "arrived_at", "ended_at", "outcome", "reason", "row")
 #: What a step returns: results, and one row of which only `counts` is not null: the values of
 #: `COUNTS`, with commas. Spark copies each value of each row several times, so what follows from
 #: other columns is left out. Times are in microseconds since the epoch, since Spark refuses Arrow's

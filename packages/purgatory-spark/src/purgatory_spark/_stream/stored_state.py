@@ -17,12 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._spark.files import spark_write_path
-from purgatory_spark._spark.schemas import (
-    fields_of,
-    from_micros,
-    micros_schema,
-    utc_schema,
-)
+from purgatory_spark._spark.schemas import fields_of, from_micros, micros_schema, utc_schema
 from purgatory_spark._stream.checkpoint import CheckpointError
 from purgatory_spark._stream.processor import STATE_NAME
 from purgatory_spark._stream.state import key_history, pending, request_ids, rows

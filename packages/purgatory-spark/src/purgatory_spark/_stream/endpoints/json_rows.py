@@ -8,13 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from purgatory_spark._spark.files import (
-    CORRUPT,
-    JSON_OPTIONS,
-    JSON_ZONE,
-    RAW,
-    quote_column,
-)
+from purgatory_spark._spark.files import CORRUPT, JSON_OPTIONS, JSON_ZONE, RAW, quote_column
 from purgatory_spark._spark.schemas import text_schema
 from purgatory_spark._spark.session import SessionSettingError
 from request_purgatory.errors import InvalidArgumentError
