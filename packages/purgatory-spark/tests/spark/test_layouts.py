@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from purgatory_spark._rows.schema import PASSED
 from purgatory_spark._stream.state.layout import STATE_VERSION, StateLayoutError, upgrade
 from purgatory_spark._stream.state.rows import REQUEST_SCHEMA, REQUESTS
 from purgatory_spark._stream.state.shard import Shard
@@ -76,7 +77,9 @@ def test_rows_that_spark_had_described_are_read_like_others() -> None:
     ).select(REQUEST_SCHEMA.names)
     hashes = pa.list_(pa.field("element", pa.int64(), nullable=False))
     described = [
-        field.with_type(hashes) if field.name == "keys" else field.with_nullable(False)
+        field.with_type(hashes)
+        if field.name == "keys"
+        else field.with_nullable(rows.column(field.name).null_count > 0)
         for field in REQUEST_SCHEMA
     ]
     stream = ShardHarness()
@@ -111,6 +114,8 @@ def test_state_of_a_newer_layout_is_refused() -> None:
 def test_stored_requests_get_the_columns_that_are_passed_on_today() -> None:
     stored = {"id": [7], "host": ["a"], "request_id": ["b"], "former": ["c"], "arrived_us": [5]}
     found = upgrade(pa.table(stored), STATE_VERSION)
-    expected = {"id": 7, "host": "a", "request_id": "b", "request_type": "request", "arrived_us": 5}
+    expected = {"id": 7, "host": "a", "request_id": "b"}
+    expected |= {column.name: column.default for column in PASSED} | {"arrived_us": 5}
+    assert expected["request_type"] == "request"
     assert [list(row.items()) for row in found.to_pylist()] == [list(expected.items())]
     assert upgrade(found, STATE_VERSION).equals(found)
