@@ -14,17 +14,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._errors import require_one_of
+from purgatory_spark._outcomes import results
 from purgatory_spark._outcomes.condition import NEVER, epoch_us, flat_keys
 from purgatory_spark._outcomes.host_driver import EndedRequests, EventPart, HostDriver, RequestPart
-from purgatory_spark._outcomes.results import (
-    OUTCOME_KIND,
-    REJECT_FIELDS,
-    REJECT_KIND,
-    flag_events,
-    flag_requests,
-    reject_group,
-    split_repeated,
-)
 from purgatory_spark._rows.checks import REASON
 from purgatory_spark._rows.repeats import REPEATED
 from purgatory_spark._rows.schema import COMPLETED, EXPIRED, IDENTITY, OUTCOMES
@@ -86,7 +78,7 @@ REPLAYED = T.StructType(
         *OUTCOMES.fields,
         T.StructField("late_ms", T.DoubleType()),
         T.StructField("stats", HOSTS),
-        *REJECT_FIELDS,
+        *results.REJECT_FIELDS,
     ]
 )
 
@@ -206,10 +198,10 @@ def replay_designs(
     """
     # Hosts are not told apart by a hash: a purgatory is for one host.
     good_host = F.when(F.col(REASON).isNull(), F.col("host"))
-    groups = [good_host.alias("good_host"), reject_group().alias("group")]
+    groups = [good_host.alias("good_host"), results.reject_group().alias("group")]
     tables = [
         table.select(*to_micros(table.schema), *groups).groupBy("good_host", "group")
-        for table in (flag_requests(requests), flag_events(events))
+        for table in (results.flag_requests(requests), results.flag_events(events))
     ]
     replayed = (
         tables[0]
@@ -229,10 +221,10 @@ def _replay_host(designs: list[ReplaySettings]) -> Callable[[pa.Table, pa.Table]
             return batch_to_micros(utc_schema(_NUMBERED).empty_table())
         arrived_us = epoch_us(requests.column("arrived_at"))
         timeouts_us = requests.column("timeout_ms").cast(pa.int64()).to_numpy() * 1000
-        repeated, texts = split_repeated(requests, arrived_us, arrived_us + timeouts_us)
+        repeated, texts = results.split_repeated(requests, arrived_us, arrived_us + timeouts_us)
         if texts:
             requests = requests.filter(pa.array(~repeated))
-        further = [{"reason": REPEATED, "row": text, "kind": REJECT_KIND} for text in texts]
+        further = [{"reason": REPEATED, "row": text, "kind": results.REJECT_KIND} for text in texts]
         replayed = []
         for number, settings in enumerate(designs):
             started = time.perf_counter()
@@ -258,7 +250,7 @@ def _reject_rows(table: pa.Table) -> list[dict[str, Any]]:
         return []
     rejected = table.filter(reasons.is_valid())
     return [
-        {"reason": reason, "row": row, "kind": REJECT_KIND}
+        {"reason": reason, "row": row, "kind": results.REJECT_KIND}
         for reason, row in zip(
             rejected.column(REASON).to_pylist(), rejected.column(RAW).to_pylist(), strict=True
         )
@@ -351,7 +343,7 @@ class HostReplay(HostDriver):
             pa.array(self.late_us / 1000, mask=self.satisfied_us != NEVER),
             pa.nulls(len(ended), schema.field("stats").type),
             *[pa.nulls(len(ended), pa.string())] * 2,
-            pa.repeat(OUTCOME_KIND, len(ended)),
+            pa.repeat(results.OUTCOME_KIND, len(ended)),
         ]
         return pa.table(columns, names=schema.names).cast(schema)
 

@@ -13,13 +13,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from purgatory_spark._output_folder import write_text_durably
+from purgatory_spark._spark import session
 from purgatory_spark._spark.files import spark_write_path
-from purgatory_spark._spark.session import (
-    apply_stream_settings,
-    close_session_beside,
-    local_checkpoint_settings,
-    session_beside,
-)
 from purgatory_spark._spark.workers import require_driver_python, require_workers
 from purgatory_spark._stream.checkpoint import (
     CLOCK_TICKS,
@@ -135,8 +130,8 @@ def run_stream(
     )
     require_workers(spark, plan.checkpoint)
     require_driver_python(spark)
-    own = session_beside(spark, local_checkpoint_settings(spark))
-    apply_stream_settings(own)
+    own = session.session_beside(spark, session.local_checkpoint_settings(spark))
+    session.apply_stream_settings(own)
     listener = ProgressListener(on_batch)
     own.streams.addListener(listener)
     try:
@@ -148,7 +143,7 @@ def run_stream(
                 _require_drained(plan, watermark, listener.pending)
     finally:
         own.streams.removeListener(listener)
-        close_session_beside(own)
+        session.close_session_beside(own)
 
 
 def _end_time(plan: StreamPlan) -> None:
