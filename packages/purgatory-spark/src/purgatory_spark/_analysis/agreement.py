@@ -78,14 +78,9 @@ def _fingerprints(tables: list[DataFrame]) -> list[_Fingerprints]:
         )
         for number, table in enumerate(tables)
     ]
-    combined = (
-        reduce(DataFrame.unionByName, hashed)
-        .groupBy("number", "group")
-        .agg(
-            F.count("*").alias("rows"),
-            F.bit_xor("one").alias("one"),
-            F.bit_xor("other").alias("other"),
-        )
+    rows = reduce(DataFrame.unionByName, hashed)
+    combined = rows.groupBy("number", "group").agg(
+        F.count("*").alias("rows"), F.bit_xor("one").alias("one"), F.bit_xor("other").alias("other")
     )
     found: dict[int, _Fingerprints] = defaultdict(dict)
     for row in combined.collect():
@@ -104,17 +99,14 @@ def summarize_lateness(spark: SparkSession, replays: list[ReplayFolder]) -> Data
         replay.table(spark, "outcomes").select(F.lit(replay.name).alias("design"), "late_ms")
         for replay in replays
     ]
+    rows = reduce(DataFrame.unionByName, late)
     # Lateness is in whole microseconds, and is counted like waits. It is null for completed ones.
-    counts = (
-        reduce(DataFrame.unionByName, late)
-        .groupBy(
-            "design", bucket_of(F.round(F.col("late_ms") * 1000).cast("bigint")).alias("bucket")
-        )
-        .agg(
-            F.count("late_ms").alias("number"),
-            F.coalesce(F.sum("late_ms"), F.lit(0.0)).alias("late_ms"),
-            F.max("late_ms").alias("largest"),
-        )
+    counts = rows.groupBy(
+        "design", bucket_of(F.round(F.col("late_ms") * 1000).cast("bigint")).alias("bucket")
+    ).agg(
+        F.count("late_ms").alias("number"),
+        F.coalesce(F.sum("late_ms"), F.lit(0.0)).alias("late_ms"),
+        F.max("late_ms").alias("largest"),
     )
     total = F.sum("number").over(Window.partitionBy("design"))
     return (
