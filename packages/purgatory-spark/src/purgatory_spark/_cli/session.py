@@ -21,7 +21,7 @@ def open_session(create: SessionFactory | None = None) -> Iterator[SparkSession]
     """Open a session for a block; it stops with the block, also where Ctrl-C ends the block."""
     verbose = logging.getLogger().isEnabledFor(logging.DEBUG)
     if not verbose:
-        console_filter.silence_py4j_interrupts()
+        console_filter.silence_py4j()
     with nullcontext() if verbose else console_filter.without_noise():
         session = (create or create_session)()
     if not verbose:
