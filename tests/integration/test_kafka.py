@@ -22,8 +22,9 @@ from purgatory_spark._stream.checkpoint import (
     CheckpointError,
     require_compatible_checkpoint,
 )
-from purgatory_spark._stream.endpoints import EndpointError, KafkaCluster, KafkaSource
 from purgatory_spark._stream.endpoints.connector import default_connector
+from purgatory_spark._stream.endpoints.endpoint import EndpointError
+from purgatory_spark._stream.endpoints.kafka import KafkaCluster, KafkaSource
 from purgatory_spark.stream import StreamSettings
 from tests.spark.checkpoints import remove_commit
 from tests.spark.job import Job, job, quick_spark

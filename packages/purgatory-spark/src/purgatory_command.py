@@ -32,15 +32,7 @@ _EPILOGUE = (
 
 @dataclass(frozen=True)
 class CommandEntry:
-    """A command in the table of commands.
-
-    Attributes:
-        name: The word on the command line.
-        target: The module in `purgatory_spark._cli`, and the function in it.
-        group: The heading in the help.
-        help: One sentence.
-        example: Arguments to show as an example.
-    """
+    """A command in the table; `target` is a module in `purgatory_spark._cli` and its function."""
 
     name: str
     target: str
@@ -124,7 +116,6 @@ COMMANDS = (
 
 
 def make_app() -> App:
-    """Return the command line of `purgatory`."""
     app = App(
         name="purgatory",
         help="Make, import, replay and analyze request traces.",
@@ -149,14 +140,7 @@ def make_app() -> App:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command.
-
-    Args:
-        arguments: The command line without the program's name; this process' unless given.
-
-    Returns:
-        The exit code, one of `ExitCode`.
-    """
+    """Run the arguments, this process' unless given, and return one of `ExitCode`."""
     return run(make_app(), arguments)
 
 

@@ -1,6 +1,10 @@
-"""Errors of input: files and tables that the pipeline can't use."""
+"""Errors of input: files, tables and values that the pipeline can't use."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+from request_purgatory.errors import InvalidArgumentError
 
 
 class TraceFormatError(ValueError):
@@ -9,3 +13,17 @@ class TraceFormatError(ValueError):
 
 class SchemaError(ValueError):
     """A table lacks required columns or has them in other types."""
+
+
+def require_one_of(known: Sequence[str], **values: str) -> None:
+    """Check that each argument is one of some words."""
+    for name, value in values.items():
+        if value not in known:
+            raise InvalidArgumentError(name, f"one of {', '.join(known)}", value)
+
+
+def require_at_least(least: int, **values: int) -> None:
+    """Check that each argument is at least a number."""
+    for name, value in values.items():
+        if value < least:
+            raise InvalidArgumentError(name, f"at least {least}", value)

@@ -25,8 +25,6 @@ def output_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
     Until then the folder is beside `target`, under a hidden name. If the block raises, the folder
     is removed and an earlier `target` is left untouched. If `target` is a symbolic link, the folder
     that it links to is made or replaced, and the link stays.
-
-    `target`: the folder to make; missing parents are made too.
     """
     target = target.resolve()
     if target.exists():
@@ -64,16 +62,18 @@ def _replace_folder(target: Path, replacement: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
+def new_folder(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    return folder
+
+
 def write_json(path: Path, content: Any) -> None:
     """Write `content` to a file as indented JSON in UTF-8; see `write_text_durably`."""
     write_text_durably(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
 def write_text_durably(path: Path, text: str) -> None:
-    """Write a file in UTF-8 that has its old content or its new one, whenever this is killed.
-
-    It is written beside `path`, under a hidden name, synced and renamed.
-    """
+    """Write a file in UTF-8 that has its old content or its new one, whenever this is killed."""
     partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
     try:
         with partial.open("w", encoding="utf-8") as file:
@@ -93,5 +93,4 @@ def write_text_durably(path: Path, text: str) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Return the content of a JSON file in UTF-8."""
     return json.loads(path.read_text(encoding="utf-8"))

@@ -20,7 +20,7 @@ from purgatory_spark._analysis.report import write_report
 from purgatory_spark._analysis.small_tables import SmallTables
 from purgatory_spark._analysis.units import format_ms, format_share
 from purgatory_spark._outcomes.replay import ReplaySettings
-from purgatory_spark._output_folder import write_json
+from purgatory_spark._output_folder import new_folder, write_json
 from purgatory_spark._rows.host_sizes import MAX_WORKER_MB
 from purgatory_spark._spark.job_progress import step
 from purgatory_spark._traces.trace_folder import TraceFolder, import_trace, make_workload_trace
@@ -33,10 +33,6 @@ class RunPlan:
     """The inputs and settings of a run.
 
     Attributes:
-        workloads: Synthetic traces to make.
-        sources: Traces to import.
-        imports: How to import them.
-        replays: The purgatories to replay each trace through.
         timeouts: What-if timeouts in ms; chosen for each trace if None.
         max_worker_mb: Memory limit for one host in a Python worker.
     """
@@ -50,11 +46,7 @@ class RunPlan:
 
 
 def run(spark: SparkSession, plan: RunPlan, target: Path, console: Console) -> list[Analysis]:
-    """Carry out a plan.
-
-    `target`: an empty folder; `traces/`, `replays/`, `analyses/`, `report.html` and `run.json` are
-    written into it.
-    """
+    """Carry out a plan, and write its traces, replays, analyses and report into an empty folder."""
     sources: list[Workload | Path] = [*plan.workloads, *plan.sources]
     names = _folder_names(
         [
@@ -64,7 +56,7 @@ def run(spark: SparkSession, plan: RunPlan, target: Path, console: Console) -> l
     )
     analyses = []
     for name, source in zip(names, sources, strict=True):
-        folder = _new_folder(target / "traces" / name)
+        folder = new_folder(target / "traces" / name)
         if isinstance(source, Workload):
             with step(console, spark, f"make workload {name}: {source.requests:,} requests"):
                 trace = make_workload_trace(spark, source, folder)
@@ -77,12 +69,12 @@ def run(spark: SparkSession, plan: RunPlan, target: Path, console: Console) -> l
             designs = " and ".join(settings.design for settings in plan.replays)
             with step(console, spark, f"replay {name}, {designs}"):
                 folders = {
-                    _new_folder(target / "replays" / name / settings.design): settings
+                    new_folder(target / "replays" / name / settings.design): settings
                     for settings in plan.replays
                 }
                 replays = replay_trace_in_designs(spark, trace, folders, plan.max_worker_mb)
         with step(console, spark, f"analyze {name}"):
-            folder = _new_folder(target / "analyses" / name)
+            folder = new_folder(target / "analyses" / name)
             analyses.append(
                 analyze(spark, trace, replays, folder, plan.timeouts, plan.max_worker_mb)
             )
@@ -102,7 +94,6 @@ def print_replay_rate(console: Console, spark: SparkSession, folder: ReplayFolde
 
 
 def print_row_counts(console: Console, trace: TraceFolder) -> None:
-    """Print a trace's rows read, written and rejected by reason, and its notes."""
     rows = ", ".join(f"{count:,} {name}" for name, count in trace.manifest["rows"].items())
     console.print(f"  [dim]{escape(rows)}[/]")
     for reason, count in trace.manifest["rejected"].items():
@@ -112,7 +103,6 @@ def print_row_counts(console: Console, trace: TraceFolder) -> None:
 
 
 def print_summary(console: Console, spark: SparkSession, analyses: list[Analysis]) -> int:
-    """Print a table of the analyses, and what each of them found."""
     table = Table(title="How the requests ended", box=box.SIMPLE_HEAD, padding=(0, 1))
     table.add_column("trace", no_wrap=True, max_width=24)
     table.add_column("design", no_wrap=True)
@@ -150,7 +140,6 @@ def print_summary(console: Console, spark: SparkSession, analyses: list[Analysis
 
 
 def print_findings(console: Console, tables: SmallTables) -> None:
-    """Print which timeout to choose, what changed at marks, and which hosts and types expired."""
     findings = find(tables)
     name = escape(tables.manifest["trace"]["name"])
     console.print(f"{name}: [bold]{escape(findings.timeout.reason)}[/]", soft_wrap=True)
@@ -170,8 +159,3 @@ def _folder_names(names: list[str]) -> list[str]:
         taken.add(unique)
         unique_names.append(unique)
     return unique_names
-
-
-def _new_folder(folder: Path) -> Path:
-    folder.mkdir(parents=True)
-    return folder

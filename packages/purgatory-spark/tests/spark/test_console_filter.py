@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 from pyspark.accumulators import _start_update_server
 from pyspark.sql import SparkSession
 
-from purgatory_spark._spark.console_filter import silence_lost_jvm
+from purgatory_spark._spark.console_filter import silence_lost_jvm, silence_py4j
 
 #: Starts a process that prints each line of its input to stderr, and outlives the filter's block,
 #: as the JVM does. After a line of this script's own input Spark is silenced, and the process gets
@@ -63,3 +64,13 @@ def test_end_of_the_jvm_is_no_traceback(capfd: pytest.CaptureFixture[str], token
         assert jvm.recv(1) == b""
     server.shutdown()
     assert ("Traceback" in capfd.readouterr().err) == (token == "wrong")
+
+
+def test_call_that_the_end_of_the_jvm_interrupts_is_not_logged(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger(), "filters", [])
+    silence_py4j()
+    logging.getLogger().error("Exception while sending command.")  # as Py4J does
+    logging.getLogger().error("Another error")
+    assert caplog.messages == ["Another error"]

@@ -22,22 +22,17 @@ from pyspark.sql import functions as F  # noqa: N812
 from purgatory_spark._cli.failures import describe_failure
 from purgatory_spark._rows.schema import EVENTS, REQUESTS
 from purgatory_spark._spark.files import CORRUPT, RAW
-from purgatory_spark._stream.endpoints import (
-    EndpointError,
-    FolderSink,
-    FolderSource,
-    KafkaCluster,
-    KafkaSink,
-    KafkaSource,
-    RateSource,
-)
 from purgatory_spark._stream.endpoints.address import AddressOptions, parse_endpoints
 from purgatory_spark._stream.endpoints.connector import (
     connector_settings,
     create_kafka_session,
     default_connector,
 )
+from purgatory_spark._stream.endpoints.endpoint import EndpointError
+from purgatory_spark._stream.endpoints.folders import FolderSink, FolderSource
 from purgatory_spark._stream.endpoints.json_rows import read_json_rows, to_json_row
+from purgatory_spark._stream.endpoints.kafka import KafkaCluster, KafkaSink, KafkaSource
+from purgatory_spark._stream.endpoints.rate import RateSource
 from purgatory_spark._stream.run import StreamPlan, run_stream
 from purgatory_spark.stream import StreamSettings
 from request_purgatory.errors import InvalidArgumentError

@@ -13,7 +13,7 @@ from purgatory_spark._rows.host_sizes import (
     BATCH,
     REPLAY,
     HostTooLargeError,
-    parts_of_hosts,
+    measure_trace,
     require_hosts_fit,
 )
 from purgatory_spark._traces.workload import Workload
@@ -45,7 +45,7 @@ def one_large_host(trace: Tables) -> Tables:
 
 def test_hosts_that_fit_are_not_split(trace: Tables) -> None:
     requests, events = trace
-    assert parts_of_hosts(requests, events, 1_000) == {}
+    assert measure_trace(requests, events, 1_000).parts == {}
     for need in (BATCH, REPLAY):
         require_hosts_fit(requests, events, need, 1_000)
 
@@ -55,7 +55,7 @@ def test_splitting_a_large_host_does_not_change_its_outcomes(trace: Tables) -> N
     has_no_key = F.col("request_id").endswith("7")
     keys = F.when(has_no_key, F.array().cast("array<string>")).otherwise(F.col("watch_keys"))
     large = (requests.withColumn("watch_keys", keys), events)
-    parts = parts_of_hosts(*large, MAX_WORKER_MB)
+    parts = measure_trace(*large, MAX_WORKER_MB).parts
     # The other host fits, but not beside a third one of its size.
     assert parts == {"large": parts["large"], "host-0": 1}
     assert parts["large"] > 1
@@ -72,7 +72,7 @@ def test_large_host_with_several_keys_per_request_is_an_error(trace: Tables) -> 
         HostTooLargeError,
         match=r"host 'large' has 4,\d+ requests and 4,\d+ events.*several.*more memory",
     ):
-        parts_of_hosts(requests, events, MAX_WORKER_MB)
+        measure_trace(requests, events, MAX_WORKER_MB)
 
 
 def test_too_large_key_is_an_error(trace: Tables) -> None:
@@ -81,7 +81,7 @@ def test_too_large_key_is_an_error(trace: Tables) -> None:
     with pytest.raises(
         HostTooLargeError, match=r"for the key 'hot' alone.*split the key into several"
     ):
-        parts_of_hosts(requests, events, MAX_WORKER_MB)
+        measure_trace(requests, events, MAX_WORKER_MB)
 
 
 def test_replay_of_a_large_host_is_an_error(trace: Tables) -> None:

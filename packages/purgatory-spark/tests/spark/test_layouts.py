@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from purgatory_spark._stream.state.layout import STATE_VERSION, StateLayoutError
+from purgatory_spark._rows.schema import PASSED
+from purgatory_spark._stream.state.layout import STATE_VERSION, StateLayoutError, upgrade
 from purgatory_spark._stream.state.rows import REQUEST_SCHEMA, REQUESTS
 from purgatory_spark._stream.state.shard import Shard
 from purgatory_spark._stream.state.store import MemoryBlobStore, ShardStore
@@ -76,7 +77,9 @@ def test_rows_that_spark_had_described_are_read_like_others() -> None:
     ).select(REQUEST_SCHEMA.names)
     hashes = pa.list_(pa.field("element", pa.int64(), nullable=False))
     described = [
-        field.with_type(hashes) if field.name == "keys" else field.with_nullable(False)
+        field.with_type(hashes)
+        if field.name == "keys"
+        else field.with_nullable(rows.column(field.name).null_count > 0)
         for field in REQUEST_SCHEMA
     ]
     stream = ShardHarness()
@@ -106,3 +109,13 @@ def test_state_of_a_newer_layout_is_refused() -> None:
     ):
         Shard(ShardStore(blobs), key_retention_us=0, max_bytes=2**20).step({}, END_US)
     assert blobs.blobs == before
+
+
+def test_stored_requests_get_the_columns_that_are_passed_on_today() -> None:
+    stored = {"id": [7], "host": ["a"], "request_id": ["b"], "former": ["c"], "arrived_us": [5]}
+    found = upgrade(pa.table(stored), STATE_VERSION)
+    expected = {"id": 7, "host": "a", "request_id": "b"}
+    expected |= {column.name: column.default for column in PASSED} | {"arrived_us": 5}
+    assert expected["request_type"] == "request"
+    assert [list(row.items()) for row in found.to_pylist()] == [list(expected.items())]
+    assert upgrade(found, STATE_VERSION).equals(found)

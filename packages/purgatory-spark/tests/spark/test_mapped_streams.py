@@ -20,11 +20,13 @@ from purgatory_spark._importers.columns import map_tables
 from purgatory_spark._rows.mapping import TableMapping
 from purgatory_spark._rows.schema import REQUESTS
 from purgatory_spark._spark.files import CORRUPT, RAW
-from purgatory_spark._stream.endpoints import AvroMessages, EndpointError, FolderSource, RateSource
 from purgatory_spark._stream.endpoints.address import AddressOptions, parse_endpoints
-from purgatory_spark._stream.endpoints.avro_rows import require_avro
-from purgatory_spark._stream.endpoints.connector import default_avro
-from purgatory_spark._stream.endpoints.kafka_records import needs_headers, read_records
+from purgatory_spark._stream.endpoints.avro_rows import AvroMessages, require_avro
+from purgatory_spark._stream.endpoints.connector import AVRO, spark_package
+from purgatory_spark._stream.endpoints.endpoint import EndpointError
+from purgatory_spark._stream.endpoints.folders import FolderSource
+from purgatory_spark._stream.endpoints.kafka import needs_headers, read_records
+from purgatory_spark._stream.endpoints.rate import RateSource
 from purgatory_spark.stream import StreamSettings, delayed_operations, map_streams
 from request_purgatory.errors import InvalidArgumentError
 from tests.spark.command import command_runner
@@ -314,8 +316,8 @@ def test_command_names_what_a_mapping_lacks(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_session_without_avro_is_refused_with_the_name_of_the_package(spark: SparkSession) -> None:
-    assert default_avro() == f"org.apache.spark:spark-avro_2.13:{spark.version}"
+    assert spark_package(AVRO) == f"org.apache.spark:spark-avro_2.13:{spark.version}"
     with pytest.raises(
-        EndpointError, match=rf"^Avro needs Spark's package {default_avro()}, which"
+        EndpointError, match=rf"^Avro needs Spark's package {spark_package(AVRO)}, which"
     ):
         require_avro(spark)

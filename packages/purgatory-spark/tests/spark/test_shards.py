@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purgatory_spark._outcomes import string_hashes
 from purgatory_spark._outcomes.batch import reject_repeated, satisfy_shard
 from purgatory_spark._outcomes.shards import BLOB_SCHEMAS, Sharding, pack_batches, unpack
-from purgatory_spark._outcomes.string_hashes import hash_strings
 from purgatory_spark._rows.packing import PACKED_SCHEMA
 from purgatory_spark._rows.schema import ARROW_SCHEMAS
+from purgatory_spark._spark import hashes
+from purgatory_spark._spark.hashes import hash_strings
 from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
 from tests.spark.trace_strategies import EVENTS, events_table, requests, requests_table
 from tests.support.profiles import examples
@@ -243,6 +243,6 @@ def test_hashes_of_similar_strings_are_spread() -> None:
 
 
 def test_examples_in_docstrings() -> None:
-    result = doctest.testmod(string_hashes)
+    result = doctest.testmod(hashes)
     assert result.attempted > 1
     assert result.failed == 0

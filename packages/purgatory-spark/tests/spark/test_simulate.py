@@ -22,11 +22,16 @@ from purgatory_command import main
 from purgatory_spark._analysis.histogram import RELATIVE_ERROR, Histogram
 from purgatory_spark._cli import session
 from purgatory_spark._outcomes.batch import batch_outcomes
+from purgatory_spark._outcomes.host_driver import EventPart, RequestPart
 from purgatory_spark._outcomes.replay import ReplaySettings, replay
-from purgatory_spark._outcomes.trace_part import EventPart, RequestPart
 from purgatory_spark._output_folder import read_json
 from purgatory_spark._rows.schema import OUTCOMES
-from purgatory_spark._simulation.cluster_simulation import SimulationPlan, run_simulation, simulate
+from purgatory_spark._simulation.cluster_simulation import (
+    HOSTS,
+    SimulationPlan,
+    run_simulation,
+    simulate,
+)
 from purgatory_spark._simulation.extrapolation import (
     CHECKPOINT_FACTOR,
     DAY_S,
@@ -42,9 +47,13 @@ from purgatory_spark._simulation.host_simulation import (
     simulate_host,
     trace_parts,
 )
-from purgatory_spark._simulation.sizes import Sizes, measure_sizes, require_simulated_host_fits
-from purgatory_spark._simulation.stream_sizes import StoredBytes, StreamSizes
-from purgatory_spark._simulation.tables import HOSTS
+from purgatory_spark._simulation.sizes import (
+    Sizes,
+    StoredBytes,
+    StreamSizes,
+    measure_sizes,
+    require_simulated_host_fits,
+)
 from purgatory_spark._traces import workload_blocks as blocks_module
 from purgatory_spark._traces.workload import LOW_TIMEOUT, START, Workload, cluster_workload
 from purgatory_spark._traces.workload_blocks import HOST_BLOCK, host_blocks, workload_trace

@@ -29,8 +29,8 @@ from purgatory_spark._stream.checkpoint import (
     CheckpointError,
     require_compatible_checkpoint,
 )
-from purgatory_spark._stream.endpoints import clock_ticks
 from purgatory_spark._stream.endpoints.address import AddressOptions, parse_endpoints
+from purgatory_spark._stream.endpoints.ticks import clock_ticks
 from purgatory_spark._stream.processor import STATE_NAME
 from purgatory_spark._stream.progress import BatchProgress
 from purgatory_spark._stream.run import DrainError, StreamPlan, run_stream

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from purgatory_spark._stream import stream_panel
+from purgatory_spark._stream import metrics
+from purgatory_spark._stream.metrics import StreamPanel
 from purgatory_spark._stream.progress import BatchProgress
-from purgatory_spark._stream.stream_panel import StreamPanel
 from request_purgatory.dashboard import serve_dashboard
 from tests.support.live_page import LivePage, port_of, press, refreshed
 
@@ -24,13 +24,13 @@ def test_page_shows_the_latest_batches_and_the_sums_of_all() -> None:
     ):
         assert page.hello["about"]["panels"] == {"stream": NAMES}
         assert page.hello["now"]["panels"]["stream"]["batches"] == []
-        for number in range(stream_panel.MAX_BATCHES + 2):
+        for number in range(metrics.MAX_BATCHES + 2):
             panel.add(batch(number))
         found = refreshed(dashboard, page)["now"]["panels"]["stream"]
         numbers = [each["batch"] for each in found["batches"]]
-        assert numbers == list(range(2, stream_panel.MAX_BATCHES + 2))
+        assert numbers == list(range(2, metrics.MAX_BATCHES + 2))
         assert found["batches"][0]["rows_per_second"] == 50
-        count = stream_panel.MAX_BATCHES + 2
+        count = metrics.MAX_BATCHES + 2
         sums = {"rows": 100, "completed": 60, "expired": 5, "late": 2}
         assert found["sums"] == {
             "batches": count,

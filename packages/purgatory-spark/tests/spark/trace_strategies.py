@@ -7,6 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from purgatory_spark._rows.schema import ARROW_SCHEMAS
 from tests.spark.naive_trace import TraceEvent, TraceRequest
 
 # With few values, mostly close together, equal times are common, and so are events at deadlines
@@ -70,23 +71,21 @@ def with_enough_keys(request: TraceRequest) -> TraceRequest:
 
 def requests_table(requests: list[TraceRequest], host: str = "h") -> pa.Table:
     """Return requests of one host as an Arrow table of the schema `REQUESTS`."""
-    return pa.table(
-        {
-            "host": pa.repeat(host, len(requests)),
-            "request_id": pa.array([request.request_id for request in requests], pa.string()),
-            "request_type": pa.array([request.aggregate for request in requests], pa.string()),
-            "arrived_at": pa.array(
-                [request.arrived_us for request in requests], pa.timestamp("us", tz="UTC")
-            ),
-            "timeout_ms": pa.array([request.timeout_ms for request in requests], pa.int32()),
-            "watch_keys": pa.array(
-                [request.watch_keys for request in requests], pa.list_(pa.string())
-            ),
-            "aggregate": pa.array([request.aggregate for request in requests], pa.string()),
-            "threshold": pa.array([request.threshold for request in requests], pa.float64()),
-            "quantifier": pa.array([request.quantifier for request in requests], pa.string()),
-        }
-    )
+    columns = {
+        "host": pa.repeat(host, len(requests)),
+        "request_id": pa.array([request.request_id for request in requests], pa.string()),
+        "request_type": pa.array([request.aggregate for request in requests], pa.string()),
+        "arrived_at": pa.array(
+            [request.arrived_us for request in requests], pa.timestamp("us", tz="UTC")
+        ),
+        "timeout_ms": pa.array([request.timeout_ms for request in requests], pa.int32()),
+        "watch_keys": pa.array([request.watch_keys for request in requests], pa.list_(pa.string())),
+        "aggregate": pa.array([request.aggregate for request in requests], pa.string()),
+        "threshold": pa.array([request.threshold for request in requests], pa.float64()),
+        "quantifier": pa.array([request.quantifier for request in requests], pa.string()),
+    }
+    absent = pa.nulls(len(requests), pa.string())  # a column that is only passed on
+    return pa.table({name: columns.get(name, absent) for name in ARROW_SCHEMAS["requests"].names})
 
 
 def events_table(events: list[TraceEvent], host: str = "h") -> pa.Table:

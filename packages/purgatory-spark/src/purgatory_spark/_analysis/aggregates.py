@@ -129,10 +129,7 @@ def histogram_waits(counts: DataFrame) -> DataFrame:
 
 
 def satisfied_quantiles_ms(counts: DataFrame, shares: list[float]) -> list[float] | None:
-    """Compute quantiles of the time after which conditions hold, of those that ever do.
-
-    Returns milliseconds; None if no condition ever holds.
-    """
+    """Return quantiles, in ms, of the time after which conditions hold; None if none ever does."""
     satisfied = _without_time(counts).where(F.col("uncut").isNotNull())
     counted = satisfied.select(
         F.lit(0).alias("group"),

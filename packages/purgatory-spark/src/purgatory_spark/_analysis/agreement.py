@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
@@ -32,8 +33,7 @@ def compare_replays(
     nothing is shuffled or sorted but the groups. Only rows of groups that differ are joined. Equal
     hashes of different groups have a probability of 3e-39 each.
 
-    `outcomes`: the batch outcomes, rows of `schema.OUTCOMES`. Returns a row for each replay: the
-    columns of `aggregates.compare_replayed`.
+    Returns a row for each replay: the columns of `aggregates.compare_replayed`.
     """
     names = [replay.name for replay in replays]
     batch = outcomes_of(outcomes).select(*OUTCOMES.names)
@@ -78,9 +78,7 @@ def _fingerprints(tables: list[DataFrame]) -> list[_Fingerprints]:
         )
         for number, table in enumerate(tables)
     ]
-    rows = hashed[0]
-    for table in hashed[1:]:
-        rows = rows.unionByName(table)
+    rows = reduce(DataFrame.unionByName, hashed)
     combined = rows.groupBy("number", "group").agg(
         F.count("*").alias("rows"), F.bit_xor("one").alias("one"), F.bit_xor("other").alias("other")
     )
@@ -101,9 +99,7 @@ def summarize_lateness(spark: SparkSession, replays: list[ReplayFolder]) -> Data
         replay.table(spark, "outcomes").select(F.lit(replay.name).alias("design"), "late_ms")
         for replay in replays
     ]
-    rows = late[0]
-    for table in late[1:]:
-        rows = rows.unionByName(table)
+    rows = reduce(DataFrame.unionByName, late)
     # Lateness is in whole microseconds, and is counted like waits. It is null for completed ones.
     counts = rows.groupBy(
         "design", bucket_of(F.round(F.col("late_ms") * 1000).cast("bigint")).alias("bucket")

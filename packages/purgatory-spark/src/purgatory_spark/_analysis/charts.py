@@ -63,29 +63,20 @@ STYLE: Any = {
 
 @dataclass(frozen=True)
 class PageChart:
-    """A chart as a page shows it, in the page's colors.
-
-    Attributes:
-        wide: SVG of the width `WIDE`.
-        narrow: SVG of the width `NARROW`.
-    """
+    """A chart in the page's colors, as SVG of the widths `WIDE` and `NARROW`."""
 
     wide: Markup
     narrow: Markup
 
 
 def page_chart(draw: Callable[[float], str]) -> PageChart:
-    """Draw a chart for a desktop and for a phone, on which a wide one can't be read.
-
-    `draw`: returns the chart as SVG, for a width in inches.
-    """
+    """Draw a chart, by its width in inches, for a desktop and for a phone."""
     # Markup is safe: these charts are our own, and matplotlib escapes the trace's names in them.
     wide, narrow = (Markup(themed(draw(width))) for width in (WIDE, NARROW))
     return PageChart(wide, narrow)
 
 
 def new_figure(height: float = 2.9, width: float = WIDE) -> tuple[Figure, Axes]:
-    """Create a figure in the report's `STYLE`."""
     with plt.rc_context(STYLE):
         # Not by pyplot: its backend, and the figures that it shows, are the user's.
         figure = Figure(figsize=(width, height), layout="constrained")
@@ -94,11 +85,7 @@ def new_figure(height: float = 2.9, width: float = WIDE) -> tuple[Figure, Axes]:
 
 
 def to_svg(figure: Figure, title: str) -> str:
-    """Render a figure for embedding in a page.
-
-    `figure`: a figure in the report's `STYLE`. Returns an `<svg>` element without a size of its
-    own: the page sets the width. The same figure always gives the same text.
-    """
+    """Render a figure as an `<svg>` element without a size; the same figure gives the same text."""
     for each in figure.findobj(Text):
         # Those that are added outside of `STYLE`, such as a legend's.
         if isinstance(each, Text) and each.get_color() == "black":
@@ -124,9 +111,6 @@ def waiting_times(
 
     Completed and expired requests are stacked. An outline shows after what time the conditions of
     expired requests held, too late.
-
-    `waits`: rows of the table `waits`, ascending. `quantiles`: labels and waits in ms: a dashed
-    line for each wait above 0.
     """
     figure, axes = new_figure(3.2, width)
     left = [row["from_ms"] for row in waits]
@@ -196,11 +180,7 @@ def _mark_quantiles(axes: Axes, quantiles: dict[str, float]) -> None:
 
 
 def expired_by_type(summary: Sequence[SummaryRow], max_types: int = 12, width: float = WIDE) -> str:
-    """Draw the expired share by request type, the largest first.
-
-    `summary`: rows of the table `summary` whose dimension is `request_type`. Types without expired
-    requests are left out. `width`: inches. On a `NARROW` chart names are shortened more.
-    """
+    """Draw the expired share by request type, the largest first; types without any are left out."""
     rows = [row for row in summary if row["expired"]]
     rows = sorted(rows, key=lambda row: (-row["expired_share"], -row["requests"], row["value"]))[
         :max_types
@@ -238,10 +218,6 @@ def what_if_curve(
 
     The axis of the shares is logarithmic if one of them is small. A share of 0 is then an empty
     circle at the bottom.
-
-    `rows`: rows of the table `what_if`, in order of the timeouts. `in_use`: the trace's own
-    timeouts in ms: a dashed line for each. `recommended`: the recommended timeout in ms: a line;
-    None if there is none.
     """
     figure, axes = new_figure(3.4, width)
     timeouts = [max(row["timeout_ms"], 0.5) for row in rows]

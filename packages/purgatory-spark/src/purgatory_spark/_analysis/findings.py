@@ -18,13 +18,7 @@ _LEAST_PART = 0.01
 
 @dataclass(frozen=True)
 class Findings:
-    """What an analysis found, as sentences with figures.
-
-    Attributes:
-        timeout: Which timeout to choose.
-        changes: What changed at each mark.
-        contributors: Which hosts and request types the expired requests are of.
-    """
+    """What an analysis found, as sentences with figures."""
 
     timeout: Recommendation
     changes: tuple[str, ...]
@@ -49,13 +43,7 @@ def find(tables: SmallTables) -> Findings:
 def describe_changes(
     marks: Sequence[MarkRow], contributors: Sequence[ContributorRow]
 ) -> tuple[str, ...]:
-    """Describe what changed at each mark.
-
-    `marks`: rows of the table `marks` of all requests, in order of time. `contributors`: rows of
-    the table `contributors`. Returns Sentences: one for each mark with the expired share, the
-    median and the 99th percentile before and after it; and one for each host and type that the
-    change is of.
-    """
+    """Describe what changed at each mark, and the hosts and types that the change is of."""
     sentences = []
     for label, at in dict.fromkeys((row["label"], row["at"]) for row in marks):
         sides = {row["side"]: row for row in marks if (row["label"], row["at"]) == (label, at)}
@@ -118,9 +106,7 @@ def describe_contributors(
 ) -> tuple[str, ...]:
     """Describe the hosts and request types that have more than their part of expired requests.
 
-    `contributors`: rows of the table `contributors`. Returns a sentence for each host and type that
-    stands out; or one for all hosts, and one for all types, if none does. There is none where the
-    trace has a single one, or if no request expired.
+    There is no sentence on a single host or type, or if no request expired.
     """
     if not overall["expired"]:
         return ()

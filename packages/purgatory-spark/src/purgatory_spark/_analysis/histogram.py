@@ -24,10 +24,7 @@ _LIMIT = 2**52
 
 
 def bucket_of(values: Ints) -> Ints:
-    """Return the bucket index of each value.
-
-    `values`: whole numbers from 0 to 2**52 - 1, any shape.
-    """
+    """Return the bucket index of each value, a whole number from 0 to 2**52 - 1."""
     # The exponent of v | 1 is the number of binary digits of v, and 1 for 0.
     digits = np.frexp((values | 1).astype(np.float64))[1].astype(np.int64)
     shift = np.maximum(digits - 1 - _BITS, 0)
@@ -41,11 +38,18 @@ def bounds_of(buckets: Ints) -> tuple[Ints, Ints]:
     return first, first + (np.int64(1) << shift)
 
 
+def added(one: Ints, other: Ints) -> Ints:
+    """Return the sums of two arrays, whose lengths may differ."""
+    total: Ints = np.zeros(max(len(one), len(other)), dtype=np.int64)
+    total[: len(one)] += one
+    total[: len(other)] += other
+    return total
+
+
 class Histogram:
     """Counts of values by bucket. Values are whole numbers from 0 to 2**52 - 1."""
 
     def __init__(self) -> None:
-        """Create an empty histogram."""
         self._counts: Ints = np.zeros(0, dtype=np.int64)
 
     @property
@@ -68,17 +72,10 @@ class Histogram:
             self._add(added)
 
     def merge(self, other: Histogram) -> None:
-        """Add the counts of another histogram, which stays as it is."""
         self._add(other._counts)
 
     def _add(self, counts: Ints) -> None:
-        longer, shorter = (
-            (self._counts.copy(), counts)
-            if len(self._counts) > len(counts)
-            else (counts.copy(), self._counts)
-        )
-        longer[: len(shorter)] += shorter
-        self._counts = longer
+        self._counts = added(self._counts, counts)
 
     def counts(self) -> tuple[Ints, Ints]:
         """Return the indices of the non-empty buckets in ascending order, and their counts."""
@@ -86,11 +83,7 @@ class Histogram:
         return buckets, self._counts[buckets]
 
     def quantile(self, share: float) -> float | None:
-        """Return a quantile, with a relative error of at most `RELATIVE_ERROR`.
-
-        `share`: from 0 to 1: 0.99 asks for the least value such that 99 % of all values are at most
-        as large. Returns the middle of that value's bucket; None if the histogram is empty.
-        """
+        """Return a quantile with a relative error up to `RELATIVE_ERROR`; None without values."""
         if not 0 <= share <= 1:
             raise InvalidArgumentError("share", "from 0 to 1", share)
         total = self.total

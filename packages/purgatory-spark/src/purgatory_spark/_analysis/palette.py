@@ -30,16 +30,13 @@ _NAMES = {light: name for name, (light, _) in PALETTE.items()}
 
 
 def light_color(name: str) -> str:
-    """Return a color on a light ground, such as `#1d2733`."""
     return PALETTE[name][0]
 
 
 def themed(svg: str) -> str:
-    """Make a chart take its colors from the page that it is embedded in.
+    """Give a chart, drawn in colors of the `PALETTE`, the colors of the page that embeds it.
 
-    `svg`: SVG text, drawn in colors of the `PALETTE`. Returns the same with variables, such as
-    `var(--line)`, instead of these colors. In a page without them the chart has its own colors, and
-    its text that of the page.
+    In a page without these variables the chart has its own colors, and its text that of the page.
     """
 
     def variable(found: re.Match[str]) -> str:
@@ -53,5 +50,4 @@ def themed(svg: str) -> str:
 
 
 def variables(ground: int) -> str:
-    """Return the declarations of the variables in CSS."""
     return " ".join(f"--{name}: {colors[ground]};" for name, colors in PALETTE.items())

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from purgatory_spark._analysis.small_tables import WhatIfRow
 from purgatory_spark._analysis.units import format_bytes, format_ms, format_share
 
-#: A row of the table `what_if`.
-
 #: The share of the answers that a recommended timeout keeps: the first one for which there are
 #: enough answers. A timeout that loses none of n answers loses up to 3/n of all with a confidence
 #: of 95 % (the rule of three), so fewer than 3 / (1 - share) answers can't tell.
@@ -24,14 +22,7 @@ _MIN_EXPIRED = 10
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The timeout to choose for a trace, or why there is none.
-
-    Attributes:
-        timeout_ms: The timeout, one of those tried; None if the trace does not support one.
-        reason: Why, in a sentence with figures; or why not.
-        details: Further sentences: how many expire, where the curve is steep, memory, what the
-            trace does not say.
-    """
+    """The timeout to choose for a trace, and why; None if the trace does not support one."""
 
     timeout_ms: int | None
     reason: str
@@ -39,7 +30,6 @@ class Recommendation:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The reason and the details."""
         return (self.reason, *self.details)
 
 
@@ -51,12 +41,10 @@ def recommend(
     A trace may not say what happens after its own timeouts: nothing in it was answered later,
     although requests expired. Then timeouts above the shortest one in use are not considered.
 
-    `rows`: rows of the table `what_if`, in order of the timeouts. `in_use`: the trace's own
-    timeouts in ms, at least the shortest and the longest one. `late_answers`: how many requests the
-    trace has that were satisfied after their own timeout; if None, this is found from `rows` where
-    they include the longest timeout in use. Returns the recommendation. There is none if fewer than
-    two timeouts were tried, if there are too few answers, or if the longest timeout still answers
-    clearly more than the others.
+    There is no recommendation if fewer than two timeouts were tried, if there are too few answers,
+    or if the longest timeout still answers clearly more than the others. If it is not known how
+    many requests were satisfied after their own timeout, `rows` tell, where they have the longest
+    one in use.
     """
     ends_at_timeout = bool(in_use) and _ends_at_timeout(rows, max(in_use), late_answers)
     known = [row for row in rows if not ends_at_timeout or row["timeout_ms"] <= min(in_use)]
@@ -155,11 +143,7 @@ def _expired_share(
 
 
 def _steep(rows: Sequence[WhatIfRow]) -> tuple[str, ...]:
-    """Return where each halving of the timeout at least doubles the expired share.
-
-    `rows`: at least one, in order of the timeouts. The range that ends nearest to the last one is
-    meant.
-    """
+    """Return where halving the timeout at least doubles the expired share, nearest to the end."""
     steep: list[WhatIfRow] = []
     for longer, shorter in zip(rows[:0:-1], rows[-2::-1], strict=True):
         if _growth_per_halving(shorter, longer) >= _STEEP:

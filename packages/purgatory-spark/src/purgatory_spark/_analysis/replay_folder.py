@@ -29,10 +29,6 @@ class ReplayFolder:
 
     The folder has two Parquet tables, `outcomes/` (`schema.OUTCOMES` and `late_ms`) and `hosts/`
     (`host` and `replay.HOSTS`), and the purgatory's settings in `replay.json`.
-
-    Attributes:
-        path: The folder.
-        label: The replay's name in an analysis; the purgatory's design if None.
     """
 
     path: Path
@@ -40,7 +36,6 @@ class ReplayFolder:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The purgatory's settings, read from `replay.json`."""
         return read_manifest(
             self.path, "a replay folder", _MANIFEST, "make one with `purgatory replay`"
         )
@@ -61,7 +56,6 @@ def replay_trace(
     target: Path,
     max_worker_mb: int = MAX_WORKER_MB,
 ) -> ReplayFolder:
-    """Replay a trace and write the replay folder."""
     (folder,) = replay_trace_in_designs(spark, trace, {target: settings}, max_worker_mb)
     return folder
 
@@ -85,10 +79,7 @@ def replay_trace_in_designs(
 def write_replays(
     replayed: DataFrame, settings: Mapping[Path, dict[str, Any]]
 ) -> list[ReplayFolder]:
-    """Compute the replays of several designs, and write each to a folder of its own.
-
-    `replayed`: the result of `replay.replay_designs`.
-    """
+    """Compute the replays of several designs, and write each to a folder of its own."""
     for target in settings:
         require_workers(replayed.sparkSession, target)
     # The replay runs once, for all tables. Its rows do not have to stay in memory for that.
@@ -113,11 +104,8 @@ def write_replays(
 def label_replays(replays: list[ReplayFolder]) -> list[ReplayFolder]:
     """Give each replay a label that no other one has.
 
-    A label is the design, followed by the settings in which replays of that design differ, and by
-    a number where the settings are equal: `wheel tick_ms=1`, `wheel tick_ms=5`, `wheel tick_ms=5
-    #2`.
-
-    Returns the same folders with labels, in the same order.
+    A label is the design, followed by the settings in which replays of that design differ, and by a
+    number where the settings are equal: `wheel tick_ms=1`, `wheel tick_ms=5`, `wheel tick_ms=5 #2`.
     """
     labels: list[str] = []
     labelled = []

@@ -48,7 +48,6 @@ def report_page(
     title: str,
     benchmarks: Sequence[Mapping[str, Any]],
 ) -> str:
-    """Return the page that `report.write_report` writes into a folder."""
     templates = Path(__file__).parent
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(templates),

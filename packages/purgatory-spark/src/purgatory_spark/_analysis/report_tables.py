@@ -25,14 +25,7 @@ _KINDS: Mapping[str, tuple[Callable[[Any], str], str]] = {
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
-
-    Attributes:
-        name: The key of its values in rows.
-        heading: What they are.
-        kind: How they are shown: text, integer, number, ms, share, bytes or seconds.
-        missing: What is shown for None.
-    """
+    """A column: its key in rows, its heading, one of `_KINDS`, and what is shown for None."""
 
     name: str
     heading: str
@@ -41,19 +34,13 @@ class Column:
 
     @property
     def csv_heading(self) -> str:
-        """The heading, with the unit of the values."""
         unit = _KINDS[self.kind][1]
         return f"{self.heading} ({unit})" if unit else self.heading
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A value in a table.
-
-    Attributes:
-        text: What is shown.
-        value: What tables are sorted by, and CSV has; empty if there is no value.
-    """
+    """A value in a table: what is shown, and what is sorted by and in CSV; empty for no value."""
 
     text: str
     value: str
@@ -61,14 +48,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the report.
-
-    Attributes:
-        name: Its name in files that it is downloaded to.
-        columns: The columns.
-        rows: The cells of each row.
-        highlighted: The numbers of rows that are highlighted.
-    """
+    """A table of the report: its name in files, its cells, and the numbers of highlighted rows."""
 
     name: str
     columns: Sequence[Column]
@@ -83,11 +63,7 @@ class Table:
         rows: Sequence[Row],
         remarks: Mapping[int, str] | None = None,
     ) -> Table:
-        """Make a table.
-
-        `rows`: their values; None where there is none. `remarks`: remarks on the first value of
-        rows, by the row's number; these are highlighted.
-        """
+        """Make a table; rows with remarks, added to their first values, are highlighted."""
         remarks = remarks or {}
         cells = [[_cell(column, row[column.name]) for column in columns] for row in rows]
         for number, remark in remarks.items():
@@ -112,15 +88,19 @@ _UNCUT = [
     Column(f"uncut_{column.name}", f"{column.heading} uncut", "ms", "never")
     for column in _QUANTILES
 ]
+
+
+def _integers(*names: str) -> list[Column]:
+    return [Column(name, name, "integer") for name in names]
+
+
 _OUTCOMES = [
-    Column("requests", "requests", "integer"),
-    Column("expired", "expired", "integer"),
+    *_integers("requests", "expired"),
     Column("expired_share", "expired share", "share"),
 ]
 
 
 def summary_table(name: str, what: str, rows: Sequence[Row]) -> Table:
-    """Return the table of hosts or request types, of rows of the table `summary`."""
     columns = [
         Column("value", what, missing="(none)"),
         *_OUTCOMES,
@@ -133,7 +113,6 @@ def summary_table(name: str, what: str, rows: Sequence[Row]) -> Table:
 
 
 def marks_table(rows: Sequence[Row]) -> Table:
-    """Return the table of marks, of rows of the table `marks` of all requests."""
     columns = [
         Column("label", "mark"),
         Column("at", "at (UTC)"),
@@ -146,7 +125,6 @@ def marks_table(rows: Sequence[Row]) -> Table:
 
 
 def waits_table(overall: Row) -> Table:
-    """Return the table of quantiles of the waits, of the row of `summary` of all requests."""
     columns = [Column("waits", "waiting time"), *_QUANTILES]
     # "Never" is a quantile of uncut waits only.
     columns = [Column(each.name, each.heading, each.kind, "never") for each in columns]
@@ -158,11 +136,6 @@ def waits_table(overall: Row) -> Table:
 
 
 def what_if_table(rows: Sequence[Row], in_use: Sequence[int], recommended: int | None) -> Table:
-    """Return the table of other timeouts.
-
-    `rows`: rows of the table `what_if`. `in_use`: the trace's own timeouts in ms. `recommended`:
-    the recommended timeout in ms, if there is one.
-    """
     columns = [
         Column("timeout_ms", "timeout", "ms"),
         Column("expired", "expired", "integer"),
@@ -184,10 +157,6 @@ def what_if_table(rows: Sequence[Row], in_use: Sequence[int], recommended: int |
 def replay_tables(
     designs: Sequence[Row], lateness: Sequence[Row], hosts: Sequence[Row], wheel_size: str
 ) -> dict[str, Table]:
-    """Return the tables of replays.
-
-    `lateness`: rows of the table `lateness`. `hosts`: rows of the table `hosts`.
-    """
     counted = [
         Column("peak_pending", "peak pending, one host", "integer"),
         Column("peak_queued", "peak in timer, one host", "integer"),
@@ -196,13 +165,10 @@ def replay_tables(
     task_time = Column("task_seconds", "task time", "seconds")
     of_designs = [
         Column("design", "design"),
-        Column("requests", "requests", "integer"),
-        Column("completed", "completed", "integer"),
-        Column("expired", "expired", "integer"),
+        *_integers("requests", "completed", "expired"),
         *counted,
         Column("purged_entries", "entries purged", "integer"),
-        Column("tries", "tries", "integer"),
-        Column("callbacks", "callbacks", "integer"),
+        *_integers("tries", "callbacks"),
         Column("callback_errors", "callback errors", "integer"),
         task_time,
     ]
@@ -240,14 +206,12 @@ def _levels(wheel: Sequence[Row] | None) -> str | None:
 
 
 def rows_table(counts: Mapping[str, int], rejected: Mapping[str, int]) -> Table:
-    """Return the table of a trace's rows, and of those rejected by reason."""
     named = {**counts} | {f"rejected: {reason}": count for reason, count in rejected.items()}
     columns = [Column("rows", "rows"), Column("count", "number", "integer")]
     return Table.of("rows", columns, [{"rows": key, "count": named[key]} for key in named])
 
 
 def settings_table(settings: Mapping[str, Any]) -> Table:
-    """Return the table of the parameters of a trace and its replays."""
     columns = [Column("name", "parameter"), Column("value", "value")]
     return Table.of(
         "parameters", columns, [{"name": key, "value": settings[key]} for key in settings]
@@ -255,7 +219,6 @@ def settings_table(settings: Mapping[str, Any]) -> Table:
 
 
 def question_table(question: Row) -> Table:
-    """Return the table of a benchmark's question, with a column for each side."""
     sides = [Column(f"side {n}", side, "number") for n, side in enumerate(question["sides"])]
     rows = [
         {
@@ -273,7 +236,6 @@ def question_table(question: Row) -> Table:
 
 
 def targets_table(targets: Sequence[Row]) -> Table:
-    """Return the table of a benchmark's targets."""
     columns = [
         Column("name", "what"),
         Column("metric", "metric"),
@@ -296,16 +258,7 @@ def targets_table(targets: Sequence[Row]) -> Table:
 
 
 def not_measured_table(rows: Sequence[Row]) -> Table:
-    """Return the table of what a benchmark did not measure."""
-    columns = [
-        Column(name, heading)
-        for name, heading in (
-            ("question", "question"),
-            ("side", "side"),
-            ("case", "case"),
-            ("why", "why"),
-        )
-    ]
+    columns = [Column(name, name) for name in ("question", "side", "case", "why")]
     named = [
         {**row, "why": f"FAILED: {row['reason']}" if row["failed"] else row["reason"]}
         for row in rows

@@ -159,7 +159,6 @@ class SmallTables:
 
     @cached_property
     def overall(self) -> SummaryRow:
-        """The outcomes of all requests."""
         return cast("SummaryRow", self._rows("summary", dimension="all")[0])
 
     @cached_property
@@ -189,12 +188,10 @@ class SmallTables:
 
     @cached_property
     def agreement(self) -> list[AgreementRow]:
-        """Each replay compared with the batch outcomes."""
         return self._rows("agreement")
 
     @cached_property
     def lateness(self) -> list[LatenessRow]:
-        """How late each replay's requests expired."""
         return self._rows("lateness")
 
     @property

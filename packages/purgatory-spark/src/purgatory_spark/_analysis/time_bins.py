@@ -13,13 +13,7 @@ MAX_BINS = 250
 
 @dataclass(frozen=True)
 class TimeBins:
-    """The bins of a timeline, which begin at whole multiples of their width since the epoch.
-
-    Attributes:
-        first: The number of the first bin.
-        last: The number of the last one.
-        width_us: Their width in microseconds.
-    """
+    """The bins of a timeline, which begin at whole multiples of their width since the epoch."""
 
     first: int
     last: int
@@ -27,10 +21,7 @@ class TimeBins:
 
     @classmethod
     def covering(cls, first_us: int, last_us: int) -> TimeBins:
-        """Return bins of a round width that cover a span.
-
-        `first_us`: the span's first microsecond since the epoch.
-        """
+        """Return bins of a round width that cover a span."""
         width_us = bin_width_us(last_us - first_us)
         return cls(first_us // width_us, last_us // width_us, width_us)
 
@@ -43,11 +34,7 @@ class TimeBins:
 
 
 def bin_width_us(span_us: int) -> int:
-    """Choose a round width such that at most `MAX_BINS` bins cover a span of time.
-
-    `span_us`: the span's length in microseconds. Returns the width in microseconds, at least a
-    millisecond.
-    """
+    """Choose a round width, at least 1 ms, such that at most `MAX_BINS` bins cover a span."""
     width = 1
     for candidate in _round_widths_us():
         width = candidate

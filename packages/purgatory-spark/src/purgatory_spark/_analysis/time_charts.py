@@ -8,6 +8,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.figure import Figure
 from matplotlib.ticker import (
     FuncFormatter,
     LogLocator,
@@ -32,29 +33,31 @@ from purgatory_spark._analysis.units import format_ms, format_number
 _WIDE = 30
 
 
-def _mark_lines(axes: Axes, marks: Sequence[MarkRow]) -> None:
+def _over_time(
+    figure: Figure,
+    axes: Axes,
+    marks: Sequence[MarkRow],
+    title: str,
+    label: str = "time of arrival (UTC)",
+) -> str:
+    """Add the axis of time and a dashed line at each mark, and return the chart."""
     times: set[Any] = {mark["at"] for mark in marks}  # matplotlib's types know numbers only
     for at in times:
         axes.axvline(at, color=INK_COLOR, linewidth=1, linestyle=(0, (4, 3)))
-
-
-def _dates(axes: Axes, label: str = "time of arrival (UTC)") -> None:
-    is_narrow = axes.figure.get_figwidth() <= NARROW  # type: ignore[union-attr]
+    is_narrow = figure.get_figwidth() <= NARROW
     locator = AutoDateLocator(minticks=3, maxticks=5 if is_narrow else 12)  # type: ignore[no-untyped-call]
     axes.set_xlabel(label)
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    return to_svg(figure, title)
 
 
 def complete_bins(
     timeline: list[TimelineRow], bin_ms: float, first: datetime, last: datetime
 ) -> list[TimelineRow]:
-    """Return the bins that a trace covers as a whole.
+    """Return the bins that a trace covers as a whole; all if there is none.
 
     A trace begins and ends within a bin, whose counts are smaller for that alone.
-
-    `timeline`: rows of the table `timeline`, in order of time. Returns the bins between the two
-    arrivals; all if the trace is so short that there is none.
     """
     width = timedelta(milliseconds=bin_ms)
     complete = [row for row in timeline if first <= row["from_at"] <= last - width]
@@ -76,13 +79,7 @@ def pending_over_time(
     marks: Sequence[MarkRow],
     width: float = WIDE,
 ) -> str:
-    """Draw the pending requests over time.
-
-    After the last arrival the line is dotted: the trace has no requests any more.
-
-    `timeline`: rows of the table `timeline`, in order of time. `marks`: rows of the table `marks`:
-    a dashed line at each `at`.
-    """
+    """Draw the pending requests over time; the line is dotted after the last arrival."""
     figure, axes = new_figure(3.1, width)
     # The number is that at the end of a bin.
     covered = last_arrival - timedelta(milliseconds=bin_ms)
@@ -98,21 +95,13 @@ def pending_over_time(
     axes.set_ylabel("pending requests")
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    _mark_lines(axes, marks)
-    _dates(axes, "time (UTC)")
-    return to_svg(figure, "Pending requests over time")
+    return _over_time(figure, axes, marks, "Pending requests over time", "time (UTC)")
 
 
 def expired_over_time(
     timeline: list[TimelineRow], marks: Sequence[MarkRow], width: float = WIDE
 ) -> str:
-    """Draw the expired share of the requests that arrived in each bin of time.
-
-    The line has a gap at each bin without arrivals.
-
-    `timeline`: rows of the table `timeline`, in order of time. `marks`: rows of the table `marks`:
-    a dashed line at each `at`.
-    """
+    """Draw the expired share by time of arrival, with a gap at each bin without arrivals."""
     figure, axes = new_figure(2.7, width)
     times: list[Any] = [row["from_at"] for row in timeline]
     share = [
@@ -123,19 +112,13 @@ def expired_over_time(
     axes.set_ylim(bottom=0)
     axes.set_ylabel("expired share")
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    _mark_lines(axes, marks)
-    _dates(axes)
-    return to_svg(figure, "Share of requests that expired, over time")
+    return _over_time(figure, axes, marks, "Share of requests that expired, over time")
 
 
 def arrivals_over_time(
     timeline: list[TimelineRow], bin_ms: float, marks: Sequence[MarkRow], width: float = WIDE
 ) -> str:
-    """Draw how many requests arrived a second, over time.
-
-    `timeline`: rows of the table `timeline`, in order of time: those of `complete_bins`. `marks`:
-    rows of the table `marks`: a dashed line at each `at`.
-    """
+    """Draw how many requests arrived a second; the timeline is that of `complete_bins`."""
     figure, axes = new_figure(2.7, width)
     rates = [row["arrived"] / bin_ms * 1000 for row in timeline]
     times, rates = _steps(timeline, rates, bin_ms)
@@ -144,21 +127,13 @@ def arrivals_over_time(
     axes.set_ylim(bottom=0)
     axes.set_ylabel("arrivals a second")
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_number(value)))
-    _mark_lines(axes, marks)
-    _dates(axes)
-    return to_svg(figure, "Arrivals over time")
+    return _over_time(figure, axes, marks, "Arrivals over time")
 
 
 def waits_over_time(
     timeline: list[TimelineRow], marks: Sequence[MarkRow], width: float = WIDE
 ) -> str:
-    """Draw the median and the 99th percentile of the waiting times over time, on a log scale.
-
-    The lines have a gap at each bin without arrivals, and where a quantile is 0.
-
-    `timeline`: rows of the table `timeline`, in order of time. `marks`: rows of the table `marks`:
-    a dashed line at each `at`.
-    """
+    """Draw p50 and p99 of the waits on a log scale, with gaps without arrivals and at 0."""
     figure, axes = new_figure(2.9, width)
     times: list[Any] = [row["from_at"] for row in timeline]
     lines = (
@@ -182,6 +157,4 @@ def waits_over_time(
         axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: format_ms(value)))
     # Above the lines, as the 99th percentile is at the top.
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0, frameon=False)
-    _mark_lines(axes, marks)
-    _dates(axes)
-    return to_svg(figure, "Waiting times over time")
+    return _over_time(figure, axes, marks, "Waiting times over time")

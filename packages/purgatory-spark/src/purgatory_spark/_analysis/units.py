@@ -8,10 +8,7 @@ _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|\N{MICRO SIGN}s|ms|s|min|h|B|[KMGT]i
 
 
 def format_ms(ms: float) -> str:
-    """Format a duration in the unit that suits it, with three significant digits.
-
-    Returns for example `1.5 ms`, `90 s` or `2.78 h`.
-    """
+    """Format a duration with three significant digits, such as `1.5 ms`, `90 s` or `2.78 h`."""
     if ms == 0:
         return "0"
     # Minutes and hours only from two of them on: 90 s reads better than 1.5 min.
@@ -29,10 +26,7 @@ def _three_digits(number: float) -> str:
 
 
 def binary_unit(count: float) -> tuple[str, int]:
-    """Find the largest binary unit that is not larger than `count` bytes.
-
-    Returns the unit's symbol, `B` to `TiB`, and its size in bytes.
-    """
+    """Return the largest binary unit up to `count` bytes, `B` to `TiB`, and its size in bytes."""
     scale = 1
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < scale * 1024:
@@ -42,19 +36,13 @@ def binary_unit(count: float) -> tuple[str, int]:
 
 
 def format_bytes(count: float) -> str:
-    """Format a number of bytes with a binary prefix.
-
-    Returns for example `1023 B` or `1.5 KiB`.
-    """
+    """Format a number of bytes with a binary prefix, such as `1023 B` or `1.5 KiB`."""
     unit, scale = binary_unit(count)
     return f"{count:.0f} B" if scale == 1 else f"{count / scale:.1f} {unit}"
 
 
 def format_share(share: float) -> str:
-    """Format a share as a percentage, with more digits for small ones.
-
-    Returns for example `50.0 %`, `0.13 %` or `0.0001 %`.
-    """
+    """Format a share, with more digits for small ones, such as `50.0 %`, `0.13 %` or `0.0001 %`."""
     percent = share * 100
     if percent == 0 or percent >= 10:
         return f"{percent:.1f} %"
@@ -62,18 +50,12 @@ def format_share(share: float) -> str:
 
 
 def format_number(number: float) -> str:
-    """Format a measured number with two or three significant digits and all integer digits.
-
-    Returns for example `0.012`, `56.8` or `1,234,568`.
-    """
+    """Format a number with two digits or more, such as `0.012`, `56.8` or `1,234,568`."""
     if number == 0 or abs(number) >= 100:
         return f"{number:,.0f}"
     return f"{number:.1f}" if abs(number) >= 10 else f"{number:.2g}"
 
 
 def unbroken(text: str) -> str:
-    """Put a no-break space between each number and its unit.
-
-    `text`: for example a sentence with `1.5 ms` in it.
-    """
+    """Put a no-break space between each number and its unit."""
     return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", text)

@@ -21,10 +21,7 @@ _SHORTEST_US = 1
 
 
 def bucket_of(wait_us: Column) -> Column:
-    """Return the bucket of each wait.
-
-    Returns a whole number, larger for longer waits; null for null.
-    """
+    """Return the bucket of each wait, a whole number, larger for longer waits; null for null."""
     wait_ms = F.when(wait_us > _SHORTEST_US, wait_us).otherwise(F.lit(_SHORTEST_US)) / 1000
     bucket = F.floor(F.log10(wait_ms) * (BINS_PER_DECADE * _BUCKETS_PER_BIN))
     return F.when(wait_us.isNotNull(), bucket).cast("int")

@@ -16,6 +16,7 @@ from purgatory_spark._outcomes.condition import NEVER
 from purgatory_spark._outcomes.results import outcomes_of
 from purgatory_spark._rows.schema import MAX_TIMEOUT_MS
 from purgatory_spark._spark.arrays import Ints
+from purgatory_spark._spark.schemas import fields_of
 from request_purgatory.errors import InvalidArgumentError
 
 #: One slice of a host under one timeout. `requests`, `expired` and the waits are of the requests
@@ -23,15 +24,9 @@ from request_purgatory.errors import InvalidArgumentError
 #: slice's end than at its start, and `rise` by how much it is at most in between.
 _SLICE_WHAT_IF = T.StructType(
     [
-        T.StructField("group", T.LongType()),
-        T.StructField("slice", T.LongType()),
-        T.StructField("timeout_ms", T.LongType()),
-        T.StructField("requests", T.LongType()),
-        T.StructField("expired", T.LongType()),
-        T.StructField("expired_waited_ms", T.DoubleType()),
-        T.StructField("waited_ms", T.DoubleType()),
-        T.StructField("change", T.LongType()),
-        T.StructField("rise", T.LongType()),
+        *fields_of(T.LongType(), "group", "slice", "timeout_ms", "requests", "expired"),
+        *fields_of(T.DoubleType(), "expired_waited_ms", "waited_ms"),
+        *fields_of(T.LongType(), "change", "rise"),
     ]
 )
 
@@ -68,10 +63,7 @@ def suggest_timeouts(satisfactions: DataFrame) -> list[int]:
 
 
 def timeouts_for(quantiles_ms: Sequence[float] | None) -> list[int]:
-    """Choose timeouts to try.
-
-    `quantiles_ms`: the `SUGGESTED_QUANTILES` of the service times; None if there are none.
-    """
+    """Choose timeouts by the `SUGGESTED_QUANTILES` of the service times; None if there are none."""
     low, *between, high = quantiles_ms or (1.0, 1000.0)
     chosen = [step for step in STEPS if low <= step <= _REACH * max(high, 1.0)]
     chosen += [_rounded_up(quantile) for quantile in between]
@@ -98,7 +90,7 @@ def what_if(
 
     `timeouts`: whole milliseconds; each replaces the timeout of every request in turn. `parts`:
     number of slices of each host that does not fit into a worker's memory; those of
-    `host_sizes.parts_of_hosts` are enough. Returns one row for each timeout, ascending:
+    `host_sizes.measure_trace` are enough. Returns one row for each timeout, ascending:
     `timeout_ms`, `requests`, `expired`, `expired_share`, `expired_waited_ms` (the sum over the
     expired requests), `mean_waited_ms`, and the `peak_pending` and `peak_bytes` of the host where
     they are largest, as one process has to hold them.
@@ -245,10 +237,7 @@ def peak_pending(arrived: Ints, ended: Ints) -> int:
 
 
 def _rise(arrived: Ints, ended: Ints) -> int:
-    """Return by how much the number of pending requests rises at most, at least 0.
-
-    `arrived`: times of arrival, ascending.
-    """
+    """Return by how much the pending requests rise at most; `arrived` is ascending."""
     if not len(arrived):
         return 0
     ended_before = np.searchsorted(np.sort(ended), arrived, side="right")

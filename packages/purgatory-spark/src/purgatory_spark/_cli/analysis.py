@@ -153,10 +153,6 @@ def report(
         out: The HTML file to write.
         force: See `Force`.
         output: See `Output`.
-
-    Raises:
-        InvalidArgumentError: There is nothing to report.
-        OutputExistsError: `out` is a folder, or exists and may not be replaced.
     """
     analyses = [Analysis(path) for path in analysis or []]
     if not analyses:
@@ -178,7 +174,6 @@ def report(
 
 
 def _require_free_file(out: Path, *, force: bool) -> None:
-    """Check that a file can be written to `out`."""
     if out.is_dir():
         raise OutputExistsError(
             f"{out} is a folder, and the report is one file: choose another --out"

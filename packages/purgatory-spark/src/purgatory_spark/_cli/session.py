@@ -10,12 +10,7 @@ from contextlib import contextmanager, nullcontext, suppress
 
 from pyspark.sql import SparkSession
 
-from purgatory_spark._spark.console_filter import (
-    silence_lost_jvm,
-    silence_py4j_interrupts,
-    silence_spark,
-    without_noise,
-)
+from purgatory_spark._spark import console_filter
 from purgatory_spark._spark.session import create_session
 
 SessionFactory = Callable[[], SparkSession]
@@ -23,17 +18,14 @@ SessionFactory = Callable[[], SparkSession]
 
 @contextmanager
 def open_session(create: SessionFactory | None = None) -> Iterator[SparkSession]:
-    """Open a session for a block; it stops with the block, also where Ctrl-C ends the block.
-
-    `create`: makes the session; `create_session` unless given.
-    """
+    """Open a session for a block; it stops with the block, also where Ctrl-C ends the block."""
     verbose = logging.getLogger().isEnabledFor(logging.DEBUG)
     if not verbose:
-        silence_py4j_interrupts()
-    with nullcontext() if verbose else without_noise():
+        console_filter.silence_py4j()
+    with nullcontext() if verbose else console_filter.without_noise():
         session = (create or create_session)()
     if not verbose:
-        silence_lost_jvm(session)
+        console_filter.silence_lost_jvm(session)
     if threading.current_thread() is threading.main_thread():
         # Spark's own handler calls the JVM in the middle of other calls. Jobs are cancelled when
         # the session stops.
@@ -45,7 +37,7 @@ def open_session(create: SessionFactory | None = None) -> Iterator[SparkSession]
         # process in any case.
         with suppress(Exception):
             if not verbose:
-                silence_spark(session)
+                console_filter.silence_spark(session)
             session.stop()
         raise
     except BaseException:

@@ -24,18 +24,18 @@ from purgatory_spark._stream.endpoints.address import (
     parse_endpoints,
 )
 from purgatory_spark._stream.endpoints.connector import (
+    AVRO,
     connector_settings,
     create_kafka_session,
-    default_avro,
     default_connector,
+    spark_package,
 )
 from purgatory_spark._stream.endpoints.folders import FORMATS, FolderSource
 from purgatory_spark._stream.endpoints.kafka import KEYS
 from purgatory_spark._stream.job import ROUTES, StreamSettings
-from purgatory_spark._stream.metrics import StreamMetrics, open_metrics_file
+from purgatory_spark._stream.metrics import StreamMetrics, StreamPanel, open_metrics_file
 from purgatory_spark._stream.progress import BatchProgress, print_batch
 from purgatory_spark._stream.run import StreamPlan, run_stream
-from purgatory_spark._stream.stream_panel import StreamPanel
 from request_purgatory.command_line.command import command, print_error
 from request_purgatory.command_line.converters import (
     LocalPath,
@@ -165,7 +165,7 @@ def stream(
             source.require_folder()
     has_avro = addresses.avro_requests is not None or addresses.avro_events is not None
     if has_avro and kafka_connector is None:
-        kafka_connector = f"{default_connector()},{default_avro()}"
+        kafka_connector = f"{default_connector()},{spark_package(AVRO)}"
     create = _session_factory((requests, events, out), kafka_connector)
     with ExitStack() as stack:
         # Before Spark starts: a file that can't be written and an address that is taken are
@@ -193,11 +193,7 @@ def stream(
         run_stream(spark, stream_plan, on_batch, should_stop)
     outcomes, late = stream_plan.endpoints.out.locations
     output.print_result(
-        {
-            "outcomes": outcomes,
-            "late_rows": late,
-            "stopped_by": stop.name if stop else None,
-        }
+        {"outcomes": outcomes, "late_rows": late, "stopped_by": stop.name if stop else None}
     )
     output.console.print(
         f"outcomes: [bold]{escape(outcomes)}[/], late rows: [bold]{escape(late)}[/]",
@@ -210,7 +206,6 @@ def stream(
 
 
 def _mapping(given: Given) -> TableMapping | None:
-    """Return the mapping that the options say, or None."""
     columns = given.get("columns", {})
     if not columns:
         for name, value in given.items():

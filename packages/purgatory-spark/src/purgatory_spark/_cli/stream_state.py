@@ -39,9 +39,6 @@ def stream_state(checkpoint: LocalPath, /, *, output: OutputOptions) -> ExitCode
     Args:
         checkpoint: The stream's --checkpoint. It is not changed, and the stream may be running.
         output: See `Output`.
-
-    Raises:
-        CheckpointError: The folder does not exist, or is not the checkpoint of a purgatory stream.
     """
     if not checkpoint.is_dir():
         raise CheckpointError(f"{checkpoint}: no such folder")
@@ -70,7 +67,6 @@ def _utc(moment: datetime) -> datetime:
 
 
 def _print_state(console: Console, shards: list[dict[str, Any]], totals: dict[str, Any]) -> None:
-    """Print a line for each shard, and the sizes of the parts of the state."""
     title = f"State after batch {shards[0]['batch']}" if shards else "No shard has state"
     table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1))
     times = ("oldest", "first deadline", "last deadline")

@@ -103,9 +103,6 @@ def make_workload(
             `purgatory simulate` does; in place of `--requests`.
         force: See `Force`.
         output: See `Output`.
-
-    Raises:
-        InvalidArgumentError: Both numbers of requests were given.
     """
     chosen = replace(CASES[case], **workload)
     if requests_per_host is not None:

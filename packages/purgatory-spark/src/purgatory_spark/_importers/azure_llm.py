@@ -13,16 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark._importers.imported_trace import ImportedTrace
 from purgatory_spark._importers.table_source import TableSource, read_source
-from purgatory_spark._rows.checks import (
-    MAX_TIME_US,
-    accepted_rows,
-    add_ms,
-    flag_rejects,
-    malformed_check,
-    parse_us,
-    rejected_rows,
-    time_checks,
-)
+from purgatory_spark._rows import checks
 from purgatory_spark._spark.files import CORRUPT, RAW, SOURCE
 
 COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
@@ -40,13 +31,11 @@ def import_azure_llm(
 
     A request arrives at its row's `TIMESTAMP`, and is complete when its tokens are generated. The
     trace does not record that time. It is *derived* from a cost per token, and labelled as derived.
-
-    `ms_per_generated_token`: milliseconds per generated token. Both defaults are of a large model's
-    order of magnitude.
+    The default costs are of a large model's order of magnitude.
     """
     rows = read_source(spark, source, COLUMNS)
     context, generated = (F.col(name).cast("string").try_cast("bigint") for name in COLUMNS[1:])
-    arrived_us = parse_us(rows, "TIMESTAMP", "iso")
+    arrived_us = checks.parse_us(rows, "TIMESTAMP", "iso")
     service_ms = context * F.lit(float(ms_per_context_token)) + generated * F.lit(
         float(ms_per_generated_token)
     )
@@ -56,24 +45,27 @@ def import_azure_llm(
         CORRUPT,
         *COLUMNS,
         arrived_us.alias("arrived_us"),
-        add_ms(arrived_us, service_ms).alias("ended_us"),
+        checks.add_ms(arrived_us, service_ms).alias("ended_us"),
         context.alias("context"),
         generated.alias("generated"),
     )
-    flagged = flag_rejects(
+    flagged = checks.flag_rejects(
         parsed,
         [
-            malformed_check(),
+            checks.malformed_check(),
             *[(f"null {name}", F.col(name).isNull()) for name in COLUMNS],
-            *time_checks("TIMESTAMP", F.col("arrived_us")),
+            *checks.time_checks("TIMESTAMP", F.col("arrived_us")),
             ("unparsable ContextTokens", F.col("context").isNull()),
             ("unparsable GeneratedTokens", F.col("generated").isNull()),
             ("negative ContextTokens", F.col("context") < 0),
             ("negative GeneratedTokens", F.col("generated") < 0),
-            ("too many tokens", F.col("ended_us").isNull() | (F.col("ended_us") > MAX_TIME_US)),
+            (
+                "too many tokens",
+                F.col("ended_us").isNull() | (F.col("ended_us") > checks.MAX_TIME_US),
+            ),
         ],
     ).persist()
-    accepted = _with_request_ids(accepted_rows(flagged))
+    accepted = _with_request_ids(checks.accepted_rows(flagged))
     requests = accepted.select(
         "host",
         "request_id",
@@ -95,7 +87,7 @@ def import_azure_llm(
         format="azure-llm",
         requests=requests,
         events=events,
-        rejects=rejected_rows(flagged),
+        rejects=checks.rejected_rows(flagged),
         rows={"rows": flagged},
         notes=[
             f"Service times are DERIVED, not recorded: {ms_per_context_token:g} ms per context "

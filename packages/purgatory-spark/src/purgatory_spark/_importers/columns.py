@@ -14,11 +14,16 @@ from purgatory_spark._rows.checks import (
     malformed_check,
     rejected_rows,
 )
-from purgatory_spark._rows.mapped_values import event_values, request_values
 from purgatory_spark._rows.mapping import TableMapping
 from purgatory_spark._rows.repeats import IS_FIRST, flag_repeated, mark_chains
-from purgatory_spark._rows.schema import IDENTITY, with_passed
-from purgatory_spark._rows.values import require_table_columns
+from purgatory_spark._rows.schema import with_passed
+from purgatory_spark._rows.values import (
+    event_columns,
+    event_values,
+    request_columns,
+    request_values,
+    require_table_columns,
+)
 from purgatory_spark._spark.files import CORRUPT, JSON_OPTIONS, RAW, SOURCE
 
 _ORDER = [SOURCE, "arrived_us", "ended_us", RAW]
@@ -118,15 +123,7 @@ def map_rows(
         accepted = accepted.withColumn("watch_keys", F.array(key))
     trace = ImportedTrace(
         format="columns",
-        requests=with_passed(accepted).select(
-            *IDENTITY,
-            F.timestamp_micros("arrived_us").alias("arrived_at"),
-            F.col("timeout_ms").cast("int").alias("timeout_ms"),
-            "watch_keys",
-            "aggregate",
-            "threshold",
-            "quantifier",
-        ),
+        requests=with_passed(accepted).select(request_columns()),
         events=_ends(accepted),
         rejects=rejected_rows(flagged),
         rows={"rows": flagged},
@@ -141,22 +138,18 @@ def map_rows(
 def _add_events(
     trace: ImportedTrace, rows: DataFrame, mapping: TableMapping, *, cache: bool
 ) -> None:
-    """Replace a trace's events by those of a table of their own."""
     values = event_values(rows, mapping)
     parsed = rows.select(*_WHOLE, *[column.alias(name) for name, column in values.columns.items()])
     flagged = flag_rejects(parsed, [malformed_check(), *values.checks])
     if cache:
         flagged = flagged.persist()
         trace.cached.append(flagged)
-    trace.events = accepted_rows(flagged).select(
-        "host", "key", F.timestamp_micros("occurred_us").alias("occurred_at"), "amount"
-    )
+    trace.events = accepted_rows(flagged).select(event_columns())
     trace.rejects = trace.rejects.unionByName(rejected_rows(flagged))
     trace.rows["events"] = flagged
 
 
 def _ends(accepted: DataFrame) -> DataFrame:
-    """Return the ends of requests, as events on their keys."""
     return accepted.where(F.col("ended_us").isNotNull()).select(
         "host",
         F.explode(F.array_distinct("watch_keys")).alias("key"),

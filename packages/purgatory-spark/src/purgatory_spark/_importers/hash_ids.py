@@ -31,12 +31,10 @@ def import_hash_ids(
 ) -> ImportedTrace:
     """Import a trace of requests and the cache blocks of their prompts.
 
-    A request waits until all its blocks are in the cache. Blocks that an earlier request has
-    filled count at once (aggregate `max`). Others are filled when the request has processed its
-    prompt. The trace does not record that time. It is *derived* from a cost per token, and labelled
-    as derived. No block leaves the cache.
-
-    Returns the trace. All requests are of "host-0", as the trace names no host.
+    A request waits until all its blocks are in the cache. Blocks that an earlier request has filled
+    count at once (aggregate `max`). Others are filled when the request has processed its prompt.
+    The trace does not record that time. It is *derived* from a cost per token, and labelled as
+    derived. No block leaves the cache.
     """
     rows = read_source(spark, source, COLUMNS)
     length = F.col("input_length").cast("string").try_cast("double")

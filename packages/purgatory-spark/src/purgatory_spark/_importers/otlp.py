@@ -49,8 +49,6 @@ def import_otlp(
 
     The host of a span is the attribute `service.name` of its resource. Lines of metrics or logs
     have no spans.
-
-    Returns the trace. A line that is not such an object is a reject.
     """
     lines = load_json(spark, source, schema=_SCHEMA).withColumn(SOURCE, file_name())
     trace = spans_trace(

@@ -24,29 +24,18 @@ from purgatory_spark._spark.files import JSON_ZONE, RAW, SOURCE, read_parquet
 
 
 def is_recorded(path: Path) -> bool:
-    """Return whether `path` is a folder with the subfolders `requests` and `events`."""
     return (path / "requests").is_dir() and (path / "events").is_dir()
 
 
 def import_recorded(spark: SparkSession, path: Path) -> ImportedTrace:
-    """Import the Parquet files in `requests/` and `events/`, and reject rows that break a rule.
-
-    Returns the trace. A request without a type gets the type "request".
-    """
+    """Import the Parquet files in `requests/` and `events/`, and reject rows that break a rule."""
     requests = _read(spark, path / "requests", REQUESTS)
     events = _read(spark, path / "events", EVENTS)
     return check_tables(requests, events, cache=True)
 
 
 def check_tables(requests: DataFrame, events: DataFrame, *, cache: bool = False) -> ImportedTrace:
-    """Check tables that are in the pipeline's schema, and reject rows that break a rule.
-
-    The result is lazy.
-
-    `requests`: rows of `schema.REQUESTS`, with or without further columns. `events`: rows of
-    `schema.EVENTS`, with or without further columns. Returns the trace. A request without a type
-    gets the type "request".
-    """
+    """Check tables that are in the pipeline's schema, lazily, and reject rows that break a rule."""
     requests = with_passed(_with_whole_row(requests, REQUESTS, "requests"))
     events = _with_whole_row(events, EVENTS, "events")
     flagged = flag_rejects(requests, request_checks())

@@ -10,18 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark._importers.imported_trace import ImportedTrace
 from purgatory_spark._importers.table_source import TableSource, read_source
-from purgatory_spark._rows.checks import (
-    REASON,
-    accepted_rows,
-    flag_rejects,
-    flag_repeats,
-    malformed_check,
-    parse_us,
-    quantifier_checks,
-    rejected_rows,
-    text_or_null,
-    time_checks,
-)
+from purgatory_spark._rows import checks
 from purgatory_spark._rows.schema import QUANTIFIERS, REQUESTS
 from purgatory_spark._spark.files import CORRUPT, JSON_OPTIONS, RAW, SOURCE
 
@@ -52,7 +41,6 @@ _WAITS = {
 
 
 def _wait(keys: str, quantifier: str) -> str:
-    """Return what a request waits for, for the notes."""
     if quantifier == "all":
         return _WAITS[keys]
     return f"the ends of {quantifier} of {_ENDS[keys]}"
@@ -102,13 +90,9 @@ def spans_trace(
     keys: str = "children",
     quantifier: str = "all",
 ) -> ImportedTrace:
-    """Return the trace of rows that are spans; see `import_spans`.
-
-    `rows`: rows with the columns `SOURCE`, `RAW` and `CORRUPT`. `names`: the column of each field
-    of `COLUMNS`. `time_unit`: unit of `start` and `end`.
-    """
+    """Return the trace of rows that are spans, with the columns `SOURCE`, `RAW` and `CORRUPT`."""
     flagged = _flagged_spans(rows, names, time_unit).persist()
-    accepted = accepted_rows(flagged).drop(REASON)
+    accepted = checks.accepted_rows(flagged).drop(checks.REASON)
     pairs = _children_with_parents(accepted, keys)
     with_keys = (
         pairs.groupBy("request_id", "host", "request_type", "arrived_us", SOURCE)
@@ -126,14 +110,14 @@ def spans_trace(
             F.lit(quantifier).alias("quantifier"),
         )
     )
-    rejects, requests = rejected_rows(flagged), with_keys.drop(SOURCE)
+    rejects, requests = checks.rejected_rows(flagged), with_keys.drop(SOURCE)
     if quantifier not in QUANTIFIERS:
-        checked = flag_rejects(
+        checked = checks.flag_rejects(
             with_keys.withColumn(RAW, F.to_json(F.struct(*REQUESTS.names), JSON_OPTIONS)),
-            quantifier_checks(),
+            checks.quantifier_checks(),
         )
-        rejects = rejects.unionByName(rejected_rows(checked))
-        requests = accepted_rows(checked).select(*REQUESTS.names)
+        rejects = rejects.unionByName(checks.rejected_rows(checked))
+        requests = checks.accepted_rows(checked).select(*REQUESTS.names)
     events = pairs.select(
         "host", "key", F.timestamp_micros("end_us").alias("occurred_at"), F.lit(1.0).alias("amount")
     )
@@ -149,39 +133,34 @@ def spans_trace(
 
 
 def _flagged_spans(rows: DataFrame, names: Mapping[str, str], time_unit: str) -> DataFrame:
-    """Parse the rows and flag the bad ones.
-
-    `names`: the input's column for each field of `COLUMNS`. `time_unit`: unit of `start` and `end`.
-    Returns a table with `start_us` and `end_us`, the other fields of `COLUMNS`, `SOURCE`, `RAW` and
-    `REASON`.
-    """
+    """Parse the fields of `COLUMNS`, times as `start_us` and `end_us`, and flag the bad rows."""
     ids = ("trace_id", "span_id", "parent_id", "service", "operation")
     spans = rows.select(
         SOURCE,
         RAW,
         CORRUPT,
-        *[text_or_null(names[field]).alias(field) for field in ids],
-        parse_us(rows, names["start"], time_unit).alias("start_us"),
-        parse_us(rows, names["end"], time_unit).alias("end_us"),
-        text_or_null(names["start"]).isNull().alias("no_start"),
-        text_or_null(names["end"]).isNull().alias("no_end"),
+        *[checks.text_or_null(names[field]).alias(field) for field in ids],
+        checks.parse_us(rows, names["start"], time_unit).alias("start_us"),
+        checks.parse_us(rows, names["end"], time_unit).alias("end_us"),
+        checks.text_or_null(names["start"]).isNull().alias("no_start"),
+        checks.text_or_null(names["end"]).isNull().alias("no_end"),
     )
-    flagged = flag_rejects(
+    flagged = checks.flag_rejects(
         spans,
         [
-            malformed_check(),
+            checks.malformed_check(),
             *[
                 (f"null {names[field]}", F.col(field).isNull())
                 for field in ("span_id", "parent_id", "service", "operation")
             ],
             (f"null {names['start']}", F.col("no_start")),
             (f"null {names['end']}", F.col("no_end")),
-            *time_checks(names["start"], F.col("start_us")),
-            *time_checks(names["end"], F.col("end_us")),
+            *checks.time_checks(names["start"], F.col("start_us")),
+            *checks.time_checks(names["end"], F.col("end_us")),
             ("end before start", F.col("end_us") < F.col("start_us")),
         ],
     )
-    flagged = flag_repeats(
+    flagged = checks.flag_repeats(
         flagged, ["span_id"], f"repeated {names['span_id']}", [SOURCE, "start_us", "end_us", RAW]
     )
     return flagged.drop("no_start", "no_end", CORRUPT)

@@ -16,6 +16,7 @@ from pyspark.sql import types as T  # noqa: N812
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._spark.files import (
     CORRUPT,
+    CSV_OPTIONS,
     JSON_OPTIONS,
     PARQUET_SUFFIX,
     RAW,
@@ -29,6 +30,7 @@ from purgatory_spark._spark.files import (
     spark_read_path,
     trace_files,
 )
+from purgatory_spark._spark.schemas import text_schema
 
 #: The formats that can be named before a colon; `table` is a table of the session's catalog.
 SOURCE_FORMATS = ("csv", "json", "parquet", "orc", "avro", "delta", "iceberg", "table")
@@ -46,12 +48,7 @@ _MISSING_SOURCE = (
 
 @dataclass(frozen=True)
 class TableSource:
-    """Where a table is.
-
-    Attributes:
-        format: One of `SOURCE_FORMATS`.
-        location: A local path, a URI, or the name of a table.
-    """
+    """Where a table is: one of `SOURCE_FORMATS`, and a path, a URI, or a name of the catalog."""
 
     format: str
     location: str
@@ -109,10 +106,9 @@ class TableSource:
 def read_source(
     spark: SparkSession, source: TableSource | list[Path], required: Iterable[str]
 ) -> DataFrame:
-    """Read the rows of a source.
+    """Read the `required` columns of a source, with `SOURCE`, `RAW` and `CORRUPT`.
 
-    Returns a table with the `required` columns, `SOURCE`, `RAW` and `CORRUPT`. All columns of CSV
-    are text. A malformed row of CSV or JSON has its text in `CORRUPT`.
+    All columns of CSV are text. A malformed row of CSV or JSON has its text in `CORRUPT`.
     """
     required = list(dict.fromkeys(required))
     files = source if isinstance(source, list) else _local_files(source)
@@ -165,11 +161,7 @@ def _load(spark: SparkSession, source: TableSource) -> DataFrame:
 
 
 def load_json(spark: SparkSession, source: TableSource, *, schema: str | None = None) -> DataFrame:
-    """Read files with a JSON object a line.
-
-    `schema`: the columns, with `CORRUPT`; found in the files unless given. Returns the table;
-    `CORRUPT` is the text of a line that is not such an object.
-    """
+    """Read files with a JSON object a line; the text of another line is in the column `CORRUPT`."""
     if source.format != "json":
         raise TraceFormatError(f"{source}: expected JSON, not {source.format}")
     location = source.location if source.path is None else spark_read_path(source.path)
@@ -187,17 +179,8 @@ def load_json(spark: SparkSession, source: TableSource, *, schema: str | None = 
 
 
 def _load_csv(spark: SparkSession, location: str) -> DataFrame:
-    reader = (
-        spark.read.option("header", True)
-        .option("mode", "PERMISSIVE")
-        .option("columnNameOfCorruptRecord", CORRUPT)
-        .option("escape", '"')
-        .option("columnPruning", False)
-    )
-    names = [*reader.csv(location).columns, CORRUPT]
-    return reader.schema(T.StructType([T.StructField(name, T.StringType()) for name in names])).csv(
-        location
-    )
+    reader = spark.read.options(**CSV_OPTIONS)
+    return reader.schema(text_schema(*reader.csv(location).columns, CORRUPT)).csv(location)
 
 
 def _row_source(source: TableSource) -> Column:
@@ -207,7 +190,6 @@ def _row_source(source: TableSource) -> Column:
 
 
 def _failure(source: TableSource, error: Exception) -> str:
-    """Return what an error of Spark says about a source."""
     text = str(error)
     if any(part in text for part in _MISSING_SOURCE):
         return (

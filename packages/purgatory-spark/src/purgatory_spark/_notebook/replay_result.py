@@ -32,10 +32,6 @@ class Replay:
         batch_outcomes: Callable[[], DataFrame],
         settings: ReplaySettings,
     ) -> None:
-        """Take the result of a replay.
-
-        `results`: the result of `replay`.
-        """
         self.results = results
         self.settings = settings
         self._batch_outcomes = batch_outcomes

@@ -57,10 +57,7 @@ def table_mapping(fields: Mapping[str, Any]) -> TableMapping:
 
 
 def require_time_unit(mapping: TableMapping, requests: DataFrame, events: DataFrame | None) -> None:
-    """Check that numeric columns of times have a unit.
-
-    Without one, all rows would be rejects.
-    """
+    """Check that numeric columns of times have a unit, without which all rows would be rejects."""
     if mapping.time_unit != "iso":
         return
     times = [(requests, mapping.columns.get(name)) for name in ("arrived_at", "ended_at")]

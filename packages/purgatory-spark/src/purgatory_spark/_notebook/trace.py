@@ -27,12 +27,12 @@ from purgatory_spark._notebook.table_fields import TableFields, require_time_uni
 from purgatory_spark._notebook.what_if_result import WhatIf
 from purgatory_spark._outcomes.replay import WHEEL, ReplaySettings, replay
 from purgatory_spark._outcomes.results import outcomes_of, rejects_of
-from purgatory_spark._output_folder import output_folder
+from purgatory_spark._output_folder import new_folder, output_folder
 from purgatory_spark._rows.host_sizes import (
     MAX_WORKER_MB,
     REPLAY,
     HostTooLargeError,
-    parts_of_hosts,
+    measure_trace,
     require_hosts_fit,
 )
 from purgatory_spark._rows.mapping import TableMapping
@@ -80,12 +80,7 @@ class Trace:
         marks: Iterable[Mark] = (),
         max_worker_mb: int = MAX_WORKER_MB,
     ) -> None:
-        """Make a trace of DataFrames in the schema; rows that break a rule become rejects.
-
-        `requests`: rows of `schema.REQUESTS`, with or without further columns. `events`: rows of
-        `schema.EVENTS`, with or without further columns. `max_worker_mb`: memory limit for one host
-        in a Python worker, in MiB.
-        """
+        """Make a trace of DataFrames in the schema; rows that break a rule become rejects."""
         self.requests = require(requests, REQUESTS, "requests")
         self.events = require(events, EVENTS, "events")
         self.name = name
@@ -209,7 +204,7 @@ class Trace:
             source=Path(source).name,
             parameters=settings.parameters(),
             marks=lambda: [*settings.marks, *known_incidents(source, tables)],
-            release=tables.unpersist,
+            unpersist=tables.unpersist,
         )
         return trace
 
@@ -228,7 +223,7 @@ class Trace:
         # A host that fits into a worker of a replay fits into one of the batch.
         if not self._refusal_to_replay:
             return {}
-        return parts_of_hosts(self.requests, self.events, self.max_worker_mb)
+        return measure_trace(self.requests, self.events, self.max_worker_mb).parts
 
     @cached_property
     def _results(self) -> DataFrame:
@@ -341,7 +336,7 @@ class Trace:
         with output_folder(target, replace=True) as partial_folder:
             trace = self._origin.to_folder(partial_folder / "trace", self.name)
             folders = {
-                _new_folder(partial_folder / "replays" / each.design): each for each in settings
+                new_folder(partial_folder / "replays" / each.design): each for each in settings
             }
             replays = []
             if folders:
@@ -350,7 +345,7 @@ class Trace:
                 spark,
                 trace,
                 replays,
-                _new_folder(partial_folder / ANALYSIS),
+                new_folder(partial_folder / ANALYSIS),
                 None if timeouts is None else list(timeouts),
                 self.max_worker_mb,
             )
@@ -401,8 +396,3 @@ class Trace:
             rows.append(("rejects", f"{counts['rejected']:,}", reasons))
         shown = html_table(("", "rows", ""), rows)
         return Markup("<p><b>{}</b>: a trace</p>{}").format(self.name, shown)
-
-
-def _new_folder(folder: Path) -> Path:
-    folder.mkdir(parents=True)
-    return folder

@@ -35,20 +35,16 @@ from purgatory_spark._rows.schema import (
     REQUESTS,
     require,
 )
-from purgatory_spark._spark.arrow_times import to_micros
 from purgatory_spark._spark.files import read_spark_table
 from purgatory_spark._spark.parquet_splits import list_files, plan_tasks, read_split
+from purgatory_spark._spark.schemas import fields_of, to_micros
 from purgatory_spark._spark.session import parallelism
 from purgatory_spark._spark.worker_gc import freeze_imported_objects
 
 #: The columns of `RESULTS`, and the time at which the request's condition is first satisfied, also
 #: after its deadline; null if it never is.
 SATISFACTIONS = T.StructType(
-    [
-        *OUTCOMES.fields,
-        T.StructField("satisfied_at", T.TimestampType()),
-        *REJECT_FIELDS,
-    ]
+    [*OUTCOMES, *fields_of(T.TimestampType(), "satisfied_at"), *REJECT_FIELDS]
 )
 
 _REQUESTS = "requests"
@@ -64,9 +60,7 @@ _PACKED = from_arrow_schema(PACKED_SCHEMA)
 _SATISFIED = T.StructType(
     [
         *[OUTCOMES[name] for name in IDENTITY],
-        T.StructField("arrived_us", T.LongType()),
-        T.StructField("deadline_us", T.LongType()),
-        T.StructField("satisfied_us", T.LongType()),
+        *fields_of(T.LongType(), "arrived_us", "deadline_us", "satisfied_us"),
         *REJECT_FIELDS[:2],
     ]
 )
@@ -75,14 +69,9 @@ _SATISFIED = T.StructType(
 def satisfactions(
     requests: DataFrame, events: DataFrame, *, parts: Mapping[str, int] | None = None
 ) -> DataFrame:
-    """Compute how each request ends, and when its condition is first satisfied.
+    """Compute how each request ends, and when its condition is first satisfied (`SATISFACTIONS`).
 
     `satisfied_at` does not depend on the timeout, so it gives the outcomes under any other timeout.
-
-    Rows that break a rule, and repeated requests, come out in the same pass as rows of the kind
-    "rejects" (`results.rejects_of`). `batch_outcomes` has the arguments.
-
-    Returns a table of the schema `SATISFACTIONS`.
     """
     tables = {
         _REQUESTS: require(requests, REQUESTS, "requests"),
@@ -104,8 +93,6 @@ def trace_satisfactions(
     The Python workers read the files by themselves, which takes half of the time. Where they can't,
     Spark reads them: if the folders' scheme is unknown to Arrow, or if Spark did not write the
     files with exactly these types.
-
-    Returns a table of the schema `SATISFACTIONS`.
     """
     folders = {
         kind: f"{folder}/{kind}" if "://" in str(folder) else os.path.abspath(Path(folder) / kind)
@@ -228,13 +215,7 @@ def _satisfactions(packed: DataFrame, sharding: Sharding) -> DataFrame:
 
 
 def satisfy_shard(packed: pa.Table) -> pa.Table:
-    """Compute when the requests of one shard are satisfied, in a Python worker.
-
-    `packed`: all rows of `packing.PACKED_SCHEMA` of the shard. Returns one row for each request:
-    the columns of `IDENTITY`, arrived_us, deadline_us, and satisfied_us, which is null if the
-    condition is never satisfied. One row for each reject: reason and row, which are null for
-    requests.
-    """
+    """Compute when the requests of one shard are satisfied, in a Python worker (`_SATISFIED`)."""
     freeze_imported_objects()
     requests, events = unpack(packed, _REQUESTS), unpack(packed, _EVENTS)
     satisfied = satisfied_us(requests, events)
@@ -251,10 +232,7 @@ def satisfy_shard(packed: pa.Table) -> pa.Table:
 
 
 def reject_repeated(satisfied: pa.Table) -> pa.Table:
-    """Turn repeated requests into rejects, in a Python worker.
-
-    `satisfied`: rows of `satisfy_shard`, with all requests of their hosts and ids.
-    """
+    """Turn repeated requests into rejects, among all requests of their hosts and ids."""
     requests = satisfied
     if satisfied.column("reason").null_count < satisfied.num_rows:
         requests = satisfied.filter(satisfied.column("reason").is_null())

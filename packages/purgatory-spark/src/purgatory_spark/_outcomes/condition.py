@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from purgatory_spark._spark.arrays import Bools, Floats, Ints
+from purgatory_spark._spark.arrays import Bools, Floats, Ints, one_chunk
 
 #: The time of what never happens: later than every other time.
 NEVER = np.int64(2**63 - 1)
@@ -57,11 +57,6 @@ class KeyEvents:
     """
 
     def __init__(self, watch_keys: pa.Array, events: pa.Table) -> None:
-        """Sort the events.
-
-        `watch_keys`: the watch keys of all requests; a key may occur several times. `events`: the
-        columns key, occurred_at and amount of `schema.EVENTS`.
-        """
         of_events = events.column("key").chunks
         encoded = pa.concat_arrays([watch_keys, *of_events]).dictionary_encode("encode")
         # Keys are numbered in order of appearance, and those that nobody watches come last.
@@ -85,31 +80,50 @@ class KeyEvents:
 
     def running_totals(self) -> Floats:
         """Return the sum of the key's amounts up to and including each event."""
-        if not len(self._amount):
-            return self._amount
-        total = np.cumsum(self._amount)
-        if total[-1] < 2**53 and np.all(self._amount == np.floor(self._amount)):
-            # Sums of whole amounts are exact below 2^53, so the total over all keys before a key's
-            # first event can be subtracted.
-            before = np.concatenate([[0.0], total])[self.starts]
-            exact: Floats = total - before[self._number]
-            return exact
-        # Otherwise rounding depends on the first summand, so each key is summed up by itself.
-        totals = np.empty_like(self._amount)
-        for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True):
-            np.cumsum(self._amount[start:end], out=totals[start:end])
-        return totals
+        nothing = np.zeros(len(self.keys))
+        return running_totals(self._number, self._amount, self.starts, self.ends, nothing)
 
     def high_watermarks(self) -> Floats:
         """Return the largest of the key's amounts up to and including each event."""
-        if not len(self._amount):
-            return self._amount
-        # One running maximum serves all keys: the ranks of amounts are shifted by key, so that all
-        # ranks of a later key are above those of earlier keys.
-        values, rank = np.unique(self._amount, return_inverse=True)
-        shift = self._number * len(values)
-        watermarks: Floats = values[np.maximum.accumulate(shift + rank) - shift]
-        return watermarks
+        return running_maxima(self._number, self._amount)
+
+
+def running_totals(number: Ints, amount: Floats, starts: Ints, ends: Ints, bases: Floats) -> Floats:
+    """Return for each event its key's base and the sum of the key's amounts up to this event.
+
+    The events are sorted by `number`, that of their keys, and then by time.
+    """
+    if not len(amount):
+        return amount
+    sums, base = np.cumsum(amount), bases[number]
+    if (
+        sums[-1] + base.max() < 2**53
+        and np.all(amount == np.floor(amount))
+        and np.all(base == np.floor(base))
+    ):
+        # Doubles add whole numbers below 2^53 exactly, in any order. So a key's total is a
+        # difference of two sums over all keys.
+        before = np.concatenate([[0.0], sums])[starts]
+        exact: Floats = sums - before[number] + base
+        return exact
+    totals = np.empty_like(amount)
+    for at in np.unique(number).tolist():
+        start, end = starts[at], ends[at]
+        # Added one by one to the key's base, because rounding depends on the order.
+        totals[start:end] = np.cumsum(np.concatenate([[bases[at]], amount[start:end]]))[1:]
+    return totals
+
+
+def running_maxima(number: Ints, amount: Floats) -> Floats:
+    """Return for each event the largest of its key's amounts up to it; `number` ascends."""
+    if not len(amount):
+        return amount
+    # One running maximum serves all keys: the ranks of amounts are shifted by key, so that all
+    # ranks of a later key are above those of earlier keys.
+    values, rank = np.unique(amount, return_inverse=True)
+    shift = number * len(values)
+    maxima: Floats = values[np.maximum.accumulate(shift + rank) - shift]
+    return maxima
 
 
 def first_index(low: Ints, high: Ints, holds: Callable[[Ints, Ints], Bools]) -> Ints:
@@ -139,13 +153,8 @@ def first_index(low: Ints, high: Ints, holds: Callable[[Ints, Ints], Bools]) -> 
 
 
 def flat_keys(watch_keys: pa.ChunkedArray) -> tuple[pa.Array, Ints]:
-    """Flatten the watch keys of all requests.
-
-    `watch_keys`: a column of lists; null is an empty list.
-    """
-    array = watch_keys.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    """Return all watch keys, and how many each request has; null is an empty list."""
+    array = one_chunk(watch_keys)
     return pc.list_flatten(array), np.asarray(
         pc.fill_null(pc.list_value_length(array), 0).to_numpy(), dtype=np.int64
     )
@@ -240,12 +249,7 @@ class _Pairs:
         return times
 
     def quorum_us(self, times: Ints, needed: Ints) -> Ints:
-        """Return when requests have a number of satisfied keys, or NEVER.
-
-        A key that a request lists several times counts once.
-
-        `needed`: for each request the number of keys; 0 for a request that is not asked for.
-        """
+        """Return when requests have `needed` keys satisfied, each counted once, or NEVER."""
         request, number = np.repeat(np.arange(len(needed)), self._lengths), self._events.numbers
         pairs = np.flatnonzero(needed[request] > 0)
         pairs = pairs[np.lexsort((number[pairs], request[pairs]))]

@@ -6,23 +6,37 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from purgatory_spark._outcomes.trace_part import EventPart, RequestPart
 from purgatory_spark._spark.arrays import Bools, Ints
 from purgatory_spark._spark.worker_gc import gc_paused
 from request_purgatory.replay.replay_driver import ReplayDriver
 
 
 @dataclass(frozen=True, slots=True)
+class RequestPart:
+    """Requests of one host in columns, in any order; times are in microseconds since the epoch."""
+
+    arrived_us: Ints
+    timeouts_ms: list[int]
+    watch_keys: list[list[str]] | list[list[str] | None]
+    aggregates: list[str]
+    thresholds: list[float]
+    quantifiers: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class EventPart:
+    """Events of one host in columns, in any order; times are in microseconds since the epoch."""
+
+    occurred_us: Ints
+    keys: list[str]
+    amounts: list[float]
+
+
+@dataclass(frozen=True, slots=True)
 class EndedRequests:
     """Requests that have ended, in columns; times are in microseconds since the epoch.
 
-    Attributes:
-        row: The request's row in the `RequestPart` that it was in.
-        arrived_us: The arrival.
-        deadline_us: The arrival plus the timeout.
-        ended_us: The end. For an expired request it is the time of its timeout's callback, which is
-            at the deadline or later.
-        expired: Whether the request expired.
+    `row` is that in the `RequestPart`. An expired request ends when its timeout's callback runs.
     """
 
     row: Ints
@@ -36,10 +50,7 @@ class HostDriver(ReplayDriver):
     """A `ReplayDriver` that is given parts of a trace as NumPy arrays, in any order."""
 
     def play(self, requests: RequestPart, events: EventPart) -> None:
-        """Replay the next part of the trace.
-
-        `events`: the events that occur in it. No other part has any of the interval's instants.
-        """
+        """Replay the next part of the trace, which has all events of its interval."""
         request_rows = np.argsort(requests.arrived_us, kind="stable")
         # Events of the same time are sorted by amount, so that running totals do not depend on the
         # order of the rows.

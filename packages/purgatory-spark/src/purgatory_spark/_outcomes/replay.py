@@ -13,33 +13,25 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from purgatory_spark._errors import require_one_of
+from purgatory_spark._outcomes import results
 from purgatory_spark._outcomes.condition import NEVER, epoch_us, flat_keys
-from purgatory_spark._outcomes.host_driver import EndedRequests, HostDriver
-from purgatory_spark._outcomes.results import (
-    OUTCOME_KIND,
-    REJECT_FIELDS,
-    REJECT_KIND,
-    flag_events,
-    flag_requests,
-    is_good,
-    reject_group,
-    split_repeated,
-)
-from purgatory_spark._outcomes.trace_part import EventPart, RequestPart
+from purgatory_spark._outcomes.host_driver import EndedRequests, EventPart, HostDriver, RequestPart
 from purgatory_spark._rows.checks import REASON
 from purgatory_spark._rows.repeats import REPEATED
 from purgatory_spark._rows.schema import COMPLETED, EXPIRED, IDENTITY, OUTCOMES
 from purgatory_spark._spark.arrays import Ints
-from purgatory_spark._spark.arrow_times import (
+from purgatory_spark._spark.files import RAW
+from purgatory_spark._spark.schemas import (
     batch_to_micros,
+    fields_of,
     from_micros,
     micros_schema,
     to_micros,
+    utc_schema,
 )
-from purgatory_spark._spark.files import RAW
 from purgatory_spark._spark.worker_gc import freeze_imported_objects, gc_paused
 from request_purgatory.clock import ManualClock
-from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.legacy import LegacyPurgatory
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.timer import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE, SystemTimer
@@ -67,22 +59,13 @@ WHEEL_LEVEL = T.StructType(
 #: design, which has no estimate. Not every purge is measured (`_MeasuredPurgatory`).
 HOSTS = T.StructType(
     [
-        T.StructField("design", T.StringType()),
-        T.StructField("requests", T.LongType()),
-        T.StructField("events", T.LongType()),
-        T.StructField("completed", T.LongType()),
-        T.StructField("expired", T.LongType()),
-        T.StructField("peak_pending", T.LongType()),
-        T.StructField("peak_queued", T.LongType()),
-        T.StructField("purges", T.LongType()),
-        T.StructField("purged_entries", T.LongType()),
-        T.StructField("estimate_error_mean", T.DoubleType()),
-        T.StructField("estimate_error_max", T.LongType()),
-        T.StructField("tries", T.LongType()),
-        T.StructField("callbacks", T.LongType()),
-        T.StructField("callback_errors", T.LongType()),
-        T.StructField("wheel", T.ArrayType(WHEEL_LEVEL)),
-        T.StructField("task_seconds", T.DoubleType()),
+        *fields_of(T.StringType(), "design"),
+        *fields_of(T.LongType(), "requests", "events", "completed", "expired"),
+        *fields_of(T.LongType(), "peak_pending", "peak_queued", "purges", "purged_entries"),
+        *fields_of(T.DoubleType(), "estimate_error_mean"),
+        *fields_of(T.LongType(), "estimate_error_max", "tries", "callbacks", "callback_errors"),
+        *fields_of(T.ArrayType(WHEEL_LEVEL), "wheel"),
+        *fields_of(T.DoubleType(), "task_seconds"),
     ]
 )
 
@@ -95,7 +78,7 @@ REPLAYED = T.StructType(
         *OUTCOMES.fields,
         T.StructField("late_ms", T.DoubleType()),
         T.StructField("stats", HOSTS),
-        *REJECT_FIELDS,
+        *results.REJECT_FIELDS,
     ]
 )
 
@@ -124,8 +107,7 @@ class ReplaySettings:
     shards: int = 512
 
     def __post_init__(self) -> None:
-        if self.design not in DESIGNS:
-            raise InvalidArgumentError("design", f"one of {', '.join(DESIGNS)}", self.design)
+        require_one_of(DESIGNS, design=self.design)
         # The purgatory checks its own arguments. Errors are raised here instead of in every task.
         self.purgatory(ManualClock()).close()
 
@@ -162,16 +144,12 @@ _COUNTED_PER_ENDED = 20
 
 
 class _MeasuredPurgatory(DelayedOperationPurgatory):
-    """A purgatory that records the errors of its purge estimate.
+    """A purgatory that records by how much its purge estimate exceeds the true number.
 
     Counting the operations takes time in proportion to their number, so it has a budget. Each purge
     adds 20 operations to the budget for each operation of the purge interval. A purge is measured
     if the budget covers the operations that it would count. Otherwise a million operations that
     wait for a long time would be counted again at every purge.
-
-    Attributes:
-        estimate_errors: The estimate less the number of operations in the watcher lists, at each
-            measured purge.
     """
 
     def __init__(self, name: str, **settings: Any) -> None:
@@ -180,7 +158,6 @@ class _MeasuredPurgatory(DelayedOperationPurgatory):
         self._budget = 0
 
     def purge(self) -> int:
-        """Measure the estimate, if the budget allows it, and purge."""
         estimate = self._counters.estimate
         self._budget += _COUNTED_PER_ENDED * max(1, self.purge_interval)
         if estimate <= self._budget:
@@ -216,16 +193,15 @@ def replay_designs(
 ) -> DataFrame:
     """Replay each host of a trace through several purgatories, one after the other.
 
-    Requests and events are read, shuffled and passed to Python once for all of them.
-
-    Returns a table of the schema `REPLAYED` and `DESIGN_NUMBER`, the design's position. It is null
-    for rejects, which are the same for all designs.
+    Requests and events are read, shuffled and passed to Python once for all of them. The position
+    of a row's design is in `DESIGN_NUMBER`, null for rejects, which are the same for all.
     """
     # Hosts are not told apart by a hash: a purgatory is for one host.
-    groups = [F.when(is_good(), F.col("host")).alias("good_host"), reject_group().alias("group")]
+    good_host = F.when(F.col(REASON).isNull(), F.col("host"))
+    groups = [good_host.alias("good_host"), results.reject_group().alias("group")]
     tables = [
         table.select(*to_micros(table.schema), *groups).groupBy("good_host", "group")
-        for table in (flag_requests(requests), flag_events(events))
+        for table in (results.flag_requests(requests), results.flag_events(events))
     ]
     replayed = (
         tables[0]
@@ -240,15 +216,15 @@ def _replay_host(designs: list[ReplaySettings]) -> Callable[[pa.Table, pa.Table]
         freeze_imported_objects()
         rejects = _reject_rows(requests) + _reject_rows(events)
         if rejects:  # A group of rejects has no other rows.
-            return batch_to_micros(pa.Table.from_pylist(rejects, schema=_arrow_schema()))
+            return batch_to_micros(pa.Table.from_pylist(rejects, schema=utc_schema(_NUMBERED)))
         if not requests.num_rows:
-            return batch_to_micros(_arrow_schema().empty_table())
+            return batch_to_micros(utc_schema(_NUMBERED).empty_table())
         arrived_us = epoch_us(requests.column("arrived_at"))
         timeouts_us = requests.column("timeout_ms").cast(pa.int64()).to_numpy() * 1000
-        repeated, texts = split_repeated(requests, arrived_us, arrived_us + timeouts_us)
+        repeated, texts = results.split_repeated(requests, arrived_us, arrived_us + timeouts_us)
         if texts:
             requests = requests.filter(pa.array(~repeated))
-        further = [{"reason": REPEATED, "row": text, "kind": REJECT_KIND} for text in texts]
+        further = [{"reason": REPEATED, "row": text, "kind": results.REJECT_KIND} for text in texts]
         replayed = []
         for number, settings in enumerate(designs):
             started = time.perf_counter()
@@ -262,31 +238,23 @@ def _replay_host(designs: list[ReplaySettings]) -> Callable[[pa.Table, pa.Table]
             )
             stats = host.stats(time.perf_counter() - started)
             further.append(stats | {DESIGN_NUMBER: number})
-        further_rows = pa.Table.from_pylist(further, schema=_arrow_schema())
+        further_rows = pa.Table.from_pylist(further, schema=utc_schema(_NUMBERED))
         return batch_to_micros(pa.concat_tables([*replayed, further_rows]))
 
     return replay_host
 
 
 def _reject_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """Return the rejects of a table as rows of `REPLAYED`."""
     reasons = table.column(REASON)
     if reasons.null_count == len(reasons):
         return []
     rejected = table.filter(reasons.is_valid())
     return [
-        {"reason": reason, "row": row, "kind": REJECT_KIND}
+        {"reason": reason, "row": row, "kind": results.REJECT_KIND}
         for reason, row in zip(
             rejected.column(REASON).to_pylist(), rejected.column(RAW).to_pylist(), strict=True
         )
     ]
-
-
-def _arrow_schema() -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    schema: pa.Schema = to_arrow_schema(_NUMBERED, timezone="UTC")
-    return schema
 
 
 def _parts(requests: pa.Table, events: pa.Table) -> tuple[RequestPart, EventPart]:
@@ -320,7 +288,6 @@ def _objects(column: pa.ChunkedArray) -> Objects:
 
 
 def _split(flat: Objects, lengths: Ints) -> list[list[str]]:
-    """Return the elements of an array in lists of the given lengths."""
     if len(lengths) and (lengths == lengths[0]).all():
         lists: list[list[str]] = flat.reshape(len(lengths), lengths[0]).tolist()
         return lists
@@ -331,19 +298,11 @@ def _split(flat: Objects, lengths: Ints) -> list[list[str]]:
 class HostReplay(HostDriver):
     """The replay of one host's whole trace through one purgatory.
 
-    Attributes:
-        satisfied_us: When each completed request ended, in microseconds since the epoch; NEVER for
-            the others.
-        late_us: The time from each expired request's deadline to its timeout's callback, in
-            microseconds; 0 for the others.
+    `satisfied_us` has NEVER, and `late_us` has 0, for requests of the other outcome.
     """
 
     def __init__(self, requests: pa.Table, events: pa.Table, settings: ReplaySettings) -> None:
-        """Make the purgatory.
-
-        `requests`: the host's rows of `schema.REQUESTS`, at least one; none breaks a rule.
-        `events`: the host's rows of `schema.EVENTS`; none breaks a rule.
-        """
+        """Make the purgatory; there is at least one request, and no row breaks a rule."""
         self._table = requests
         self._settings = settings
         self._requests, self._events = _parts(requests, events)
@@ -358,7 +317,6 @@ class HostReplay(HostDriver):
         self.late_us: Ints = np.zeros(requests.num_rows, dtype=np.int64)
 
     def run(self) -> None:
-        """Replay the whole trace, until every request has ended."""
         self.play(self._requests, self._events)
         self._store(self.ended())
         self.finish()
@@ -375,7 +333,7 @@ class HostReplay(HostDriver):
         deadline = arrived + np.asarray(self._requests.timeouts_ms, dtype=np.int64) * 1000
         completed = self.satisfied_us <= deadline
         ended = np.where(completed, self.satisfied_us, deadline)
-        schema = _arrow_schema()
+        schema = utc_schema(_NUMBERED)
         schema = schema.remove(schema.get_field_index(DESIGN_NUMBER))
         columns = [
             *[self._table.column(name) for name in (*IDENTITY, "arrived_at")],
@@ -384,17 +342,13 @@ class HostReplay(HostDriver):
             pa.array((ended - arrived) / 1000),
             pa.array(self.late_us / 1000, mask=self.satisfied_us != NEVER),
             pa.nulls(len(ended), schema.field("stats").type),
-            pa.nulls(len(ended), pa.string()),
-            pa.nulls(len(ended), pa.string()),
-            pa.repeat(OUTCOME_KIND, len(ended)),
+            *[pa.nulls(len(ended), pa.string())] * 2,
+            pa.repeat(results.OUTCOME_KIND, len(ended)),
         ]
         return pa.table(columns, names=schema.names).cast(schema)
 
     def stats(self, task_seconds: float) -> dict[str, Any]:
-        """Return the statistics of the purgatory.
-
-        Returns a row of `REPLAYED` of the kind "hosts".
-        """
+        """Return the purgatory's statistics, as a row of `REPLAYED`."""
         errors = getattr(self.purgatory, "estimate_errors", [])
         stats = self.counts() | {
             "design": self._settings.design,

@@ -18,22 +18,26 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._errors import TraceFormatError
-from purgatory_spark._rows.checks import REASON, Check, event_checks, flag_rejects, request_checks
+from purgatory_spark._rows.checks import (
+    REASON,
+    Check,
+    event_checks,
+    flag_rejects,
+    reject_hash,
+    request_checks,
+)
 from purgatory_spark._rows.repeats import repeated_in_table
 from purgatory_spark._rows.schema import EVENTS, IDENTITY, OUTCOMES, REQUESTS, require, with_passed
 from purgatory_spark._spark.arrays import Bools, Ints
 from purgatory_spark._spark.files import JSON_OPTIONS, RAW
+from purgatory_spark._spark.schemas import text_schema
 
 #: The value of `kind` in rows of outcomes, and in rejects.
 OUTCOME_KIND = "outcomes"
 REJECT_KIND = "rejects"
 
 #: The columns of a reject: why it is one, and itself as JSON.
-REJECT_FIELDS = [
-    T.StructField("reason", T.StringType()),
-    T.StructField("row", T.StringType()),
-    T.StructField("kind", T.StringType()),
-]
+REJECT_FIELDS = text_schema("reason", "row", "kind").fields
 #: Outcomes, with null `reason` and `row`; and rejects, with null in the columns of outcomes.
 RESULTS = T.StructType([*OUTCOMES.fields, *REJECT_FIELDS])
 
@@ -69,21 +73,11 @@ def rejects_of(results: DataFrame) -> DataFrame:
 
 
 def flag_requests(requests: DataFrame) -> DataFrame:
-    """Check requests in Spark; the batch checks them in Python workers (`column_checks`).
-
-    `requests`: rows of `schema.REQUESTS`, with or without further columns. Returns the columns of
-    `schema.REQUESTS`, `REASON` (null for a good row), and `RAW`, the row as JSON (null for a good
-    row). What is passed on has its default in place of null.
-    """
+    """Check requests in Spark, as the batch does in workers: add `REASON`, and `RAW` of rejects."""
     return with_passed(_flag(requests, REQUESTS, "requests", request_checks()))
 
 
 def flag_events(events: DataFrame) -> DataFrame:
-    """Check events in Spark; the batch checks them in Python workers (`column_checks`).
-
-    `events`: rows of `schema.EVENTS`, with or without further columns. Returns the columns of
-    `schema.EVENTS`, `REASON` and `RAW`, as of `flag_requests`.
-    """
     return _flag(events, EVENTS, "events", event_checks())
 
 
@@ -93,24 +87,15 @@ def _flag(table: DataFrame, schema: T.StructType, what: str, checks: list[Check]
     return flagged.withColumn(RAW, F.when(F.col(REASON).isNotNull(), as_json))
 
 
-def is_good() -> Column:
-    """Return whether a row of `flag_requests` or `flag_events` is no reject."""
-    return F.col(REASON).isNull()
-
-
 def reject_group() -> Column:
     """Return the number of a reject's group, from 0; null for a good row."""
-    return F.when(~is_good(), F.pmod(F.xxhash64(RAW), F.lit(_REJECT_GROUPS)))
+    return F.pmod(reject_hash(), F.lit(_REJECT_GROUPS))
 
 
 def split_repeated(
     requests: pa.Table, arrived_us: Ints, deadline_us: Ints
 ) -> tuple[Bools, list[str]]:
-    """Find the repeated requests among good ones.
-
-    `requests`: the columns of `schema.IDENTITY`. `arrived_us`: their arrivals, in microseconds
-    since the epoch.
-    """
+    """Return which good requests are repeated, and these as JSON."""
     repeated = repeated_in_table(
         requests.column("host"), requests.column("request_id"), arrived_us, deadline_us
     )
@@ -124,11 +109,7 @@ def split_repeated(
 
 
 def rows_as_json(rows: pa.Table) -> list[str]:
-    """Return rows as JSON, without nulls, as Spark writes those of other rejects.
-
-    `rows`: columns of `schema.REQUESTS` or `schema.EVENTS`, with microseconds since the epoch for
-    times.
-    """
+    """Return rows, with microseconds for times, as JSON without nulls, like other rejects."""
     return [
         json.dumps(
             {name: _json_value(name, value) for name, value in row.items() if value is not None},
@@ -157,10 +138,7 @@ def reject_counts() -> list[Column]:
 
 
 def require_no_rejects(observed: Mapping[str, Any], what: str) -> None:
-    """Check that a trace that an import has checked has no rejects.
-
-    `observed`: the values of `reject_counts`.
-    """
+    """Check that a trace that an import has checked has no rejects."""
     if observed["rejects"]:
         raise TraceFormatError(
             f"{what}: {observed['rejects']:,} rows break the rules of a trace (such as: "

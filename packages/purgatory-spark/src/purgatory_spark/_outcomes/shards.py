@@ -19,19 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from purgatory_spark._outcomes.results import rows_as_json
-from purgatory_spark._outcomes.string_hashes import hash_strings
+from purgatory_spark._rows import packing
 from purgatory_spark._rows.column_checks import reject_reasons
-from purgatory_spark._rows.packing import (
-    blobs_by_shard,
-    encoded_rows,
-    from_blob,
-    hash_watch_keys,
-    packed_batch,
-    passed_columns,
-    to_blob,
-)
 from purgatory_spark._rows.schema import ARROW_SCHEMAS
 from purgatory_spark._spark.arrays import Ints, Words
+from purgatory_spark._spark.hashes import hash_strings
 
 #: The columns of a blob, by kind. A key is a hash of host and key, so the same key on two hosts is
 #: two.
@@ -86,13 +78,9 @@ class Sharding:
 def pack_batches(
     batches: Iterable[pa.RecordBatch], kind: str, sharding: Sharding
 ) -> Iterator[pa.RecordBatch]:
-    """Check the rows of many batches, and pack them.
-
-    `batches`: rows of `schema.ARROW_SCHEMAS[kind]`. Columns of strings may be dictionaries. Yields
-    rows of `PACKED_SCHEMA`, of this kind and of the kind "rejects".
-    """
+    """Check many rows of `ARROW_SCHEMAS[kind]`, and yield them and the rejects, packed."""
     for table in _buffered(batches):
-        rows = encoded_rows(table, kind)
+        rows = packing.encoded_rows(table, kind)
         reasons = reject_reasons(rows, kind)
         if reasons is not None:
             is_bad = reasons.is_valid()
@@ -124,7 +112,7 @@ def _pack_rejects(rows: pa.RecordBatch, reasons: pa.Array, sharding: Sharding) -
     )
     # They are spread over the shards, as a trace may have many of them.
     shard = zlib.crc32(texts[0].encode("utf-8", "replace")) % sharding.shards
-    return packed_batch("rejects", [(shard, to_blob(rejects))])
+    return packing.packed_batch("rejects", [(shard, packing.to_blob(rejects))])
 
 
 def _pack_rows(rows: pa.RecordBatch, kind: str, sharding: Sharding) -> pa.RecordBatch:
@@ -134,10 +122,10 @@ def _pack_rows(rows: pa.RecordBatch, kind: str, sharding: Sharding) -> pa.Record
     number = hosts.indices.to_numpy()
     seeds = host_hashes[number]
     if kind == "requests":
-        columns["watch_keys"], first_keys = hash_watch_keys(
+        columns["watch_keys"], first_keys = packing.hash_watch_keys(
             columns["watch_keys"], seeds, hash_strings
         )
-        columns |= passed_columns(rows)
+        columns |= packing.passed_columns(rows)
     else:
         first_keys = hash_strings(columns["key"].cast(pa.string()), seeds)
         columns["key"] = pa.array(first_keys)
@@ -147,15 +135,12 @@ def _pack_rows(rows: pa.RecordBatch, kind: str, sharding: Sharding) -> pa.Record
         shards += (first_keys % parts[number].astype(np.uint64)).astype(np.int64)
     names = BLOB_SCHEMAS[kind].names
     rows = pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
-    return packed_batch(kind, blobs_by_shard(rows, shards, most_rows=_BLOB_ROWS))
+    return packing.packed_batch(kind, packing.blobs_by_shard(rows, shards, most_rows=_BLOB_ROWS))
 
 
 def unpack(packed: pa.Table, kind: str) -> pa.Table:
-    """Return the rows of one kind.
-
-    Returns a table of the schema `BLOB_SCHEMAS[kind]`.
-    """
+    """Return the rows of one kind, of the schema `BLOB_SCHEMAS[kind]`."""
     schema = BLOB_SCHEMAS[kind]
     blobs = packed.column("blob").filter(pc.equal(packed.column("kind"), kind))
-    tables = [from_blob(blob.as_buffer()).cast(schema) for blob in blobs]
+    tables = [packing.from_blob(blob.as_buffer()).cast(schema) for blob in blobs]
     return pa.concat_tables([*tables, schema.empty_table()])

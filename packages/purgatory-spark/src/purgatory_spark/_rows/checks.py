@@ -37,31 +37,27 @@ _MAX_DURATION_MS = 1e15
 
 
 def flag_rejects(table: DataFrame, checks: list[Check]) -> DataFrame:
-    """Add the column `REASON`: the reason of the first check that is true, else null.
-
-    `checks`: checks in order of precedence. A null does not reject the row. Returns `table` with
-    the column `REASON`.
-    """
+    """Add the column `REASON`: the reason of the first check that is true, else null."""
     reason = F.coalesce(*[F.when(is_bad, F.lit(reason)) for reason, is_bad in checks])
     return table.withColumn(REASON, reason)
 
 
 def flag_repeats(table: DataFrame, keys: list[str], reason: str, order: list[str]) -> DataFrame:
-    """Set `REASON` for good rows whose `keys` occurred in an earlier good row.
-
-    `table`: rows with `RAW` and `REASON`. `reason`: the value for `REASON`. `order`: the columns
-    that rows are sorted by to find the first one. Returns `table` with `REASON` set in the second
-    and further rows.
-    """
-    # One window over all rows reads the files once. Rejected rows get partitions of their own, by
-    # the hash of their text. Without it, those with null keys would all be in one partition.
-    apart = F.when(F.col(REASON).isNotNull(), F.xxhash64(RAW))
-    number = F.row_number().over(Window.partitionBy(*keys, apart).orderBy(*order))
+    """Set `REASON` of good rows whose `keys` occurred in an earlier good row, by `order`."""
+    # One window over all rows reads the files once.
+    number = F.row_number().over(Window.partitionBy(*keys, reject_hash()).orderBy(*order))
     return table.withColumn(REASON, F.coalesce(REASON, F.when(number > 1, F.lit(reason))))
 
 
+def reject_hash() -> Column:
+    """Return what partitions of rows are by, beside keys; null for good rows.
+
+    It is the hash of a reject's text. Without it, those with null keys would be in one partition.
+    """
+    return F.when(F.col(REASON).isNotNull(), F.xxhash64(RAW))
+
+
 def accepted_rows(table: DataFrame) -> DataFrame:
-    """Return the rows without a `REASON`."""
     return table.where(F.col(REASON).isNull())
 
 
@@ -84,14 +80,11 @@ def is_number(column: str) -> Column:
 
 
 def parse_us(table: DataFrame, column: str, unit: str, zone: str = "UTC") -> Column:
-    """Parse a column of times.
+    """Return a column of times as whole microseconds, rounded down; null for what is no time.
 
-    Timestamps, dates and ISO 8601 text are parsed with every unit.
-
-    `unit`: the unit of numbers since the epoch, one of `TIME_UNITS`. With "iso", numbers are not
-    times. Returns whole microseconds since the epoch, rounded down; null where the value is not a
-    time. Of a local time that `zone` has twice, the first is meant; one that it skips is not a
-    time.
+    Timestamps, dates and ISO 8601 text are parsed with every unit of `TIME_UNITS`; with "iso",
+    numbers are not times. Of a local time that `zone` has twice, the first is meant; one that it
+    skips is not a time.
     """
     kind = dict(table.dtypes)[column]
     value = F.col(quote_column(column))
@@ -137,19 +130,14 @@ def _utc_us(local: Column) -> Column:
 def add_ms(time_us: Column, duration_ms: Column) -> Column:
     """Add a duration to a time, without the overflow that would fail Spark's whole query.
 
-    `time_us`: whole microseconds since the epoch. Returns whole microseconds since the epoch,
-    rounded up; null for a duration that is null, not a number or too long, and for a sum beyond 64
-    bits.
+    Returns microseconds, rounded up; null for a duration that is null, no number or too long.
     """
     duration_us = F.when(F.abs(duration_ms) < _MAX_DURATION_MS, F.ceil(duration_ms * 1000))
     return F.try_add(time_us, duration_us)
 
 
 def time_checks(name: str, time_us: Column) -> list[Check]:
-    """Return the checks of a time: that it was parsed, and is in the accepted years.
-
-    `time_us`: the result of `parse_us`.
-    """
+    """Return the checks that a time of `parse_us` was parsed, and is in the accepted years."""
     return [
         (f"unparsable {name}", time_us.isNull()),
         (f"{name} not of the years 1900 to 2199", ~time_us.between(MIN_TIME_US, MAX_TIME_US)),
@@ -162,7 +150,6 @@ def malformed_check() -> Check:
 
 
 def request_checks() -> list[Check]:
-    """Return the checks of the rows of `schema.REQUESTS`."""
     return [
         *[(f"null {name}", F.col(name).isNull()) for name in NOT_NULL["requests"]],
         *time_checks("arrived_at", F.unix_micros("arrived_at")),
@@ -175,7 +162,6 @@ def request_checks() -> list[Check]:
 
 
 def is_quorum() -> Column:
-    """Return whether the quantifier of a request is a whole number."""
     return F.col("quantifier").rlike(r"^-?[0-9]+\z")
 
 
@@ -185,10 +171,7 @@ def quorum() -> Column:
 
 
 def quantifier_checks(num_keys: Column | None = None) -> list[Check]:
-    """Return the checks of a request's quantifier, which must not need more keys than there are.
-
-    `num_keys`: the number of distinct keys; counted in `watch_keys` unless given.
-    """
+    """Return the checks of a quantifier; `num_keys` is counted in `watch_keys` unless given."""
     if num_keys is None:
         num_keys = F.size(F.array_distinct("watch_keys"))
     return [
@@ -202,10 +185,15 @@ def quantifier_checks(num_keys: Column | None = None) -> list[Check]:
 
 
 def event_checks() -> list[Check]:
-    """Return the checks of the rows of `schema.EVENTS`."""
     return [
         *[(f"null {name}", F.col(name).isNull()) for name in NOT_NULL["events"]],
         *time_checks("occurred_at", F.unix_micros("occurred_at")),
+        *amount_checks(),
+    ]
+
+
+def amount_checks() -> list[Check]:
+    return [
         ("amount is not a finite number", F.isnan("amount") | (F.abs("amount") == float("inf"))),
         ("negative amount", F.col("amount") < 0),
     ]

@@ -28,11 +28,9 @@ _TOO_MANY = 10**_MAX_DIGITS
 
 
 def reject_reasons(rows: pa.RecordBatch, kind: str) -> pa.Array | None:
-    """Return why rows are rejected.
+    """Return the reason of the first check that each row fails, or null; None if all are good.
 
-    `rows`: rows of `schema.ARROW_SCHEMAS[kind]`. The columns host, aggregate and quantifier are
-    dictionaries, of which null may be a value. Returns for each row the reason of the first check
-    that it fails, null for a good row. None if all rows are good.
+    Columns with few values are dictionaries, of which null may be a value.
     """
     checks = _request_checks(rows) if kind == "requests" else _event_checks(rows)
     found = [check for check in checks if check[1].any()]

@@ -39,14 +39,6 @@ class MemoryModel:
 
     Those of the batch exceed the peak of the same work outside Spark by 10 to 35 %. Measured were
     hosts of 0.3 and 1 million requests with the same names and keys, and an event for each key.
-
-    Attributes:
-        task: The kind of work, for messages.
-        worker: The worker without any row.
-        request: Each request.
-        watch_key: Each watch key of each request.
-        event: Each event.
-        character: Each byte of names and keys in UTF-8.
     """
 
     task: str
@@ -70,10 +62,7 @@ REPLAY = MemoryModel(
 def require_hosts_fit(
     requests: DataFrame, events: DataFrame, model: MemoryModel, max_worker_mb: int
 ) -> None:
-    """Check that every host fits into a Python worker, in one pass over both tables.
-
-    `max_worker_mb`: limit of a worker's memory in MiB.
-    """
+    """Check that every host fits into a Python worker, in one pass over both tables."""
     large = _large_hosts(requests, events, model, max_worker_mb).limit(_MAX_NAMED).collect()
     if large:
         raise HostTooLargeError(
@@ -84,37 +73,19 @@ def require_hosts_fit(
 
 @dataclass(frozen=True)
 class TraceSizes:
-    """The sizes of a trace, from one pass over its tables.
-
-    Attributes:
-        parts: The number of parts of each host that has a shard of its own, or several.
-        mean_keys: Watch keys of a request, on average.
-        timeouts_ms: The shortest and the longest timeout.
-    """
+    """The sizes of a trace, from one pass over its tables."""
 
     parts: dict[str, int]
     mean_keys: float
     timeouts_ms: tuple[int, int]
 
 
-def parts_of_hosts(requests: DataFrame, events: DataFrame, max_worker_mb: int) -> dict[str, int]:
-    """Count the parts that `batch.satisfactions` must split each too large host into.
-
-    Hosts are split by watch key. If all hosts together don't fit into a worker, the larger ones
-    that fit are one part each, since several of them could be in the same shard. The count takes
-    one pass over both tables, and a second one if a host is too large.
-
-    `max_worker_mb`: limit of a worker's memory in MiB. Returns the number of parts by host. Other
-    hosts are small.
-    """
-    return measure_trace(requests, events, max_worker_mb).parts
-
-
 def measure_trace(requests: DataFrame, events: DataFrame, max_worker_mb: int) -> TraceSizes:
-    """Measure a trace and its hosts, for the batch and for its analysis.
+    """Measure a trace, and the parts by watch key that the batch must split large hosts into.
 
-    `max_worker_mb`: limit of a worker's memory in MiB. Returns the sizes; the `parts` are those of
-    `parts_of_hosts`. Without requests, means are 0.
+    If all hosts together don't fit into a worker, the larger ones that fit are one part each, since
+    several of them could be in the same shard. Other hosts have no parts. A host that is too large
+    takes a second pass over both tables.
     """
     available = _available_bytes(BATCH, max_worker_mb)
     own_shard = available // _HOSTS_IN_SHARD
@@ -192,22 +163,15 @@ def _large_hosts(
 def _totals(
     requests: DataFrame, events: DataFrame, model: MemoryModel, *, by_key: bool = False
 ) -> DataFrame:
-    """Sum up rows and bytes by host, or by host and key.
+    """Sum up rows and bytes by host, or by host and key, where a request counts for its first key.
 
-    `requests`: rows of `schema.REQUESTS`; with `by_key`, a request counts for its first key.
-    `model`: the bytes of each row. Returns a table with the columns host, key (with `by_key`),
-    requests, events, keys, most_keys (the largest number of keys of one request), shortest_ms and
-    longest_ms (of the timeouts; null without requests) and bytes.
+    `most_keys` is the largest number of keys of one request. Timeouts are null without requests.
     """
     keys = F.greatest(F.coalesce(F.size("watch_keys"), F.lit(0)), F.lit(0))
     first_key = [F.get("watch_keys", F.lit(0)).alias("key")] if by_key else []
     names = _octets(F.concat_ws("", *IDENTITY, "watch_keys"))
     size = model.request + keys * model.watch_key + names * model.character
-    of_requests = requests.select(
-        "host",
-        *first_key,
-        _row(1, 0, keys, F.col("timeout_ms"), size),
-    )
+    of_requests = requests.select("host", *first_key, _row(1, 0, keys, F.col("timeout_ms"), size))
     key = ["key"] if by_key else []
     none = F.lit(None).cast("int")
     of_events = events.select(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from zoneinfo import ZoneInfo
 
-from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._errors import TraceFormatError, require_one_of
 from purgatory_spark._rows.checks import TIME_UNITS
 from purgatory_spark._rows.schema import AGGREGATES, EVENTS, IDENTITY, MAX_TIMEOUT_MS, REQUESTS
 from request_purgatory.errors import InvalidArgumentError
@@ -60,23 +61,16 @@ class TableMapping:
     quantifier: str | None = None
 
     def __post_init__(self) -> None:
-        if self.time_unit not in TIME_UNITS:
-            raise InvalidArgumentError(
-                "time_unit", f"one of {', '.join(TIME_UNITS)}", self.time_unit
-            )
-        require_time_zone(self.time_zone)
-        if not 0 <= self.timeout_ms <= MAX_TIMEOUT_MS:
-            raise InvalidArgumentError(
-                "timeout_ms", f"from 0 to {MAX_TIMEOUT_MS:,}", self.timeout_ms
-            )
-        if self.aggregate not in AGGREGATES:
-            raise InvalidArgumentError(
-                "aggregate", f"one of {', '.join(AGGREGATES)}", self.aggregate
-            )
+        require_values(
+            time_unit=self.time_unit,
+            time_zone=self.time_zone,
+            timeout_ms=self.timeout_ms,
+            aggregate=self.aggregate,
+        )
         if self.threshold != self.threshold:
             raise InvalidArgumentError("threshold", "a number", self.threshold)
         if self.quantifier is not None:
-            require_quantifier(self.quantifier)
+            require_values(quantifier=self.quantifier)
         self._require_columns()
 
     def _require_columns(self) -> None:
@@ -173,17 +167,20 @@ def require_fields(columns: Mapping[str, object], known: tuple[str, ...], what: 
         raise TraceFormatError(f"unknown field {unknown[0]!r} in {what}; known: {', '.join(known)}")
 
 
-def require_time_zone(zone: str) -> None:
-    try:
-        ZoneInfo(zone)
-    except (ValueError, OSError, LookupError):
-        raise InvalidArgumentError(
-            "time_zone", "the name of a time zone, such as Europe/Berlin", zone
-        ) from None
-
-
-def require_quantifier(quantifier: str) -> None:
-    if not _QUANTIFIER.fullmatch(quantifier):
-        raise InvalidArgumentError(
-            "quantifier", "all, any or a whole number of at least 1", quantifier
-        )
+def require_values(**values: Any) -> None:
+    """Check values for all requests, by the names of their fields."""
+    words = {"time_unit": TIME_UNITS, "aggregate": AGGREGATES}
+    for name, value in values.items():
+        if name in words:
+            require_one_of(words[name], **{name: value})
+        elif name == "timeout_ms" and not 0 <= value <= MAX_TIMEOUT_MS:
+            raise InvalidArgumentError(name, f"from 0 to {MAX_TIMEOUT_MS:,}", value)
+        elif name == "time_zone":
+            try:
+                ZoneInfo(value)
+            except (ValueError, OSError, LookupError):
+                raise InvalidArgumentError(
+                    name, "the name of a time zone, such as Europe/Berlin", value
+                ) from None
+        elif name == "quantifier" and not _QUANTIFIER.fullmatch(value):
+            raise InvalidArgumentError(name, "all, any or a whole number of at least 1", value)

@@ -8,14 +8,13 @@ and stream pack them here, each in schemas of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from purgatory_spark._rows.schema import ARROW_SCHEMAS, PASSED, TABLES
-from purgatory_spark._spark.arrays import Ints, Words
+from purgatory_spark._spark.arrays import Ints, Words, one_chunk
 
 #: The rows that Spark moves.
 PACKED_SCHEMA = pa.schema({"shard": pa.int32(), "kind": pa.string(), "blob": pa.binary()})
@@ -31,7 +30,7 @@ _DICTIONARY_SIZE = 256
 
 def encoded_rows(table: pa.Table, kind: str) -> pa.RecordBatch:
     """Return rows in one chunk, with dictionaries in place of columns with few values."""
-    columns = {name: _one_chunk(table.column(name)) for name in ARROW_SCHEMAS[kind].names}
+    columns = {name: one_chunk(table.column(name)) for name in ARROW_SCHEMAS[kind].names}
     for name in ENCODED[kind]:
         columns[name] = _encoded(columns[name])
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
@@ -54,11 +53,9 @@ def passed_columns(rows: pa.RecordBatch) -> dict[str, pa.Array]:
 def hash_watch_keys(
     watch_keys: pa.ListArray, seeds: Words, hash_of: Callable[[pa.Array, Words], Words]
 ) -> tuple[pa.ListArray, Words]:
-    """Hash all watch keys.
+    """Return the hashes of all watch keys, seeded by each request's host, and the first of each.
 
-    `watch_keys`: a list of strings for each request; null is an empty list. `seeds`: the hash of
-    each request's host. `hash_of`: returns the hashes of strings with these seeds. Returns the
-    lists of hashes, and the first hash of each request, or its seed without keys.
+    Null is an empty list. The first hash of a request without keys is its seed.
     """
     lengths = np.asarray(pc.fill_null(pc.list_value_length(watch_keys), 0), dtype=np.int64)
     hashes = hash_of(watch_keys.flatten().cast(pa.string()), np.repeat(seeds, lengths))
@@ -77,11 +74,7 @@ def blobs_by_shard(
     most_rows: int | None = None,
     options: pa.ipc.IpcWriteOptions | None = None,
 ) -> Iterator[tuple[int, pa.Buffer]]:
-    """Pack rows into blobs of one shard each.
-
-    `most_rows`: the most rows of a blob; None for no limit. `options`: how a blob is written; None
-    for uncompressed. Yields shards in ascending order, each with a blob of its rows.
-    """
+    """Yield blobs of at most `most_rows` rows of one shard each, in ascending order of shards."""
     # NumPy sorts numbers of 16 bits by counting.
     order = np.argsort(shards.astype(np.uint16) if shards.max() < 2**16 else shards, kind="stable")
     rows = pa.RecordBatch.from_arrays(
@@ -154,13 +147,3 @@ def _take_lists(lists: pa.ListArray, order: Ints) -> pa.ListArray:
     at = np.repeat(starts[:-1][order] - offsets[:-1], lengths) + np.arange(offsets[-1])
     values = lists.values.to_numpy()[at]
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values))
-
-
-def _one_chunk(column: Any) -> Any:
-    if isinstance(column, pa.ChunkedArray):
-        if pa.types.is_dictionary(column.type):
-            column = column.unify_dictionaries()
-        if column.num_chunks == 1:
-            return column.chunk(0)
-        return pa.concat_arrays(column.chunks)
-    return column

@@ -17,10 +17,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from purgatory_spark._rows.checks import REASON
+from purgatory_spark._rows.checks import REASON, reject_hash
 from purgatory_spark._spark.arrays import Bools, Ints
-from purgatory_spark._spark.arrow_times import from_micros, micros_schema, to_micros
-from purgatory_spark._spark.files import RAW
+from purgatory_spark._spark.schemas import from_micros, micros_schema, to_micros
 
 #: The reason of a repeated request.
 REPEATED = "repeated request"
@@ -39,7 +38,7 @@ _HELPERS = (_ARRIVED, _DEADLINE, _OVERLAPS, _IN_CHAIN)
 def repeated_in_order(
     ids: Ints, arrived_us: Ints, deadline_us: Ints, reserved_until_us: Ints | None = None
 ) -> Bools:
-    """Return which requests are repeated.
+    """Return which requests are repeated, of requests in order of arrival and deadline.
 
     Times are microseconds since the epoch. Below, the third request arrives while the first one
     reserves its id, and the fourth after that:
@@ -48,8 +47,7 @@ def repeated_in_order(
     >>> repeated_in_order(ids, arrived, arrived + 10).tolist()
     [False, False, True, False]
 
-    `ids`: numbers of host and id, in order of arrival and deadline. `reserved_until_us`: until when
-    earlier requests reserve these ids; None if there are none.
+    `reserved_until_us`: until when earlier requests reserve these ids; None if there are none.
     """
     if reserved_until_us is None:
         reserved_until_us = np.full(len(ids), _NOT_RESERVED_US)
@@ -69,11 +67,7 @@ def repeated_in_order(
 def repeated_in_table(
     hosts: pa.ChunkedArray, request_ids: pa.ChunkedArray, arrived_us: Ints, deadline_us: Ints
 ) -> Bools:
-    """Return which requests are repeated; they may be of several hosts, and in any order.
-
-    `hosts`: the column `host`, without nulls. `request_ids`: the column `request_id`, without
-    nulls. `arrived_us`: the arrivals, in microseconds since the epoch.
-    """
+    """Return which requests are repeated; they may be of several hosts, and in any order."""
     repeated: Bools = np.zeros(len(request_ids), dtype=bool)
     ids, distinct = _numbered(request_ids)
     if distinct == len(ids):
@@ -99,18 +93,12 @@ def mark_chains(
 ) -> DataFrame:
     """Mark good rows that may be repeated; `flag_repeated` then decides.
 
-    Persist the result if several data frames are computed from it.
-
-    `table`: rows with `host`, `request_id`, `RAW` and `REASON`. `arrived_us`: the arrival, in
-    microseconds since the epoch. `deadline_us`: the deadline, in microseconds since the epoch.
-    `order`: columns that order rows with equal arrivals and deadlines. Returns `table` with
-    `IS_FIRST` and columns for `flag_repeated`.
+    Persist the result if several data frames are computed from it. Times are in microseconds since
+    the epoch; `order` is that of rows with equal arrivals and deadlines.
     """
     is_good = F.col(REASON).isNull()
-    # Rejected rows get partitions of their own, by the hash of their text. Without it, those with
-    # null keys would all be in one partition.
-    apart = F.when(~is_good, F.xxhash64(RAW))
-    in_order = Window.partitionBy("host", "request_id", apart).orderBy(_ARRIVED, _DEADLINE, *order)
+    partitions = Window.partitionBy("host", "request_id", reject_hash())
+    in_order = partitions.orderBy(_ARRIVED, _DEADLINE, *order)
     earlier = in_order.rowsBetween(Window.unboundedPreceding, -1)
     overlaps = is_good & F.coalesce(F.col(_ARRIVED) <= F.max(_DEADLINE).over(earlier), F.lit(False))
     is_next = F.coalesce(F.lead(_OVERLAPS).over(in_order), F.lit(False))
@@ -128,9 +116,6 @@ def flag_repeated(chains: DataFrame, reason: str = REPEATED) -> DataFrame:
 
     Only rows that share an id while it is reserved pass through Python; usually they are few. They
     are decided one after the other, because a repeated request reserves nothing.
-
-    `chains`: the result of `mark_chains`. `reason`: the value for `REASON`. Returns the table that
-    `mark_chains` was given, with `IS_FIRST`.
     """
     schema = T.StructType([field for field in chains.schema if field.name not in _HELPERS])
 

@@ -32,6 +32,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as in Spark's documentati
 from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._errors import SchemaError
+from purgatory_spark._spark.schemas import text_schema
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.replay.key_state import AGGREGATES as AGGREGATES
 
@@ -48,7 +49,6 @@ class Column:
     """A column of a trace's table.
 
     Attributes:
-        name: Its name.
         type: Its type in SQL, one of `_TYPES`.
         meaning: What it holds, for the page on tables.
         nullable: Whether a usable row may have null.
@@ -70,7 +70,6 @@ class Column:
 
     @property
     def field(self) -> T.StructField:
-        """The column in a schema of Spark's."""
         return T.StructField(self.name, _TYPES[self.type][0])
 
     @property
@@ -155,22 +154,13 @@ class PassedFields(TypedDict, total=False):
 
 
 #: Rows that an import rejected: the reason, the file, and the row as JSON (malformed ones as text).
-REJECTS = T.StructType(
-    [
-        T.StructField("reason", T.StringType()),
-        T.StructField("source", T.StringType()),
-        T.StructField("row", T.StringType()),
-    ]
-)
+REJECTS = text_schema("reason", "source", "row")
 
 
 def require(
     table: DataFrame, schema: T.StructType, what: str, further: Iterable[str] = ()
 ) -> DataFrame:
-    """Select the columns of `schema` from `table`, in the schema's order.
-
-    Returns the table with exactly these columns. One that it may lack is null.
-    """
+    """Select the columns of `schema` from `table`, in its order; one that it may lack is null."""
     if not isinstance(getattr(table, "schema", None), T.StructType):
         raise InvalidArgumentError(what, "a DataFrame", table)
     given = {field.name: field.dataType for field in table.schema}

@@ -14,8 +14,17 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._errors import TraceFormatError
-from purgatory_spark._rows.checks import Check, is_number, parse_us, time_checks
-from purgatory_spark._rows.schema import MAX_TIMEOUT_MS
+from purgatory_spark._rows.checks import (
+    MAX_TIME_US,
+    Check,
+    amount_checks,
+    is_number,
+    parse_us,
+    quantifier_checks,
+    time_checks,
+)
+from purgatory_spark._rows.mapping import TableMapping
+from purgatory_spark._rows.schema import AGGREGATES, EVENTS, MAX_TIMEOUT_MS, PASSED, REQUESTS
 from purgatory_spark._spark.files import quote_column
 
 #: Doubles below have all whole numbers.
@@ -23,21 +32,18 @@ _EXACT_DOUBLE = 2.0**53
 _FLOATS = (T.FloatType, T.DoubleType)
 _COMPLEX = (T.ArrayType, T.MapType, T.StructType)
 
+#: The host of all requests where no column has it.
+_HOST = "host-0"
+
 
 @dataclass
 class Values:
-    """The columns that a field is computed to, and the checks of them.
-
-    Attributes:
-        columns: Expressions over the input's columns, by the name of the result.
-        checks: Checks over the results, in order of precedence.
-    """
+    """The columns that a field is computed to, by name, and their checks in order of precedence."""
 
     columns: dict[str, Column] = field(default_factory=dict)
     checks: list[Check] = field(default_factory=list)
 
     def add(self, other: Values) -> None:
-        """Add the columns and checks of another field."""
         self.columns |= other.columns
         self.checks += other.checks
 
@@ -51,13 +57,97 @@ def require_table_columns(table: DataFrame, required: Iterable[str], what: str) 
         )
 
 
+def request_values(rows: DataFrame, mapping: TableMapping) -> Values:
+    """Return the fields of requests, with times as `arrived_us` and `ended_us`."""
+    columns = mapping.columns
+    values = Values()
+
+    def text(name: str, default: str | None, *, required: bool = True) -> None:
+        if name in columns:
+            values.add(text_values(rows, name, mapping.column(name), required=required))
+        else:
+            values.columns[name] = F.lit(default).cast("string")
+
+    text("host", _HOST)
+    text("request_id", "")
+    for passed in PASSED:
+        text(passed.name, passed.default, required=False)
+    unit, zone = mapping.time_unit, mapping.time_zone
+    values.add(time_values(rows, "arrived_us", mapping.column("arrived_at"), unit, zone))
+    if "ended_at" in columns:
+        values.add(
+            time_values(rows, "ended_us", mapping.column("ended_at"), unit, zone, required=False)
+        )
+    elif "service_ms" in columns:
+        column = mapping.column("service_ms")
+        values.add(duration_values(rows, column))
+        is_given = ~F.col("no_ended_us")
+        values.checks += [
+            (f"unparsable {column}", is_given & F.col("ended_us").isNull()),
+            (f"{column} beyond the year 2199", F.col("ended_us") > MAX_TIME_US),
+        ]
+    else:
+        values.columns["ended_us"] = F.lit(None).cast("bigint")
+    values.checks.append(("end before start", F.col("ended_us") < F.col("arrived_us")))
+    if "timeout_ms" in columns:
+        values.add(timeout_values(rows, mapping.column("timeout_ms")))
+    else:
+        values.columns["timeout_ms"] = F.lit(mapping.timeout_ms)
+    if mapping.key_columns:
+        values.add(key_values(rows, mapping.key_columns))
+    text("aggregate", mapping.aggregate)
+    values.checks.append(("unknown aggregate", ~F.col("aggregate").isin(*AGGREGATES)))
+    if "threshold" in columns:
+        is_nan = ("threshold is not a number", F.isnan("threshold"))
+        values.add(number_values(rows, "threshold", mapping.column("threshold"), [is_nan]))
+    else:
+        values.columns["threshold"] = F.lit(float(mapping.threshold))
+    text("quantifier", mapping.constant_quantifier)
+    num_keys = F.size(F.array_distinct("watch_keys")) if mapping.key_columns else F.lit(1)
+    values.checks += quantifier_checks(num_keys)
+    return values
+
+
+def request_columns(watch_keys: Column | None = None) -> list[Column]:
+    """Return the columns of `schema.REQUESTS`, of rows with the fields of `request_values`."""
+    computed = {
+        "arrived_at": F.timestamp_micros("arrived_us"),
+        "timeout_ms": F.col("timeout_ms").cast("int"),
+    }
+    if watch_keys is not None:
+        computed["watch_keys"] = watch_keys
+    return [computed.get(name, F.col(name)).alias(name) for name in REQUESTS.names]
+
+
+def event_columns() -> list[Column]:
+    """Return the columns of `schema.EVENTS`, of rows with the fields of `event_values`."""
+    computed = {"occurred_at": F.timestamp_micros("occurred_us")}
+    return [computed.get(name, F.col(name)).alias(name) for name in EVENTS.names]
+
+
+def event_values(rows: DataFrame, mapping: TableMapping) -> Values:
+    """Return the fields of events, with the time as `occurred_us`."""
+    columns = mapping.event_columns
+    values = Values()
+    if "host" in columns:
+        values.add(text_values(rows, "host", columns["host"]))
+    else:
+        values.columns["host"] = F.lit(_HOST)
+    values.add(text_values(rows, "key", columns["key"]))
+    unit, zone = mapping.time_unit, mapping.time_zone
+    values.add(time_values(rows, "occurred_us", columns["occurred_at"], unit, zone))
+    if "amount" in columns:
+        values.add(number_values(rows, "amount", columns["amount"], amount_checks()))
+    else:
+        values.columns["amount"] = F.lit(1.0)
+    return values
+
+
 def text_values(table: DataFrame, name: str, column: str, *, required: bool = True) -> Values:
     """Return a column as text: names and ids.
 
     A whole number that is a float is written without a fraction, like the same number in another
     table that has no nulls.
-
-    `required`: whether a null is a reason to reject the row.
     """
     kind = _atomic_type(table, column)
     values = Values({name: _plain_text(F.col(quote_column(column)), kind)})
@@ -115,10 +205,7 @@ def key_values(table: DataFrame, columns: tuple[str, ...]) -> Values:
 def time_values(
     table: DataFrame, name: str, column: str, unit: str, zone: str, *, required: bool = True
 ) -> Values:
-    """Return a column of times as whole microseconds since the epoch.
-
-    `required`: whether a null is a reason to reject the row.
-    """
+    """Return a column of times as whole microseconds since the epoch."""
     kind = _atomic_type(table, column)
     is_null = f"no_{name}"
     values = Values(

@@ -15,19 +15,23 @@ import pyarrow as pa
 from pyspark import StorageLevel, TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
 
+from purgatory_spark._analysis.aggregates import QUANTILES
 from purgatory_spark._analysis.histogram import Histogram, bounds_of
 from purgatory_spark._analysis.time_bins import bin_width_us
+from purgatory_spark._errors import require_at_least
+from purgatory_spark._outcomes import replay
 from purgatory_spark._outcomes.replay import ReplaySettings
 from purgatory_spark._output_folder import write_json
 from purgatory_spark._simulation.extrapolation import TargetLoad
-from purgatory_spark._simulation.host_simulation import OutcomeCounts, simulate_host
+from purgatory_spark._simulation.host_simulation import OutcomeCounts, Timeline, simulate_host
 from purgatory_spark._simulation.sizes import Sizes, measure_sizes, require_simulated_host_fits
 from purgatory_spark._simulation.summary import summarize_simulation
-from purgatory_spark._simulation.tables import SIMULATED
 from purgatory_spark._spark.arrays import Ints
 from purgatory_spark._spark.files import read_spark_table, write_spark_table
 from purgatory_spark._spark.memory import peak_memory_bytes
+from purgatory_spark._spark.schemas import fields_of, utc_schema
 from purgatory_spark._spark.session import parallelism
 from purgatory_spark._spark.worker_gc import freeze_imported_objects
 from purgatory_spark._traces.workload import START, Workload
@@ -36,6 +40,52 @@ from request_purgatory.errors import InvalidArgumentError
 #: Default tasks for each core: enough that the last ones end at about the same time, and that the
 #: progress is visible.
 _TASKS_PER_CORE = 16
+
+#: One row for each host, with times of the trace. `peak_watched_keys` is sampled, once in
+#: `replay_driver.SAMPLE_EVERY` arrivals.
+HOSTS = T.StructType(
+    [
+        *fields_of(T.StringType(), "host"),
+        *[
+            field
+            for field in replay.HOSTS
+            if not field.name.startswith(("estimate", "wheel", "task_seconds"))
+        ],
+        *fields_of(T.LongType(), "peak_watched_keys"),
+        *fields_of(T.DoubleType(), "mean_ms", *QUANTILES, "max_ms", "max_late_ms"),
+        replay.HOSTS["wheel"],
+        *fields_of(T.DoubleType(), "make_cpu_seconds", "replay_cpu_seconds"),
+    ]
+)
+
+#: Requests by waiting time: `bucket` is a bucket of `histogram`, of microseconds.
+WAITS = T.StructType(fields_of(T.LongType(), "bucket", "completed", "expired"))
+
+#: Arrivals and ends by bin of time.
+TIMELINE = T.StructType(fields_of(T.LongType(), "bin", *Timeline.COLUMNS))
+
+#: One row for each Spark task. `peak_memory_bytes` is the peak of its Python worker so far.
+TASKS = T.StructType(
+    [
+        *fields_of(T.IntegerType(), "task"),
+        *fields_of(T.StringType(), "worker"),
+        *fields_of(T.LongType(), "hosts", "requests"),
+        *fields_of(T.DoubleType(), "seconds", "cpu_seconds"),
+        *fields_of(T.LongType(), "peak_memory_bytes"),
+    ]
+)
+
+#: The four tables in one data frame. `kind` names the table that a row belongs to and the only
+#: other column that is not null. `waits` and `timeline` have rows from each task, to be added up.
+SIMULATED = T.StructType(
+    [
+        T.StructField("kind", T.StringType()),
+        T.StructField("hosts", HOSTS),
+        T.StructField("waits", WAITS),
+        T.StructField("timeline", TIMELINE),
+        T.StructField("tasks", TASKS),
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -61,10 +111,9 @@ class SimulationPlan:
             raise InvalidArgumentError(
                 "workload", "drawn host_by_host to be simulated", self.workload
             )
-        for name in ("partitions", "max_worker_mb"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InvalidArgumentError(name, "at least 1", value)
+        if self.partitions is not None:
+            require_at_least(1, partitions=self.partitions)
+        require_at_least(1, max_worker_mb=self.max_worker_mb)
 
     def measure(self) -> Sizes:
         """Measure the sizes of requests and rows, and check that a host fits into memory.
@@ -110,7 +159,7 @@ def simulate(
         partitions: Number of tasks, as in `SimulationPlan`.
 
     Returns:
-        Rows of `tables.SIMULATED`.
+        Rows of `SIMULATED`.
     """
     settings = settings or ReplaySettings()
     tasks = min(workload.hosts, partitions or _TASKS_PER_CORE * parallelism(spark))
@@ -149,7 +198,7 @@ def _simulate_hosts(
             "tasks": [task],
         }
         rows = [{"kind": kind, kind: row} for kind, table in tables.items() for row in table]
-        yield from pa.Table.from_pylist(rows, schema=_arrow_schema()).to_batches()
+        yield from pa.Table.from_pylist(rows, schema=utc_schema(SIMULATED)).to_batches()
 
     return simulate_hosts
 
@@ -164,22 +213,10 @@ def _wait_rows(counts: OutcomeCounts) -> list[dict[str, int]]:
     return list(rows.values())
 
 
-def _arrow_schema() -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    schema: pa.Schema = to_arrow_schema(SIMULATED, timezone="UTC")
-    return schema
-
-
 def run_simulation(
     spark: SparkSession, plan: SimulationPlan, sizes: Sizes, target: Path
 ) -> dict[str, Any]:
-    """Carry out a plan and write its results.
-
-    `sizes`: the result of `plan.measure()`. `target`: an empty folder; the Parquet tables `hosts/`,
-    `waits/`, `timeline/` and `tasks/`, and `summary.json`, are written into it. Returns the content
-    of `summary.json`.
-    """
+    """Carry out a plan, and write its Parquet tables and `summary.json` into an empty folder."""
     workload = plan.workload
     bin_us = bin_width_us(
         round(workload.requests / workload.rate * 1_000_000) + workload.timeout_ms * 1000

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from purgatory_spark._errors import require_at_least
 from purgatory_spark._outcomes.replay import ReplaySettings
 from purgatory_spark._simulation.sizes import Sizes
 from purgatory_spark._traces.workload import Workload
@@ -44,21 +45,12 @@ class TargetLoad:
             )
         if not 0 < self.utilization <= 1:
             raise InvalidArgumentError("utilization", "above 0 and up to 1", self.utilization)
-        if self.executor_cores < 1:
-            raise InvalidArgumentError("executor_cores", "at least 1", self.executor_cores)
+        require_at_least(1, executor_cores=self.executor_cores)
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """The results of a simulation that estimates are made from.
-
-    Attributes:
-        requests: Number of simulated requests.
-        cpu_seconds: CPU time of the Python workers, for making and replaying the traces.
-        mean_wait_ms: Mean waiting time of all requests.
-        worker_bytes: Peak memory of the largest Python worker.
-        sizes: Measured sizes of requests and rows.
-    """
+    """The results of a simulation that estimates are made from; CPU time is that of the workers."""
 
     requests: int
     cpu_seconds: float
@@ -69,14 +61,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Estimate:
-    """One extrapolated number.
-
-    Attributes:
-        name: The resource.
-        value: The amount, in `unit`.
-        unit: The unit.
-        formula: The product that the value is, in words.
-    """
+    """One extrapolated number, and in words the product that it is."""
 
     name: str
     value: float
@@ -93,11 +78,7 @@ def extrapolate(
     watermark_delay_ms: int,
     key_retention_ms: int,
 ) -> list[Estimate]:
-    """Estimate the resources that the target load would need.
-
-    Returns the estimates, for printing in this order: the load; then cores, memory, and what a
-    stream stores, of each the largest part first.
-    """
+    """Return the load, and what it needs; of cores, memory and storage the largest part first."""
     rate = target.per_day / DAY_S
     rate_per_host = workload.rate / workload.hosts
     load = [
@@ -216,35 +197,33 @@ def _stored(
     sizes = measured.sizes.stream
     delay_s, retention_s = watermark_delay_ms / 1000, key_retention_ms / 1000
     timeout_s = workload.timeout_ms / 1000
-    # By part: the bytes, and what they are a product of.
+    # By part: the bytes of one, how many there are, and how they are counted.
     parts = {
         "rows newer than the watermark": (
-            (sizes.request + sizes.event) * (rate * delay_s),
+            sizes.request + sizes.event,
+            rate * delay_s,
             f"requests a second x {delay_s:g} s (watermark_delay_ms) x bytes of a request and its "
             "event",
         ),
         "waiting requests": (
-            sizes.waiting * (rate * measured.mean_wait_ms / 1000),
+            sizes.waiting,
+            rate * measured.mean_wait_ms / 1000,
             "pending requests x bytes of one with its keys",
         ),
         "ids in use": (
-            sizes.request_id * (rate * timeout_s),
+            sizes.request_id,
+            rate * timeout_s,
             f"requests a second x {timeout_s:g} s (timeout) x bytes of an id",
         ),
         "retained keys": (
-            sizes.key * (rate * retention_s),
+            sizes.key,
+            rate * retention_s,
             f"requests a second x {retention_s:g} s (key_retention_ms) x bytes of a key, one key "
             "for each request",
         ),
     }
-    one_of_each = {
-        "rows newer than the watermark": sizes.request + sizes.event,
-        "waiting requests": sizes.waiting,
-        "ids in use": sizes.request_id,
-        "retained keys": sizes.key,
-    }
-    state_store = sum(stored.state_store for stored, _ in parts.values())
-    local_disk = sum(stored.local_disk for stored, _ in parts.values())
+    state_store = sum(one.state_store * count for one, count, _ in parts.values())
+    local_disk = sum(one.local_disk * count for one, count, _ in parts.values())
     return _largest_first(
         [
             Estimate(
@@ -264,17 +243,17 @@ def _stored(
                 local_disk,
                 "bytes",
                 "copies of the same four parts, without compression: "
-                + ", ".join(f"{name} {one.local_disk:.1f}" for name, one in one_of_each.items())
+                + ", ".join(f"{name} {one.local_disk:.1f}" for name, (one, *_) in parts.items())
                 + " bytes each",
             ),
             *[
                 Estimate(
                     f"stream: state stores: {name}",
-                    stored.state_store,
+                    one.state_store * count,
                     "bytes",
-                    f"{how} ({one_of_each[name].state_store:.1f})",
+                    f"{how} ({one.state_store:.1f})",
                 )
-                for name, (stored, how) in parts.items()
+                for name, (one, count, how) in parts.items()
             ],
         ]
     )

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from purgatory_spark._analysis.histogram import Histogram
-from purgatory_spark._outcomes.host_driver import HostDriver
+from purgatory_spark._analysis.aggregates import QUANTILES
+from purgatory_spark._analysis.histogram import Histogram, added
+from purgatory_spark._outcomes.host_driver import EventPart, HostDriver, RequestPart
 from purgatory_spark._outcomes.replay import ReplaySettings
-from purgatory_spark._outcomes.trace_part import EventPart, RequestPart
 from purgatory_spark._spark.arrays import Ints
 from purgatory_spark._spark.worker_gc import gc_paused
 from purgatory_spark._traces.workload import START, Workload, host_name
@@ -20,46 +20,30 @@ from request_purgatory.clock import ManualClock
 
 TracePart = tuple[RequestPart, EventPart]
 
-#: Quantiles of the waiting times, by the name of their column.
-QUANTILES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
-
 _START_US = int(START.timestamp()) * 1_000_000
 _NO_TIMES: Ints = np.zeros(0, dtype=np.int64)
 
 
 class Timeline:
-    """Counts of arrivals and ends in bins of time.
-
-    All bins have the same width; the first one begins at the workload's `START`.
-    """
+    """Counts of arrivals and ends in bins of equal width, from the workload's `START` on."""
 
     COLUMNS = ("arrived", "completed", "expired")
 
     def __init__(self, bin_us: int) -> None:
-        """Create an empty timeline with bins of `bin_us` microseconds."""
         self._bin_us = bin_us
         self._counts: dict[str, Ints] = dict.fromkeys(self.COLUMNS, _NO_TIMES)
 
     def add(self, column: str, times_us: Ints) -> None:
-        """Count moments.
-
-        `times_us`: microseconds since the epoch, in any order.
-        """
         if len(times_us):
             bins = (times_us - _START_US) // self._bin_us
             self._add_counts(column, np.bincount(bins).astype(np.int64))
 
     def merge(self, other: Timeline) -> None:
-        """Add the counts of another timeline with bins of the same width."""
         for column, counts in other._counts.items():
             self._add_counts(column, counts)
 
     def _add_counts(self, column: str, counts: Ints) -> None:
-        known = self._counts[column]
-        total = np.zeros(max(len(known), len(counts)), dtype=np.int64)
-        total[: len(known)] += known
-        total[: len(counts)] += counts
-        self._counts[column] = total
+        self._counts[column] = added(self._counts[column], counts)
 
     def rows(self) -> list[dict[str, int]]:
         """Return `bin`, the bin's index, and the counts in `COLUMNS` for each non-empty bin."""
@@ -75,16 +59,9 @@ class Timeline:
 
 
 class OutcomeCounts:
-    """Counts of outcomes, which can be merged.
-
-    Attributes:
-        completed: Waiting times of completed requests in microseconds.
-        expired: Waiting times of expired requests in microseconds.
-        timeline: Arrivals and ends over time.
-    """
+    """Counts of outcomes that can be merged; waiting times are in microseconds."""
 
     def __init__(self, bin_us: int) -> None:
-        """Create empty counts, with a timeline in bins of `bin_us` microseconds."""
         self.completed = Histogram()
         self.expired = Histogram()
         self.timeline = Timeline(bin_us)
@@ -95,7 +72,6 @@ class OutcomeCounts:
         self.timeline.merge(other.timeline)
 
     def waits(self) -> Histogram:
-        """Return the waiting times of all requests in microseconds."""
         both = Histogram()
         both.merge(self.completed)
         both.merge(self.expired)
@@ -106,17 +82,10 @@ class SimulatedHost(HostDriver):
     """One host whose requests are counted when they end, and then dropped.
 
     Memory depends on the number of pending requests, and not on the number of all requests.
-
-    Attributes:
-        counts_by_outcome: The requests that ended until the last `play` or `finish`.
     """
 
     def __init__(self, settings: ReplaySettings, first_us: int, bin_us: int) -> None:
-        """Create a host.
-
-        `first_us`: no later than the first request or event, in microseconds since the epoch.
-        `bin_us`: width of the timeline's bins in microseconds.
-        """
+        """Create a host; no request or event is before `first_us`."""
         clock = ManualClock()
         super().__init__(settings.purgatory(clock), clock, first_us)
         self._settings = settings
@@ -132,13 +101,11 @@ class SimulatedHost(HostDriver):
         self._peak_keys = max(self._peak_keys, self.purgatory.num_keys)
 
     def play(self, requests: RequestPart, events: EventPart) -> None:
-        """Replay the next part of the trace, and count the requests that end in it."""
         super().play(requests, events)
         self.counts_by_outcome.timeline.add("arrived", requests.arrived_us)
         self._count_ended()
 
     def finish(self) -> None:
-        """Let time pass until every request has ended, and count these requests."""
         super().finish()
         self._count_ended()
 
@@ -162,7 +129,7 @@ class SimulatedHost(HostDriver):
             self._max_late_us = max(self._max_late_us, int((ended.ended_us - ends_us).max()))
 
     def row(self) -> dict[str, Any]:
-        """Return this host's row of `tables.HOSTS`, without the host's name and CPU times."""
+        """Return this row of `cluster_simulation.HOSTS`, without the host's name and CPU times."""
         waits = self.counts_by_outcome.waits()
         return {
             "design": self._settings.design,
@@ -177,11 +144,7 @@ class SimulatedHost(HostDriver):
 
 
 def wait_quantiles(waits: Histogram, max_wait_us: int) -> dict[str, float | None]:
-    """Return the `QUANTILES` of waiting times.
-
-    `waits`: waiting times in microseconds. Returns milliseconds by column name; None without
-    requests.
-    """
+    """Return the `QUANTILES` in ms of waits in microseconds; None without requests."""
     found = {name: waits.quantile(share) for name, share in QUANTILES.items()}
     return {
         name: None if wait_us is None else min(wait_us, max_wait_us) / 1000
@@ -190,13 +153,10 @@ def wait_quantiles(waits: Histogram, max_wait_us: int) -> dict[str, float | None
 
 
 def trace_parts(blocks: Iterable[Block]) -> Iterator[TracePart]:
-    """Convert the blocks of a host's trace to parts for `HostDriver.play`.
+    """Convert the blocks of a host's trace to parts for `HostDriver.play`, in order of time.
 
     A block has the events of its own requests, and many of them occur during later blocks. A part
     has all requests and events of a span of time: no two parts share an instant.
-
-    `blocks`: the host's blocks, in order of time. Yields the requests and events of each part, in
-    order of time.
     """
     arrived, occurred = _NO_TIMES, _NO_TIMES
     watched: list[list[str]] = []
@@ -254,9 +214,6 @@ def simulate_host(
     In memory are at most two blocks of requests, the pending requests, the future events of
     requests that have arrived, and the watcher-list entries of ended requests until they are
     purged.
-
-    `host`: the host's number, from 0. `bin_us`: width of the timeline's bins in microseconds.
-    Returns a row of `tables.HOSTS`, and the counts of outcomes.
     """
     began = time.process_time()
     making_s = 0.0

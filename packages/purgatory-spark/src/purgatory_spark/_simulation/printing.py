@@ -8,26 +8,18 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from purgatory_spark._analysis.aggregates import QUANTILES
 from purgatory_spark._analysis.units import format_bytes, format_ms, format_share
-from purgatory_spark._simulation.host_simulation import QUANTILES
 
 
 def print_simulation(console: Console, summary: dict[str, Any]) -> None:
-    """Print the outcomes and the cost of a simulation, and what the target load would need.
-
-    `summary`: the result of `cluster_simulation.run_simulation`.
-    """
-    _print_measured(console, summary)
-    _print_estimates(console, summary)
-
-
-def _print_measured(console: Console, summary: dict[str, Any]) -> None:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_header=False)
     table.add_column(no_wrap=True)
     table.add_column()
     for name, text in (*_outcome_lines(summary), *_cost_lines(summary)):
         table.add_row(name, text)
     console.print(table)
+    _print_estimates(console, summary)
 
 
 def _outcome_lines(summary: dict[str, Any]) -> list[tuple[str, str]]:

@@ -41,11 +41,7 @@ def summarize_simulation(
     target: TargetLoad,
     sizes: Sizes,
 ) -> dict[str, Any]:
-    """Summarize a simulation, and extrapolate it to the target load.
-
-    `waits`: waiting times of all requests in microseconds. Returns the content of `summary.json`,
-    as JSON values, without parameters.
-    """
+    """Return the content of `summary.json`, without parameters; waits are in microseconds."""
     totals = _totals(hosts)
     task_totals = _task_totals(tasks)
     requests, cpu_seconds = totals["requests"], task_totals["cpu_seconds"]

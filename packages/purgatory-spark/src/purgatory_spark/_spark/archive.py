@@ -36,14 +36,7 @@ class ArchiveError(RuntimeError):
 
 @dataclass(frozen=True)
 class Archive:
-    """A packed environment.
-
-    Attributes:
-        path: The archive file.
-        python: The interpreter that `bin/python` in the archive links to. Every machine that
-            unpacks the archive needs an interpreter at this path.
-        size: Size of the file in bytes.
-    """
+    """A packed environment; every machine that unpacks it needs an interpreter at `python`."""
 
     path: Path
     python: Path
@@ -56,10 +49,6 @@ def make_archive(target: Path, *, source: str | None = None, replace: bool = Fal
     pip installs a wheel into a new environment, also where this installation is an editable one.
     The unpacked environment works in any folder, through its `bin/python`. The interpreter and the
     standard library are not packed.
-
-    `target`: the `.tar.gz` file to write. It appears complete or not at all. `source`: the wheel,
-    checkout or requirement that pip installs the package from. None means the source of this
-    installation.
     """
     if not target.name.endswith(_SUFFIXES):
         raise InvalidArgumentError(
@@ -84,11 +73,10 @@ def make_archive(target: Path, *, source: str | None = None, replace: bool = Fal
 
 
 def requirement(package: str, source: str | None = None) -> str:
-    """Return the requirement by which pip is to install a package.
+    """Return the requirement by which pip is to install a package from a path or URL.
 
-    `source`: a path, a URL or a requirement. None means the source of this installation, which PEP
-    610 records in `direct_url.json`; without such a record it means the installed version from the
-    package index.
+    None means the source of this installation, which PEP 610 records in `direct_url.json`, and
+    without such a record the installed version from the package index.
     """
     if source is None:
         direct_url = distribution(package).read_text("direct_url.json")
@@ -104,7 +92,6 @@ def requirement(package: str, source: str | None = None) -> str:
 
 
 def _dependencies() -> list[str]:
-    """Return what this package requires, without Spark and the core."""
     found = []
     for required in requires(_PACKAGE) or ():
         name = re.match(r"[\w.-]+", required)

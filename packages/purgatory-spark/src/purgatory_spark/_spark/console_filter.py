@@ -70,14 +70,14 @@ def _copy_lines(readable: int, stderr: int) -> None:
                 output.write(line)
 
 
-def silence_py4j_interrupts() -> None:
-    """Keep Py4J from logging a traceback when Ctrl-C interrupts a call to the JVM.
+def silence_py4j() -> None:
+    """Keep Py4J from logging a traceback for a call that Ctrl-C or the JVM's end interrupts.
 
-    The `KeyboardInterrupt` itself is still raised.
+    The call raises its error all the same.
     """
     root = logging.getLogger()
-    if _is_not_interrupt not in root.filters:
-        root.addFilter(_is_not_interrupt)
+    if _is_no_interrupted_call not in root.filters:
+        root.addFilter(_is_no_interrupted_call)
 
 
 def silence_lost_jvm(spark: SparkSession) -> None:
@@ -113,5 +113,8 @@ def silence_spark(spark: SparkSession) -> None:
         context.setLogLevel("OFF")
 
 
-def _is_not_interrupt(record: logging.LogRecord) -> bool:
-    return record.msg != "KeyboardInterrupt while sending command."
+def _is_no_interrupted_call(record: logging.LogRecord) -> bool:
+    return record.msg not in (
+        "KeyboardInterrupt while sending command.",
+        "Exception while sending command.",
+    )

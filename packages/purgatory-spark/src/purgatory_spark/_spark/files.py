@@ -29,6 +29,7 @@ from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._spark.schemas import text_schema
 
 # Columns beside those of the input, under names that an input is unlikely to have.
 #: The name of the row's file.
@@ -53,6 +54,16 @@ SUFFIXES: Mapping[str, tuple[str, ...]] = {
     "json": _JSON_SUFFIXES,
     "orc": (".orc",),
     "avro": (".avro",),
+}
+#: Options of Spark's CSV readers.
+CSV_OPTIONS: Mapping[str, Any] = {
+    "header": True,
+    "mode": "PERMISSIVE",
+    "columnNameOfCorruptRecord": CORRUPT,
+    "escape": '"',  # RFC 4180 doubles quotes
+    # With column pruning the reader skips columns that are not selected, and accepts a malformed
+    # row.
+    "columnPruning": False,
 }
 #: The key of the table's schema, as JSON, in the footers of Parquet files that Spark wrote.
 SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
@@ -207,12 +218,10 @@ def read_spark_table(spark: SparkSession, folder: Path) -> DataFrame:
 
 
 def read_parquet(spark: SparkSession, *paths: Path) -> DataFrame:
-    """Read Parquet files of any writer.
+    """Read Parquet files of any writer: of one schema, or in one folder.
 
     Spark has no timestamps of nanoseconds, as pandas and Arrow write them. They are read as
     bigints, in every session.
-
-    `paths`: files of one schema, or one folder that has files somewhere in it.
     """
     first = paths[0]
     file = min(first.rglob(f"*{PARQUET_SUFFIX}")) if first.is_dir() else first
@@ -246,10 +255,9 @@ def _readable_type(kind: pa.DataType) -> pa.DataType:
 
 
 def read_rows(spark: SparkSession, files: list[Path], required: Iterable[str]) -> DataFrame:
-    """Read the rows of CSV or Parquet files.
+    """Read the `required` columns of CSV or Parquet files, with `SOURCE`, `RAW` and `CORRUPT`.
 
-    Returns a table with the `required` columns, `SOURCE`, `RAW` and `CORRUPT`. All columns of CSV
-    are text. A CSV row with too few or too many fields has its text in `CORRUPT`.
+    All columns of CSV are text. A row with too few or too many fields has its text in `CORRUPT`.
     """
     required = list(dict.fromkeys(required))
     if files[0].name.endswith(PARQUET_SUFFIX):
@@ -273,19 +281,8 @@ def _read_csv(
     # The columns are read under generated names. The file's own may differ by case only, which
     # Spark can't distinguish, or have characters that it can't parse.
     plain = [f"c{number}" for number in range(len(names))]
-    rows = (
-        spark.read.schema(
-            T.StructType([T.StructField(name, T.StringType()) for name in (*plain, CORRUPT)])
-        )
-        .option("header", True)
-        .option("mode", "PERMISSIVE")
-        .option("columnNameOfCorruptRecord", CORRUPT)
-        .option("escape", '"')  # RFC 4180 doubles quotes
-        # With column pruning the reader skips columns that are not selected, and accepts a
-        # malformed row.
-        .option("columnPruning", False)
-        .csv([spark_read_path(file) for file in files])
-    )
+    reader = spark.read.schema(text_schema(*plain, CORRUPT)).options(**CSV_OPTIONS)
+    rows = reader.csv([spark_read_path(file) for file in files])
     whole = F.to_json(
         F.struct(*[F.col(ours).alias(theirs) for ours, theirs in zip(plain, names, strict=True)])
     )
@@ -322,10 +319,7 @@ def _storage_type(kind: pa.DataType) -> pa.DataType:
 
 
 def without_nanoseconds(column: Column, kind: pa.DataType) -> Column:
-    """Return a column of nanosecond timestamps as Spark timestamps, rounded down to microseconds.
-
-    They are read as integers (`read_parquet`). Other columns are returned unchanged.
-    """
+    """Return nanoseconds, read as integers, as timestamps rounded down; others unchanged."""
     if not (pa.types.is_timestamp(kind) and kind.unit == "ns"):
         return column
     return F.timestamp_micros(

@@ -47,10 +47,7 @@ def java_command() -> str | None:
 
 
 def java_version(command: str) -> int | None:
-    """Return the major version that `command -version` reports.
-
-    None if the command can't be run or its output has no version.
-    """
+    """Return the major version that `command -version` reports, or None."""
     try:
         output = subprocess.run(
             [command, "-version"], capture_output=True, text=True, timeout=60, check=False
@@ -63,7 +60,6 @@ def java_version(command: str) -> int | None:
 
 
 def install_hint() -> str:
-    """Return the command that installs a suitable Java runtime on this platform."""
     if platform.system() != "Linux":
         return _INSTALL_COMMANDS.get(
             platform.system(), f"install a Java {MINIMUM_VERSION}+ runtime and set JAVA_HOME to it"

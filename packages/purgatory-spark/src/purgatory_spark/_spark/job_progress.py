@@ -17,10 +17,7 @@ _POLL_INTERVAL_S = 0.2
 
 @contextmanager
 def step(console: Console, spark: SparkSession, description: str) -> Iterator[None]:
-    """Show a progress bar of Spark's tasks while the block runs, and print its duration at the end.
-
-    `console`: where to print; the bar is shown on a terminal only.
-    """
+    """Show a progress bar of Spark's tasks in the block, on a terminal, and then its duration."""
     description = escape(description)
     started = time.monotonic()
     columns = (

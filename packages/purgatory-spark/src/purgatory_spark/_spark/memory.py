@@ -27,10 +27,7 @@ class _PendingOperation(DelayedOperation):
 
 @contextmanager
 def tracing_memory() -> Iterator[None]:
-    """Collect garbage, then enable `tracemalloc` for the block.
-
-    Tracing that was enabled before stays enabled afterwards.
-    """
+    """Collect garbage, then trace memory in the block; tracing that was enabled stays enabled."""
     gc.collect()
     was_tracing = tracemalloc.is_tracing()
     if not was_tracing:
@@ -43,14 +40,11 @@ def tracing_memory() -> Iterator[None]:
 
 
 def bytes_per_pending_operation(keys: int = 1, *, operations: int = 20_000) -> float:
-    """Measure the memory of a pending operation that is the only one under each of its keys.
+    """Return the mean bytes of a pending operation that is the only one under each of its keys.
 
     Counted are the operation, its links in the watcher lists and the timer, and the watcher lists
-    themselves. The keys and the attributes of a service's own operation class come on top.
-
-    `operations`: number of operations to measure with `tracemalloc`; reduced for many keys, so that
-    there are at most `2 * operations` keys in all. Returns the mean number of bytes per operation
-    on the installed build, compiled or interpreted.
+    themselves. The keys and the attributes of a service's own operation class come on top. With
+    many keys fewer operations are measured, so that there are at most `2 * operations` keys.
     """
     operations = max(1, min(operations, 2 * operations // max(keys, 1)))
     keys_of_operations = [

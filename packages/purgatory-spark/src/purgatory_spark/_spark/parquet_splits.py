@@ -31,14 +31,9 @@ _TASKS_PER_CORE = 3
 
 @dataclass(frozen=True)
 class Split:
-    """A part of a Parquet file: the row groups whose middle is in a range of bytes.
+    """A part of a Parquet file: the row groups whose middle is from byte `begin` to before `end`.
 
-    Attributes:
-        table: The name of the table that the file belongs to.
-        folder: The path or URI of a folder, which says in which file system the file is.
-        file: The file's path in the file system, the same on all machines.
-        begin: The first byte of the range.
-        end: The byte after the last one of the range.
+    `folder`, a path or URI, says in which file system the file is.
     """
 
     table: str
@@ -50,12 +45,7 @@ class Split:
 
 @dataclass(frozen=True)
 class TableFiles:
-    """The files of a table.
-
-    Attributes:
-        folder: The path or URI of their folder.
-        sizes: The size of each file in bytes, by its path in the folder's file system.
-    """
+    """A table's folder, a path or URI, and the sizes of its files in bytes, by path."""
 
     folder: str
     sizes: Mapping[str, int]
@@ -96,7 +86,7 @@ def list_files(folder: str, schema: T.StructType) -> TableFiles | None:
 
 
 def plan_tasks(tables: Mapping[str, TableFiles], cores: int) -> list[list[Split]]:
-    """Divide the files of several tables among tasks.
+    """Divide the files of several tables among tasks of about as many bytes.
 
     >>> requests = TableFiles("/t/requests", {"/t/requests/1": 9_000_000})
     >>> events = TableFiles("/t/events", {"/t/events/1": 3_000_000, "/t/events/2": 2_000_000})
@@ -105,8 +95,6 @@ def plan_tasks(tables: Mapping[str, TableFiles], cores: int) -> list[list[Split]
     [('/t/requests/1', 0, 4666667)]
     [('/t/requests/1', 4666667, 9000000)]
     [('/t/events/1', 0, 3000000), ('/t/events/2', 0, 2000000)]
-
-    Returns the splits of each task. The tasks have about the same number of bytes.
     """
     total = sum(size for files in tables.values() for size in files.sizes.values())
     most = max(_LEAST_TASK_BYTES, min(_MOST_TASK_BYTES, -(-total // (_TASKS_PER_CORE * cores))))
@@ -129,11 +117,7 @@ def plan_tasks(tables: Mapping[str, TableFiles], cores: int) -> list[list[Split]
 def read_split(
     split: Split, schema: pa.Schema, dictionaries: Collection[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Read the rows of a split.
-
-    `schema`: the columns to read and their types. A timestamp becomes an integer in microseconds
-    since the epoch. Yields batches with the columns of `schema`.
-    """
+    """Yield the rows of a split in the columns of `schema`; timestamps become microseconds."""
     try:
         system, _ = _file_system(split.folder)
         with (

@@ -158,15 +158,6 @@ def require_stream_settings(spark: SparkSession) -> None:
             )
 
 
-def require_setting(spark: SparkSession, name: str, refused: str, needed: str, what: str) -> None:
-    """Check that a setting does not have the one value that does not suit."""
-    found = spark.conf.get(name) or ""
-    if found.lower() == refused.lower():
-        raise SessionSettingError(
-            f"{name} is {found!r} in this Spark session, and {what} needs {needed!r}"
-        )
-
-
 def session_beside(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """Return a new session of the same Spark application, with its settings and further ones.
 

@@ -72,10 +72,7 @@ def require_driver_python(spark: SparkSession) -> None:
 
 
 def _probe_workers(spark: SparkSession, file: str) -> list[tuple[str, str | None, bool]]:
-    """Ask the workers for their machine, their version of the package, and whether they see `file`.
-
-    Returns the distinct answers; the version is None for a worker without the package.
-    """
+    """Return the workers' machines and versions, None without the package, and if they see it."""
     package = _PACKAGE
 
     # A nested function is pickled by value. A module's function is pickled by name, which a worker

@@ -73,7 +73,6 @@ def _recorded(settings: StreamSettings) -> dict[str, Any]:
 
 
 def _require_equal(folder: Path, recorded: dict[str, Any], requested: dict[str, Any]) -> None:
-    """Compare what must not change between two starts."""
     differences = []
     if not OLDEST_VERSION <= recorded["state_version"] <= STATE_VERSION:
         differences.append(

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from purgatory_spark._errors import require_at_least, require_one_of
 from purgatory_spark._rows.schema import EVENTS, REQUESTS, file_columns, require
 from purgatory_spark._spark.files import CORRUPT, RAW, SOURCE
 from purgatory_spark._spark.session import require_stream_settings
@@ -16,7 +17,6 @@ from purgatory_spark._stream.packing import TIMED_SCHEMA, Packer, shard_labels
 from purgatory_spark._stream.processor import STEPPED, ShardProcessor, results_of, step_counts
 from purgatory_spark._stream.progress import OBSERVED
 from purgatory_spark._stream.state import rows
-from request_purgatory.errors import InvalidArgumentError
 
 BY_HOST = "host"
 BY_KEY = "key"
@@ -60,16 +60,11 @@ class StreamSettings:
     max_shard_mb: int = 2048
 
     def __post_init__(self) -> None:
-        if self.route not in ROUTES:
-            raise InvalidArgumentError("route", f"one of {', '.join(ROUTES)}", self.route)
-        for name, least in (
-            ("shards", 1),
-            ("watermark_delay_ms", 0),
-            ("key_retention_ms", 0),
-            ("max_shard_mb", 1),
-        ):
-            if getattr(self, name) < least:
-                raise InvalidArgumentError(name, f"at least {least}", getattr(self, name))
+        require_one_of(ROUTES, route=self.route)
+        require_at_least(1, shards=self.shards, max_shard_mb=self.max_shard_mb)
+        require_at_least(
+            0, watermark_delay_ms=self.watermark_delay_ms, key_retention_ms=self.key_retention_ms
+        )
 
 
 def delayed_operations(

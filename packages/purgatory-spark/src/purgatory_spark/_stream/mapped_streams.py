@@ -12,10 +12,16 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._rows.checks import REASON, flag_rejects
-from purgatory_spark._rows.mapped_values import event_values, request_values
 from purgatory_spark._rows.mapping import TableMapping
-from purgatory_spark._rows.schema import IDENTITY, with_passed
-from purgatory_spark._rows.values import Values, require_table_columns
+from purgatory_spark._rows.schema import with_passed
+from purgatory_spark._rows.values import (
+    Values,
+    event_columns,
+    event_values,
+    request_columns,
+    request_values,
+    require_table_columns,
+)
 from purgatory_spark._spark.files import CORRUPT, JSON_OPTIONS, RAW, SOURCE
 
 
@@ -46,7 +52,6 @@ def map_streams(
 
 
 def require_stream_mapping(mapping: TableMapping) -> None:
-    """Check that a mapping has the fields that a stream needs."""
     if not mapping.event_columns:
         raise TraceFormatError(
             "the events of a stream are an input of their own: map their columns, at least key and "
@@ -62,27 +67,12 @@ def require_stream_mapping(mapping: TableMapping) -> None:
 def _map_requests(rows: DataFrame, mapping: TableMapping) -> DataFrame:
     flagged = _flagged(rows, request_values(rows, mapping))
     watch_keys = F.col("watch_keys") if mapping.key_columns else F.array("request_id")
-    return with_passed(flagged).select(
-        *IDENTITY,
-        F.timestamp_micros("arrived_us").alias("arrived_at"),
-        F.col("timeout_ms").cast("int").alias("timeout_ms"),
-        watch_keys.alias("watch_keys"),
-        "aggregate",
-        "threshold",
-        "quantifier",
-        *_row_columns(),
-    )
+    return with_passed(flagged).select(*request_columns(watch_keys), *_row_columns())
 
 
 def _map_events(rows: DataFrame, mapping: TableMapping) -> DataFrame:
     flagged = _flagged(rows, event_values(rows, mapping))
-    return flagged.select(
-        "host",
-        "key",
-        F.timestamp_micros("occurred_us").alias("occurred_at"),
-        "amount",
-        *_row_columns(),
-    )
+    return flagged.select(*event_columns(), *_row_columns())
 
 
 def _with_row_columns(table: DataFrame) -> DataFrame:
@@ -99,7 +89,6 @@ def _with_row_columns(table: DataFrame) -> DataFrame:
 
 
 def _flagged(rows: DataFrame, values: Values) -> DataFrame:
-    """Return the values of the fields, the columns of the row's source, and `REASON`."""
     columns = [column.alias(name) for name, column in values.columns.items()]
     return flag_rejects(rows.select(CORRUPT, RAW, SOURCE, *columns), values.checks)
 

@@ -1,12 +1,13 @@
-"""A stream's progress as metrics: for Prometheus, and as a file of JSON lines."""
+"""A stream's progress for observers: Prometheus, a file of JSON lines, and the live page."""
 
 from __future__ import annotations
 
 import json
 import threading
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
@@ -15,6 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from purgatory_spark._stream.progress import BatchProgress
+from request_purgatory.dashboard.panel import Panel
 from request_purgatory.errors import InvalidArgumentError
 
 _PREFIX = "purgatory_stream_"
@@ -35,6 +37,9 @@ _GAUGES = {
     "last_batch_seconds": "Seconds that the last batch took.",
     "watermark_timestamp_seconds": "The watermark, in seconds since 1970.",
 }
+
+#: Batches that are kept for the pictures.
+MAX_BATCHES = 120
 
 
 class StreamMetrics(Collector):
@@ -62,7 +67,6 @@ class StreamMetrics(Collector):
                 ).timestamp()
 
     def collect(self) -> Iterable[Metric]:
-        """Return the metrics, as a registry of prometheus-client asks for them."""
         with self._lock:
             sums = {"batches": self._batches, **self._sums}
             latest = dict(self._latest)
@@ -79,24 +83,22 @@ class StreamMetrics(Collector):
         ]
 
 
+@dataclass(frozen=True)
 class MetricsFile:
     """A file with one line of JSON for each batch."""
 
-    def __init__(self, file: TextIO) -> None:
-        self._file = file
+    file: TextIO
 
     def add(self, batch: BatchProgress) -> None:
-        """Append a batch's line, with the current time as `at`."""
         line = {"at": datetime.now(UTC).isoformat(timespec="milliseconds")} | asdict(batch)
-        self._file.write(
+        self.file.write(
             json.dumps(line | {"rows_per_second": round(batch.rows_per_second, 1)}) + "\n"
         )
-        self._file.flush()
+        self.file.flush()
 
 
 @contextmanager
 def open_metrics_file(path: Path) -> Iterator[MetricsFile]:
-    """Open a file to append lines to; create it and its folder if they do not exist."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a", encoding="utf-8")
@@ -106,3 +108,34 @@ def open_metrics_file(path: Path) -> Iterator[MetricsFile]:
         ) from error
     with file:
         yield MetricsFile(file)
+
+
+class StreamPanel:
+    """Keeps the latest batches of a stream for the page. Any thread may add."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        self._names = names
+        self._lock = threading.Lock()
+        self._batches: deque[BatchProgress] = deque(maxlen=MAX_BATCHES)
+        self._sums = dict.fromkeys(("batches", "rows", "completed", "expired", "late"), 0)
+
+    def add(self, batch: BatchProgress) -> None:
+        with self._lock:
+            self._batches.append(batch)
+            self._sums["batches"] += 1
+            for name in ("rows", "completed", "expired", "late"):
+                self._sums[name] += getattr(batch, name)
+
+    def panel(self) -> Panel:
+        return Panel("stream", self._read, about=self._names)
+
+    async def _read(self) -> dict[str, Any]:
+        with self._lock:
+            batches, sums = list(self._batches), dict(self._sums)
+        return {
+            "sums": sums,
+            "batches": [
+                asdict(each) | {"rows_per_second": round(each.rows_per_second, 1)}
+                for each in batches
+            ],
+        }

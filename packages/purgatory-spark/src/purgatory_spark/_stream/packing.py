@@ -15,28 +15,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from purgatory_spark._outcomes.results import rows_as_json
+from purgatory_spark._rows import packing
 from purgatory_spark._rows.column_checks import quorum_of, reject_reasons
-from purgatory_spark._rows.packing import (
-    PACKED_SCHEMA,
-    blobs_by_shard,
-    encoded_rows,
-    hash_watch_keys,
-    packed_batch,
-    passed_columns,
-    to_blob,
-)
 from purgatory_spark._rows.schema import AGGREGATES
 from purgatory_spark._spark.arrays import Bools, Ints, Words
-from purgatory_spark._spark.arrow_times import batch_to_micros
 from purgatory_spark._spark.files import CORRUPT, RAW, SOURCE, require_parquet_columns
 from purgatory_spark._spark.hashes import SEED, int_with_hash, xxhash64
+from purgatory_spark._spark.schemas import batch_to_micros
 from purgatory_spark._spark.worker_gc import freeze_imported_objects
 from purgatory_spark._stream.state import rows
 
 #: Blobs on their way to their shards: `shard` is the number by which Spark knows the shard,
 #: `event_us` the time of the last good row that was packed with it, in microseconds since the
 #: epoch, or null.
-TIMED_SCHEMA = PACKED_SCHEMA.append(pa.field("event_us", pa.int64()))
+TIMED_SCHEMA = packing.PACKED_SCHEMA.append(pa.field("event_us", pa.int64()))
 # For what is only passed on within a batch, LZ4 takes half of the time of zstd.
 _PASSED_ON = pa.ipc.IpcWriteOptions(compression="lz4")
 
@@ -60,11 +52,7 @@ def shard_labels(shards: int, *, even: bool) -> tuple[int, ...]:
 class Packer:
     """Checks the rows of one input, and packs them into a blob for each shard.
 
-    Attributes:
-        kind: `rows.REQUESTS` or `rows.EVENTS`.
-        labels: of the shards; see `shard_labels`.
-        by_key: whether a row's shard is chosen by its key, and not by its host.
-        file_columns: the columns that the Parquet files named by the column `SOURCE` must have.
+    A Parquet file that the column `SOURCE` names must have the `file_columns`.
     """
 
     kind: str
@@ -73,10 +61,6 @@ class Packer:
     file_columns: tuple[str, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Pack batches of rows.
-
-        `batches`: rows of the input's schema, maybe with the columns `CORRUPT`, `RAW` and `SOURCE`.
-        """
         freeze_imported_objects()
         for batch in batches:
             if batch.num_rows:
@@ -86,15 +70,15 @@ class Packer:
         if SOURCE in batch.schema.names:
             for file in batch.column(SOURCE).drop_null().unique().to_pylist():
                 require_parquet_columns(file, self.file_columns)
-        found = encoded_rows(pa.Table.from_batches([batch]), self.kind)
+        found = packing.encoded_rows(pa.Table.from_batches([batch]), self.kind)
         packed, event_us = [], None
         reasons = self._reasons(batch, found)
         if reasons.null_count < len(reasons):
             is_bad = reasons.is_valid()
             # An unusable row may lack the columns that decide its shard. Any shard can report it.
             rejects = _rejects(batch.filter(is_bad), found.filter(is_bad), reasons.filter(is_bad))
-            blob = to_blob(rejects, _PASSED_ON)
-            packed.append(packed_batch(rows.REJECTS, [(self.labels[0], blob)]))
+            blob = packing.to_blob(rejects, _PASSED_ON)
+            packed.append(packing.packed_batch(rows.REJECTS, [(self.labels[0], blob)]))
             found = found.filter(pc.invert(is_bad))
         if found.num_rows:
             if self.kind == rows.REQUESTS:
@@ -103,9 +87,9 @@ class Packer:
                 good, shard_hashes, event_us = self._event_columns(found)
             # Spark's `pmod` of the hash as a signed number.
             shards = shard_hashes.view(np.int64) % len(self.labels)
-            blobs = blobs_by_shard(good, shards, options=_PASSED_ON)
+            blobs = packing.blobs_by_shard(good, shards, options=_PASSED_ON)
             labelled = [(self.labels[shard], blob) for shard, blob in blobs]
-            packed.append(packed_batch(self.kind, labelled))
+            packed.append(packing.packed_batch(self.kind, labelled))
         found = pa.Table.from_batches(packed).combine_chunks()
         times = pa.repeat(pa.scalar(event_us, pa.int64()), found.num_rows)
         return found.append_column("event_us", times).to_batches()[0]
@@ -130,7 +114,7 @@ class Packer:
         """
         hosts = _host_hashes(found)
         needed = _values(found.column("quantifier"), _needed, np.int32)
-        keys, first_keys = hash_watch_keys(found.column("watch_keys"), hosts, xxhash64)
+        keys, first_keys = packing.hash_watch_keys(found.column("watch_keys"), hosts, xxhash64)
         is_quorum = needed > 0
         if is_quorum.any():
             # With a number, a key that is listed several times counts once.
@@ -143,7 +127,9 @@ class Packer:
             "id": xxhash64(found.column("request_id").cast(pa.string()), hosts).view(np.int64),
             "host": found.column("host").cast(pa.string()),
             "request_id": found.column("request_id"),
-            **{name: text.cast(pa.string()) for name, text in passed_columns(found).items()},
+            **{
+                name: text.cast(pa.string()) for name, text in packing.passed_columns(found).items()
+            },
             "arrived_us": arrived_us,
             "deadline_us": arrived_us + timeout_us,
             "keys": pa.ListArray.from_arrays(keys.offsets, keys.values.view(pa.int64())),
@@ -156,7 +142,6 @@ class Packer:
         return good, first_keys if self.by_key else hosts, int(arrived_us.max())
 
     def _event_columns(self, found: pa.RecordBatch) -> tuple[pa.RecordBatch, Words, int]:
-        """Return what shards take of good events, what decides their shards, and the last time."""
         hosts = _host_hashes(found)
         keys = xxhash64(found.column("key").cast(pa.string()), hosts)
         occurred_us = found.column("occurred_at").to_numpy()

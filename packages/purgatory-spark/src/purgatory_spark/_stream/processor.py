@@ -17,7 +17,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from purgatory_spark._outcomes.results import OUTCOME_KIND, RESULTS
 from purgatory_spark._rows.packing import from_blob
 from purgatory_spark._rows.schema import COMPLETED, EXPIRED, IDENTITY
-from purgatory_spark._spark.arrow_times import batch_to_micros, from_micros, micros_schema
+from purgatory_spark._spark.schemas import batch_to_micros, from_micros, micros_schema, text_schema
 from purgatory_spark._spark.worker_gc import freeze_imported_objects
 from purgatory_spark._stream.state.layout import StateLayoutError
 from purgatory_spark._stream.state.rows import RESULT_SCHEMA
@@ -30,14 +30,7 @@ if TYPE_CHECKING:
 #: The counts of a step that the query observes: results by kind, and by how much the step has
 #: changed the number of pending requests and the state's bytes.
 COUNTS = ("completed", "expired", "late", "pending_change", "state_change")
-_RESULT_NAMES = (
-    *IDENTITY,
-    "arrived_at",
-    "ended_at",
-    "outcome",
-    "reason",
-    "row",
-)
+_RESULT_NAMES = (*IDENTITY, "arrived_at", "ended_at", "outcome", "reason", "row")
 #: What a step returns: results, and one row of which only `counts` is not null: the values of
 #: `COUNTS`, with commas. Spark copies each value of each row several times, so what follows from
 #: other columns is left out. Times are in microseconds since the epoch, since Spark refuses Arrow's
@@ -53,10 +46,10 @@ _FRAME_ROWS = 65_536
 
 #: The state variable that has all blobs, by name.
 STATE_NAME = "blobs"
-_NAME = T.StructType([T.StructField("name", T.StringType())])
+_NAME = text_schema("name")
 #: Blobs are base64 text, because Spark hands text to Python at 140 MB/s of decoded contents, and
 #: byte arrays at 50 MB/s: its state server pickles them byte by byte (PySpark 4.3).
-_BLOB = T.StructType([T.StructField("blob", T.StringType())])
+_BLOB = text_schema("blob")
 
 
 class SparkBlobStore:
@@ -66,16 +59,13 @@ class SparkBlobStore:
         self._state = state
 
     def get(self, name: str) -> bytes | None:
-        """Return a blob, or None if there is none of that name."""
         value = self._state.getValue((name,))
         return None if value is None else base64.b64decode(value[0])
 
     def put(self, name: str, blob: bytes) -> None:
-        """Store a blob, in place of one of the same name."""
         self._state.updateValue((name,), (base64.b64encode(blob).decode("ascii"),))
 
     def remove(self, name: str) -> None:
-        """Remove a blob, which exists."""
         self._state.removeKey((name,))
 
 
@@ -95,7 +85,6 @@ class ShardProcessor(StatefulProcessor):
         self._max_shard_mb = max_shard_mb
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Open the state; Spark calls this once in each task."""
         freeze_imported_objects()
         self._handle = handle
         self._state = handle.getMapState(STATE_NAME, _NAME, _BLOB)
@@ -161,7 +150,6 @@ class ShardProcessor(StatefulProcessor):
     def _set_timer(
         self, store: ShardStore, result: StepResult, watermark_ms: int, expired_ms: int | None
     ) -> None:
-        """Move the shard's timer to the time at which it is due next."""
         before = store.head.get("timer_ms")
         # Rounded up, because the watermark is in whole milliseconds. At least one millisecond ahead
         # of the watermark, because everything up to it has been done.

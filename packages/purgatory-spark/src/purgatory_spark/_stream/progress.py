@@ -74,32 +74,27 @@ class ProgressListener(StreamingQueryListener):
 
     def __init__(self, on_batch: Callable[[BatchProgress], object]) -> None:
         self._on_batch = on_batch
-        self._pending = self._state_bytes = 0
+        #: The pending requests after the last batch; see `BatchProgress`.
+        self.pending = 0
+        self._state_bytes = 0
         #: Set once all batches of the query have been passed on.
         self.ended = threading.Event()
 
-    @property
-    def pending(self) -> int:
-        """The number of pending requests after the last batch; see `BatchProgress`."""
-        return self._pending
-
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
         """Begin to count pending requests and the state's bytes from 0."""
-        self._pending = self._state_bytes = 0
+        self.pending = self._state_bytes = 0
         self.ended.clear()
         logger.info("stream %s has started", event.id)
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        """Pass a batch's progress on."""
-        batch = BatchProgress.from_spark(event.progress, self._pending, self._state_bytes)
-        self._pending, self._state_bytes = batch.pending, batch.state_bytes
+        batch = BatchProgress.from_spark(event.progress, self.pending, self._state_bytes)
+        self.pending, self._state_bytes = batch.pending, batch.state_bytes
         self._on_batch(batch)
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
         """Do nothing."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Set `ended`."""
         logger.info("stream %s has ended", event.id)
         self.ended.set()
 

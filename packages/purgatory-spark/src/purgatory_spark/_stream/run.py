@@ -13,20 +13,16 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from purgatory_spark._output_folder import write_text_durably
+from purgatory_spark._spark import session
 from purgatory_spark._spark.files import spark_write_path
-from purgatory_spark._spark.session import (
-    apply_stream_settings,
-    close_session_beside,
-    local_checkpoint_settings,
-    session_beside,
-)
 from purgatory_spark._spark.workers import require_driver_python, require_workers
 from purgatory_spark._stream.checkpoint import (
     CLOCK_TICKS,
     FOLDER_TICKS,
     require_compatible_checkpoint,
 )
-from purgatory_spark._stream.endpoints import Endpoints, clock_ticks, folder_ticks
+from purgatory_spark._stream.endpoints.endpoint import Endpoints
+from purgatory_spark._stream.endpoints.ticks import clock_ticks, folder_ticks
 from purgatory_spark._stream.job import StreamSettings, delayed_operations
 from purgatory_spark._stream.progress import BatchProgress, ProgressListener
 from request_purgatory.errors import InvalidArgumentError
@@ -134,8 +130,8 @@ def run_stream(
     )
     require_workers(spark, plan.checkpoint)
     require_driver_python(spark)
-    own = session_beside(spark, local_checkpoint_settings(spark))
-    apply_stream_settings(own)
+    own = session.session_beside(spark, session.local_checkpoint_settings(spark))
+    session.apply_stream_settings(own)
     listener = ProgressListener(on_batch)
     own.streams.addListener(listener)
     try:
@@ -147,7 +143,7 @@ def run_stream(
                 _require_drained(plan, watermark, listener.pending)
     finally:
         own.streams.removeListener(listener)
-        close_session_beside(own)
+        session.close_session_beside(own)
 
 
 def _end_time(plan: StreamPlan) -> None:
@@ -163,10 +159,7 @@ def _end_time(plan: StreamPlan) -> None:
 
 
 def _require_drained(plan: StreamPlan, watermark: str, pending: int) -> None:
-    """Check that the stream has reached the end of time, and that no request is pending.
-
-    `watermark`: that of the last batch, in ISO 8601; "" if there was none.
-    """
+    """Check that the stream has reached the end of time, and that no request is pending."""
     if pending or not watermark or datetime.fromisoformat(watermark) < _END_OF_TIME:
         raise DrainError(
             f"{plan.checkpoint}: the stream was not drained: {pending:,} requests are known to be "
@@ -182,10 +175,7 @@ def _run_query(
     *,
     even_shards: bool,
 ) -> str:
-    """Run the query once, until it ends or is stopped.
-
-    Returns the watermark of the last batch, in ISO 8601; "" if there was no batch.
-    """
+    """Run the query until it ends or is stopped; return its last watermark, "" without a batch."""
     requests, events = plan.endpoints.read(spark)
     ticks = (
         folder_ticks(spark, plan.checkpoint / "ticks")

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._spark.files import spark_write_path
+from purgatory_spark._spark.schemas import fields_of, from_micros, micros_schema, utc_schema
 from purgatory_spark._stream.checkpoint import CheckpointError
 from purgatory_spark._stream.processor import STATE_NAME
 from purgatory_spark._stream.state import key_history, pending, request_ids, rows
@@ -32,37 +33,24 @@ HEAD = "head"
 #: What Java encodes in a URI. Spark's reader of state encodes paths twice (4.3), and finds nothing.
 _ENCODED = re.compile(r"""[\x00-\x20\x7f"#%<>?\[\\\]^`{|}]""")
 
-_TIMES = ("oldest_arrived_at", "first_deadline_at", "last_deadline_at", "due_at")
 #: A row for each shard that has state; see `read_stream_state`.
 SHARD_STATE = T.StructType(
     [
-        T.StructField("shard", T.IntegerType()),
-        T.StructField("batch", T.LongType()),
-        T.StructField("layout", T.IntegerType()),
-        T.StructField("segments", T.IntegerType()),
-        T.StructField("pending", T.LongType()),
-        T.StructField("oldest_arrived_at", T.TimestampType()),
-        T.StructField("first_deadline_at", T.TimestampType()),
-        T.StructField("last_deadline_at", T.TimestampType()),
-        T.StructField("requests_ahead", T.LongType()),
-        T.StructField("events_ahead", T.LongType()),
-        T.StructField("remembered_keys", T.LongType()),
-        T.StructField("reserved_ids", T.LongType()),
-        T.StructField("due_at", T.TimestampType()),
-        T.StructField(
-            "bytes", T.StructType([T.StructField(part, T.LongType()) for part in (*PARTS, HEAD)])
+        *fields_of(T.IntegerType(), "shard"),
+        *fields_of(T.LongType(), "batch"),
+        *fields_of(T.IntegerType(), "layout", "segments"),
+        *fields_of(T.LongType(), "pending"),
+        *fields_of(T.TimestampType(), "oldest_arrived_at", "first_deadline_at", "last_deadline_at"),
+        *fields_of(
+            T.LongType(), "requests_ahead", "events_ahead", "remembered_keys", "reserved_ids"
         ),
+        *fields_of(T.TimestampType(), "due_at"),
+        *fields_of(T.StructType(fields_of(T.LongType(), *PARTS, HEAD)), "bytes"),
     ]
 )
 #: What Python returns: times in microseconds since the epoch, since Spark refuses Arrow's
 #: timestamps of another zone than the session's.
-_DESCRIBED = T.StructType(
-    [
-        T.StructField(field.name, T.LongType() if field.name in _TIMES else field.dataType)
-        for field in SHARD_STATE
-        if field.name != "batch"
-    ]
-)
+_DESCRIBED = T.StructType([field for field in micros_schema(SHARD_STATE) if field.name != "batch"])
 
 
 def read_stream_state(spark: SparkSession, checkpoint: str | Path) -> DataFrame:
@@ -113,13 +101,8 @@ def read_stream_state(spark: SparkSession, checkpoint: str | Path) -> DataFrame:
         F.when(is_needed, blob).alias("blob"),
     )
     described = blobs.mapInArrow(_describe_shards, _DESCRIBED)
-    columns = {
-        **{time: F.timestamp_micros(time) for time in _TIMES},
-        "batch": F.lit(operator["maxBatchId"]).cast("bigint"),
-    }
-    return described.select(
-        [columns.get(name, F.col(name)).alias(name) for name in SHARD_STATE.names]
-    )
+    batch = F.lit(operator["maxBatchId"]).cast("bigint")
+    return from_micros(described.withColumn("batch", batch), SHARD_STATE)
 
 
 def _shard_number(label: Column) -> Column:
@@ -131,7 +114,6 @@ def _shard_number(label: Column) -> Column:
 
 
 def _find_operator(spark: SparkSession, location: str, checkpoint: str) -> Row:
-    """Return the description that Spark's metadata of the state has of the stream's operator."""
     found = spark.read.format("state-metadata").load(location).collect()
     ours = [
         operator
@@ -157,10 +139,7 @@ def _find_operator(spark: SparkSession, location: str, checkpoint: str) -> Row:
 
 
 def _describe_shards(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Describe the shards of a partition, which has all blobs of each of them.
-
-    Yields rows of `_DESCRIBED`, one for each shard.
-    """
+    """Yield rows of `_DESCRIBED` for the shards of a partition, which has all their blobs."""
     blobs: dict[int, MemoryBlobStore] = defaultdict(MemoryBlobStore)
     sizes: dict[int, dict[str, int]] = defaultdict(lambda: dict.fromkeys((*PARTS, HEAD), 0))
     for batch in batches:
@@ -173,14 +152,11 @@ def _describe_shards(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
         {"shard": shard, **describe_state(ShardStore(blobs[shard])), "bytes": size}
         for shard, size in sizes.items()
     ]
-    yield pa.RecordBatch.from_pylist(described, schema=_ARROW_DESCRIBED)
+    yield pa.RecordBatch.from_pylist(described, schema=utc_schema(_DESCRIBED))
 
 
 def describe_state(store: ShardStore) -> dict[str, Any]:
-    """Return the columns of `SHARD_STATE` that follow from a shard's head, pending and keys.
-
-    Times are in microseconds since the epoch.
-    """
+    """Return the columns of `SHARD_STATE` that a store decides; times are in microseconds."""
     generations = [
         pending.StoredGeneration(store, segment) for segment in store.segments(pending.KIND)
     ]
@@ -219,16 +195,3 @@ def describe_state(store: ShardStore) -> dict[str, Any]:
 
 def _rows(store: ShardStore, kind: str) -> int:
     return sum(segment["rows"] for segment in store.segments(kind))
-
-
-_ARROW_DESCRIBED = pa.schema(
-    [
-        pa.field(
-            field.name,
-            pa.struct([(part, pa.int64()) for part in (*PARTS, HEAD)])
-            if field.name == "bytes"
-            else (pa.int32() if field.dataType == T.IntegerType() else pa.int64()),
-        )
-        for field in _DESCRIBED
-    ]
-)

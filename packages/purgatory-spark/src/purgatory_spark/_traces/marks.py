@@ -65,11 +65,9 @@ _KNOWN_INCIDENTS = (
 
 
 def known_incidents(source: Path | str, trace: ImportedTrace) -> list[Mark]:
-    """Return the documented incidents of a published trace.
+    """Return the documented incidents of a published trace, known by the name of its source.
 
-    `source`: the path that `trace` was read from; published traces are recognized by its name.
-    Returns the incidents between the first and the last arrival of the trace. A trace may be of
-    another day, with other incidents.
+    They are those between its first and last arrival: a trace may be of another day.
     """
     if trace.format != "spans":
         return []

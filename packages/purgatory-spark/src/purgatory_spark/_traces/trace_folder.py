@@ -27,7 +27,6 @@ _MANIFEST = "trace.json"
 
 
 def read_manifest(folder: Path, what: str, file: str, hint: str) -> dict[str, Any]:
-    """Read the JSON file that describes a folder."""
     try:
         content: dict[str, Any] = read_json(folder / file)
     except (FileNotFoundError, NotADirectoryError):
@@ -109,13 +108,7 @@ def import_trace(
     target: Path,
     settings: ImportSettings | None = None,
 ) -> TraceFolder:
-    """Read a trace with `read_trace` and write it as a trace folder.
-
-    Unusable rows are written to `rejects/` with the reason, and counted in the manifest.
-
-    `source`: a file, or a folder of files; as text also a URI, or `FORMAT:NAME_OR_PATH`.
-    `settings`: how to read the source; None means the defaults.
-    """
+    """Read a trace with `read_trace` and write it as a trace folder, its rejects too."""
     settings = settings or ImportSettings()
     with read_trace(spark, source, settings) as imported:
         marks = [*settings.marks, *known_incidents(source, imported)]
@@ -130,13 +123,11 @@ def import_trace(
 
 
 def source_name(source: Path | str) -> str:
-    """Return the name of the trace that is read from a source."""
     path = Path(source)
     return path.resolve().name if path.exists() else TableSource.parse(source).name
 
 
 def make_workload_trace(spark: SparkSession, workload: Workload, target: Path) -> TraceFolder:
-    """Write a synthetic workload as a trace folder."""
     requests, events = workload_trace(spark, workload)
     rejects = spark.createDataFrame([], REJECTS)
     expected = {"expected_expired_share": workload.expected_expired_share}
@@ -158,10 +149,7 @@ def write_trace(
     parameters: Mapping[str, Any],
     marks: Iterable[Mark] = (),
 ) -> TraceFolder:
-    """Write a trace as a trace folder.
-
-    `imported`: the trace. Its rows are read several times, so they should be cached.
-    """
+    """Write a trace, whose rows are read several times and should be cached, as a folder."""
     require_workers(imported.requests.sparkSession, target)
     write_spark_table(imported.requests, target / "requests")
     write_spark_table(imported.events, target / "events")
@@ -182,10 +170,7 @@ def write_trace(
 
 
 def _count(imported: ImportedTrace, target: Path) -> tuple[dict[str, int], dict[str, int]]:
-    """Count the rows that were read and written, in one job.
-
-    Returns the number of rows of each table, and the number of rejected rows by reason.
-    """
+    """Return the rows of each table, and the rejected ones by reason, counted in one job."""
     spark = imported.requests.sparkSession
     requests, events, rejects = (
         read_spark_table(spark, target / name) for name in ("requests", "events", "rejects")

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._errors import TraceFormatError, require_one_of
 from purgatory_spark._importers import azure_llm, hash_ids, spans
 from purgatory_spark._importers.azure_llm import import_azure_llm
 from purgatory_spark._importers.columns import map_rows
@@ -20,15 +20,7 @@ from purgatory_spark._importers.otlp import import_otlp
 from purgatory_spark._importers.recorded import import_recorded, is_recorded
 from purgatory_spark._importers.spans import KEY_KINDS, import_spans
 from purgatory_spark._importers.table_source import TableSource, read_source
-from purgatory_spark._rows.checks import TIME_UNITS
-from purgatory_spark._rows.mapping import (
-    Columns,
-    TableMapping,
-    require_fields,
-    require_quantifier,
-    require_time_zone,
-)
-from purgatory_spark._rows.schema import AGGREGATES, MAX_TIMEOUT_MS
+from purgatory_spark._rows.mapping import Columns, TableMapping, require_fields, require_values
 from purgatory_spark._spark.files import OPENERS, csv_header, parquet_schema, trace_files
 from purgatory_spark._traces.marks import Mark
 from request_purgatory.errors import InvalidArgumentError
@@ -77,26 +69,12 @@ class ImportSettings:
     marks: tuple[Mark, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.format is not None and self.format not in FORMATS:
-            raise InvalidArgumentError("format", f"one of {', '.join(FORMATS)}", self.format)
-        if self.time_unit is not None and self.time_unit not in TIME_UNITS:
-            raise InvalidArgumentError(
-                "time_unit", f"one of {', '.join(TIME_UNITS)}", self.time_unit
-            )
-        if self.keys not in KEY_KINDS:
-            raise InvalidArgumentError("keys", f"one of {', '.join(KEY_KINDS)}", self.keys)
-        if self.timeout_ms is not None and not 0 <= self.timeout_ms <= MAX_TIMEOUT_MS:
-            raise InvalidArgumentError(
-                "timeout_ms", f"from 0 to {MAX_TIMEOUT_MS:,}", self.timeout_ms
-            )
-        if self.time_zone is not None:
-            require_time_zone(self.time_zone)
-        if self.aggregate is not None and self.aggregate not in AGGREGATES:
-            raise InvalidArgumentError(
-                "aggregate", f"one of {', '.join(AGGREGATES)}", self.aggregate
-            )
-        if self.quantifier is not None:
-            require_quantifier(self.quantifier)
+        if self.format is not None:
+            require_one_of(FORMATS, format=self.format)
+        require_one_of(KEY_KINDS, keys=self.keys)
+        require_values(
+            **self.non_default("time_unit", "timeout_ms", "time_zone", "aggregate", "quantifier")
+        )
         for name in ("ms_per_context_token", "ms_per_generated_token"):
             cost = getattr(self, name)
             if cost is not None and not 0 <= cost < float("inf"):
@@ -202,11 +180,7 @@ def read_trace(
 
 
 def check_source(source: Path | str, settings: ImportSettings) -> str:
-    """Check what can be checked of a trace without Spark: its files, and settings for its format.
-
-    `source`: a file, or a folder of files; as text also a URI, or `FORMAT:NAME_OR_PATH`. Returns
-    the trace's format, one of `FORMATS`.
-    """
+    """Check what can be checked without Spark: files and settings. Return the trace's format."""
     found = settings.format or detect_format(source, settings.columns)
     if found not in ("columns", "spans") and (settings.columns or settings.time_unit):
         raise TraceFormatError(
@@ -243,10 +217,7 @@ def check_source(source: Path | str, settings: ImportSettings) -> str:
 
 
 def detect_format(source: Path | str, columns: Columns) -> str:
-    """Detect the format of a trace from its folders, the mapping, or the columns of the first file.
-
-    `source`: a file, or a folder of files; as text also a URI, or `FORMAT:NAME_OR_PATH`.
-    """
+    """Return the format of a trace, by its folders, the mapping, or the first file's columns."""
     if is_recorded(Path(source)):
         return "recorded"
     if columns:

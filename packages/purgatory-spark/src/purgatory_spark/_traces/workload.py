@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from purgatory_spark._errors import require_at_least
 from purgatory_spark._rows.schema import MAX_TIMEOUT_MS
 from request_purgatory.errors import InvalidArgumentError
 
@@ -64,12 +65,10 @@ class Workload:
     host_by_host: bool = False
 
     def __post_init__(self) -> None:
-        for field in ("requests", "hosts", "keys"):
-            if getattr(self, field) < 1:
-                raise InvalidArgumentError(field, "at least 1", getattr(self, field))
-        for field in ("shared_keys", "timeout_ms", "seed"):
-            if getattr(self, field) < 0:
-                raise InvalidArgumentError(field, "at least 0", getattr(self, field))
+        require_at_least(1, requests=self.requests, hosts=self.hosts, keys=self.keys)
+        require_at_least(
+            0, shared_keys=self.shared_keys, timeout_ms=self.timeout_ms, seed=self.seed
+        )
         if self.host_by_host and self.requests % self.hosts:
             raise InvalidArgumentError(
                 "requests", f"a multiple of the hosts ({self.hosts:,})", self.requests
@@ -136,18 +135,12 @@ CASES = {case.name: case for case in (LOW_TIMEOUT, HIGH_TIMEOUT)}
 def cluster_workload(
     case: Workload, *, hosts: int, requests_per_host: int, rate_per_host: float, **overrides: Any
 ) -> Workload:
-    """Scale a workload to a cluster whose hosts are drawn independently (`host_by_host`).
-
-    `rate_per_host`: arrivals per second on each host. `overrides`: other fields of `Workload` that
-    differ from `case`.
-    """
+    """Scale a workload to a cluster whose hosts are drawn independently (`host_by_host`)."""
     if not (rate_per_host > 0 and math.isfinite(rate_per_host)):
         raise InvalidArgumentError(
             "rate_per_host", "a positive number of requests per second", rate_per_host
         )
-    for name, value in (("hosts", hosts), ("requests_per_host", requests_per_host)):
-        if value < 1:
-            raise InvalidArgumentError(name, "at least 1", value)
+    require_at_least(1, hosts=hosts, requests_per_host=requests_per_host)
     requests, rate = hosts * requests_per_host, hosts * rate_per_host
     return replace(case, hosts=hosts, requests=requests, rate=rate, host_by_host=True, **overrides)
 

@@ -18,7 +18,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._rows.schema import EVENTS, REQUESTS
 from purgatory_spark._spark.arrays import Floats, Ints
-from purgatory_spark._spark.arrow_times import batch_to_micros, from_micros, micros_schema
+from purgatory_spark._spark.schemas import batch_to_micros, from_micros, micros_schema
 from purgatory_spark._spark.session import parallelism
 from purgatory_spark._traces.workload import START, Workload, host_name
 
@@ -101,13 +101,10 @@ class Block:
     """The requests of a block and their events, as arrays with one element per request.
 
     Attributes:
-        workload: The workload.
         end_us: The time of the last arrival, in microseconds since the epoch. Requests of later
             blocks arrive at this time or later.
         arrived_us: Times of the arrivals in ascending order, in microseconds since the epoch.
         service_us: Times from each arrival to its event, in microseconds.
-        hosts: Names of the hosts.
-        ids: Ids of the requests.
         shared: Numbers of the shared keys that each request watches, of shape (requests,
             `shared_keys`).
     """
@@ -126,7 +123,6 @@ class Block:
         return self.arrived_us + self.service_us
 
     def requests(self) -> pa.RecordBatch:
-        """Return the requests as rows of `schema.REQUESTS`."""
         workload = self.workload
         count = len(self.arrived_us)
         keys_per_request = 1 + workload.shared_keys
@@ -156,7 +152,6 @@ class Block:
         )
 
     def events(self) -> pa.RecordBatch:
-        """Return the events as rows of `schema.EVENTS`."""
         return _batch(
             EVENTS,
             {

@@ -63,7 +63,6 @@ class AddressOptions:
 
 
 def is_kafka_address(address: str) -> bool:
-    """Return whether an address is a topic's."""
     return address.startswith(KAFKA)
 
 

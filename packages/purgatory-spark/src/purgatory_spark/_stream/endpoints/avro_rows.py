@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.avro.functions import from_avro
 
 from purgatory_spark._spark.files import CORRUPT, JSON_OPTIONS, RAW, quote_column, require_columns
-from purgatory_spark._stream.endpoints.connector import default_avro, spark_jvm
+from purgatory_spark._stream.endpoints.connector import AVRO, spark_jvm, spark_package
 from purgatory_spark._stream.endpoints.endpoint import EndpointError
 from purgatory_spark._stream.endpoints.json_rows import text_or_base64
 
@@ -43,7 +43,6 @@ class AvroMessages:
         self.schema()
 
     def schema(self) -> str:
-        """Return the schema, as JSON."""
         try:
             text = self.schema_file.read_text(encoding="utf-8")
             schema = json.loads(text)
@@ -55,13 +54,12 @@ class AvroMessages:
 
 
 def require_avro(spark: SparkSession) -> None:
-    """Check that the session can decode Avro."""
     # Spark itself has the functions, and the package what they run.
     decoder = spark_jvm(spark).org.apache.spark.sql.avro.AvroDataToCatalyst
     if isinstance(decoder, JavaPackage):
         raise EndpointError(
-            f"Avro needs Spark's package {default_avro()}, which this session lacks: add it to "
-            "--kafka-connector after a comma, or to spark.jars.packages"
+            f"Avro needs Spark's package {spark_package(AVRO)}, which this session lacks: add it "
+            "to --kafka-connector after a comma, or to spark.jars.packages"
         )
 
 

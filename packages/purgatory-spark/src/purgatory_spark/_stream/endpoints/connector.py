@@ -18,6 +18,8 @@ from request_purgatory.errors import InvalidArgumentError
 
 #: In place of a connector: the cluster or Spark's configuration provides it.
 PROVIDED = "provided"
+#: The name of Spark's package for Avro.
+AVRO = "spark-avro"
 
 _SPARK_SQL = re.compile(r"spark-sql_(\d+(?:\.\d+)*)-(.+)\.jar")
 _COORDINATES = re.compile(r"[^:\s]+:[^:\s]+:[^:\s]+")
@@ -41,20 +43,11 @@ def spark_jvm(spark: SparkSession) -> Any:
 
 
 def default_connector() -> str:
-    """Return the Maven coordinates of the connector for the installed Spark and its Scala.
-
-    Raises what `_package` raises.
-    """
-    return _package("spark-sql-kafka-0-10")
+    """Return the Maven coordinates of the connector for the installed Spark and its Scala."""
+    return spark_package("spark-sql-kafka-0-10")
 
 
-def default_avro() -> str:
-    """Return the Maven coordinates of Spark's package for Avro, like those of the connector."""
-    return _package("spark-avro")
-
-
-def _package(artifact: str) -> str:
-    """Return the Maven coordinates of a package for the installed Spark and its Scala."""
+def spark_package(artifact: str) -> str:
     jars = Path(_find_spark_home()) / "jars"
     found = [
         match for jar in jars.glob("spark-sql_*.jar") if (match := _SPARK_SQL.fullmatch(jar.name))
@@ -93,10 +86,7 @@ def connector_settings(connector: str | None) -> dict[str, str]:
 
 
 def create_kafka_session(connector: str | None = None) -> SparkSession:
-    """Return a session like that of `create_session`, with Spark's Kafka connector.
-
-    Spark downloads the connector from Maven Central, and keeps it for later sessions.
-    """
+    """Return a session with Spark's Kafka connector, which Spark downloads from Maven Central."""
     settings = connector_settings(connector)
     if os.environ.get("SPARK_REMOTE", "").startswith("sc://"):
         raise EndpointError(_NOT_WITH_CONNECT)

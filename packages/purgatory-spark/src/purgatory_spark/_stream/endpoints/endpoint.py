@@ -31,7 +31,6 @@ class Source(Protocol):
     @property
     def unbounded(self) -> bool:
         """Whether the input has no end, so that `available_now` and `drain` make no sense."""
-        ...
 
     def identity(self, spark: SparkSession) -> str:
         """Return a text that identifies the rows, for the checkpoint's record.
@@ -39,7 +38,6 @@ class Source(Protocol):
         It is the same for the same rows, however they are reached. Checkpoints on disk have these
         texts.
         """
-        ...
 
     def read(self, spark: SparkSession, schema: T.StructType) -> DataFrame:
         """Return the rows as a streaming DataFrame.
@@ -47,7 +45,6 @@ class Source(Protocol):
         It has the columns of `schema`, and optionally those in which a source describes malformed
         rows; see `job.delayed_operations`.
         """
-        ...
 
     def read_columns(
         self, spark: SparkSession, columns: Iterable[str], lists: Collection[str]
@@ -57,7 +54,6 @@ class Source(Protocol):
         Like the result of `read`, it may have columns that describe malformed rows. `lists`:
         columns that may be arrays, where the input itself does not say which are.
         """
-        ...
 
 
 class Sink(Protocol):
@@ -66,27 +62,17 @@ class Sink(Protocol):
     @property
     def locations(self) -> tuple[str, str]:
         """Where outcomes and where late rows are written, as text for the user."""
-        ...
 
     def identity(self, spark: SparkSession) -> str:
         """Return a text that identifies the output, like that of a source."""
-        ...
 
     def write(self, results: DataFrame) -> Any:
         """Return a `DataStreamWriter`, which still needs a checkpoint and a trigger."""
-        ...
 
 
 @dataclass(frozen=True)
 class Endpoints:
-    """Everything that a stream reads and writes; all kinds can be combined.
-
-    Attributes:
-        requests: the input of requests.
-        events: the input of events.
-        out: the output.
-        mapping: the columns of the inputs, if they are not those of the schema.
-    """
+    """What a stream reads and writes; without a mapping, inputs have the schema's columns."""
 
     requests: Source
     events: Source
@@ -94,22 +80,14 @@ class Endpoints:
     mapping: TableMapping | None = None
 
     def __post_init__(self) -> None:
-        """Check the mapping."""
         if self.mapping is not None:
             require_stream_mapping(self.mapping)
 
     def identities(self, spark: SparkSession) -> dict[str, str]:
-        """Return the identities of all three by name, for the checkpoint's record.
-
-        Raises `EndpointError` if one of them does not exist.
-        """
+        """Return the identities of all three by name, for the checkpoint's record."""
         return {name: getattr(self, name).identity(spark) for name in ("requests", "events", "out")}
 
     def read(self, spark: SparkSession) -> tuple[DataFrame, DataFrame]:
-        """Return requests and events as streaming DataFrames.
-
-        Raises what `Source.read` or `Source.read_columns` raise.
-        """
         mapping = self.mapping
         if mapping is None:
             return self.requests.read(spark, REQUESTS), self.events.read(spark, EVENTS)

@@ -1,4 +1,8 @@
-"""Folders of files as a stream's inputs and output."""
+"""Folders of files as a stream's inputs and output.
+
+Spark's streaming readers are given the columns at the start. Those of CSV and Parquet files of any
+columns are found in the first file of the folder, and files that differ end the stream.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +17,29 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._errors import TraceFormatError, require_at_least, require_one_of
 from purgatory_spark._rows.schema import file_columns, require
 from purgatory_spark._spark.files import (
+    CORRUPT,
+    CSV_OPTIONS,
+    CSV_SUFFIXES,
     JSON_OPTIONS,
     PARQUET_OPTIONS,
+    PARQUET_SUFFIX,
+    RAW,
     SOURCE,
+    csv_header,
+    parquet_schema,
+    quote_column,
     read_parquet,
+    require_columns,
     spark_read_path,
     spark_write_path,
+    without_nanoseconds,
 )
-from purgatory_spark._stream.endpoints.folder_columns import read_csv_columns, read_parquet_columns
+from purgatory_spark._spark.schemas import text_schema
 from purgatory_spark._stream.endpoints.json_rows import read_json_fields, read_json_rows
+from purgatory_spark._stream.job import FILE_COLUMNS
 from request_purgatory.errors import InvalidArgumentError
 
 OUTPUT_FORMATS = ("parquet", "json")
@@ -34,15 +49,10 @@ FORMATS = (*OUTPUT_FORMATS, "csv")
 
 @dataclass(frozen=True)
 class FolderSource:
-    """A folder to which files are added.
+    """A folder to which files are added: of Parquet, JSON with a row a line, or CSV with a header.
 
     Each file is read once and completely, so it must be written elsewhere and moved into the
     folder.
-
-    Attributes:
-        folder: the folder.
-        format: one of `FORMATS`; a JSON file has one row in each line. A CSV file has a header.
-        files_per_batch: the largest number of new files in one micro-batch; None is unlimited.
     """
 
     folder: Path
@@ -51,9 +61,9 @@ class FolderSource:
     unbounded = False
 
     def __post_init__(self) -> None:
-        _check_format(self.format, FORMATS)
-        if self.files_per_batch is not None and self.files_per_batch < 1:
-            raise InvalidArgumentError("files_per_batch", "at least 1", self.files_per_batch)
+        require_one_of(FORMATS, format=self.format)
+        if self.files_per_batch is not None:
+            require_at_least(1, files_per_batch=self.files_per_batch)
 
     def require_folder(self) -> None:
         if not self.folder.is_dir():
@@ -62,7 +72,6 @@ class FolderSource:
             )
 
     def identity(self, spark: SparkSession) -> str:  # noqa: ARG002 - the same in every session
-        """Return the folder and the format as text."""
         return _identity(self.folder, self.format)
 
     def read(self, spark: SparkSession, schema: T.StructType) -> DataFrame:
@@ -92,8 +101,8 @@ class FolderSource:
         if self.format == "json":
             return read_json_fields(self._lines(reader), columns, lists).drop("value")
         if self.format == "csv":
-            return read_csv_columns(reader, self.folder, columns)
-        return read_parquet_columns(spark, reader, self.folder, columns)
+            return _read_csv_columns(reader, self.folder, columns)
+        return _read_parquet_columns(spark, reader, self.folder, columns)
 
     def _reader(self, spark: SparkSession) -> DataStreamReader:
         self.require_folder()
@@ -116,30 +125,22 @@ class FolderSource:
 
 @dataclass(frozen=True)
 class FolderSink:
-    """A folder with the subfolders `kind=outcomes` and `kind=late`, which have each row once.
-
-    Attributes:
-        folder: the folder, created if it does not exist.
-        format: one of `OUTPUT_FORMATS`.
-    """
+    """A folder with the subfolders `kind=outcomes` and `kind=late`, which have each row once."""
 
     folder: Path
     format: str = "parquet"
 
     def __post_init__(self) -> None:
-        _check_format(self.format, OUTPUT_FORMATS)
+        require_one_of(OUTPUT_FORMATS, format=self.format)
 
     @property
     def locations(self) -> tuple[str, str]:
-        """The two subfolders."""
         return f"{self.folder}/kind=outcomes", f"{self.folder}/kind=late"
 
     def identity(self, spark: SparkSession) -> str:  # noqa: ARG002 - the same in every session
-        """Return the folder and the format as text."""
         return _identity(self.folder, self.format)
 
     def write(self, results: DataFrame) -> Any:
-        """Return a `DataStreamWriter`, which still needs a checkpoint and a trigger."""
         writer = (
             results.writeStream.format(self.format)
             .option("path", spark_write_path(self.folder.resolve()))
@@ -149,10 +150,73 @@ class FolderSink:
         return writer.outputMode("append")
 
 
-def _check_format(name: str, known: tuple[str, ...]) -> None:
-    if name not in known:
-        raise InvalidArgumentError("format", f"one of {', '.join(known)}", name)
-
-
 def _identity(folder: Path, format_name: str) -> str:
     return f"{folder.resolve()} ({format_name})"
+
+
+def _read_csv_columns(reader: DataStreamReader, folder: Path, columns: Iterable[str]) -> DataFrame:
+    """Return columns of CSV files with a header, all as text, and those that describe a row."""
+    file = _first_file(folder, CSV_SUFFIXES)
+    names = csv_header(file)
+    require_columns(file, names, columns)
+    folded = [name.lower() for name in names]
+    for name in names:
+        if folded.count(name.lower()) > 1:
+            raise TraceFormatError(f"{file}: several columns are named {name!r}, but for the case")
+    rows = (
+        reader.schema(text_schema(*names, CORRUPT))
+        .options(**CSV_OPTIONS)
+        # Otherwise Spark gives the first file's names to columns of any other order.
+        .option("enforceSchema", False)
+        .csv(spark_read_path(folder))
+    )
+    return rows.select(
+        *[quote_column(name) for name in columns],
+        F.coalesce(CORRUPT, _as_json(names)).alias(RAW),
+        F.when(F.col(CORRUPT).isNotNull(), F.lit("malformed row")).alias(CORRUPT),
+    )
+
+
+def _read_parquet_columns(
+    spark: SparkSession, reader: DataStreamReader, folder: Path, columns: Iterable[str]
+) -> DataFrame:
+    """Return columns of Parquet files, in the types of the first, and those that describe a row."""
+    columns = list(columns)
+    file = _first_file(folder, (PARQUET_SUFFIX,))
+    stored = parquet_schema(file)
+    require_columns(file, stored.names, columns)
+    schema = read_parquet(spark, file).schema
+    rows = reader.schema(schema).parquet(spark_read_path(folder))
+    # Spark returns nulls for a column that a file lacks.
+    has_null = reduce(Column.__or__, [F.col(quote_column(name)).isNull() for name in columns])
+    path = F.when(has_null, F.col("_metadata.file_path"))
+    return rows.select(
+        *[
+            without_nanoseconds(F.col(quote_column(name)), stored.field(name).type).alias(name)
+            for name in columns
+        ],
+        _as_json(schema.names).alias(RAW),
+        F.lit(None).cast("string").alias(CORRUPT),
+        path.alias(SOURCE, metadata={FILE_COLUMNS: columns}),
+    )
+
+
+def _as_json(names: Iterable[str]) -> Column:
+    return F.to_json(F.struct(*[F.col(quote_column(name)) for name in names]), JSON_OPTIONS)
+
+
+def _first_file(folder: Path, suffixes: tuple[str, ...]) -> Path:
+    files = (
+        file
+        for file in folder.rglob("*")
+        if file.name.endswith(suffixes)
+        and not file.name.startswith((".", "_"))
+        and file.stat().st_size
+    )
+    first = min(files, default=None)
+    if first is None:
+        raise TraceFormatError(
+            f"{folder}: no file whose name ends with {', '.join(suffixes)}; a stream with a "
+            "mapping finds the columns in a first file, which may have no rows"
+        )
+    return first

@@ -9,11 +9,13 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._spark.files import CORRUPT, JSON_OPTIONS, JSON_ZONE, RAW, quote_column
-from purgatory_spark._spark.session import require_setting
+from purgatory_spark._spark.schemas import text_schema
+from purgatory_spark._spark.session import SessionSettingError
 from request_purgatory.errors import InvalidArgumentError
 
 _REASON_PREFIX = "invalid JSON row: "
 
+_TIME_PARSER = "spark.sql.legacy.timeParserPolicy"
 _VALUE = "_purgatory_value"
 _PARSED = "_purgatory_parsed"
 #: One object without nested objects, and nothing after it. Most rows match, and need no second
@@ -32,16 +34,16 @@ def read_json_rows(values: DataFrame, schema: T.StructType) -> DataFrame:
     """
     text = F.col("value").cast("string")
     read = values.select(text.alias(_VALUE), F.col("value").cast("binary").alias("value"))
-    require_setting(
-        values.sparkSession,
-        "spark.sql.legacy.timeParserPolicy",
-        refused="LEGACY",  # It reads six digits of a second as milliseconds.
-        needed="CORRECTED",
-        what="reading JSON rows",
-    )
+    policy = values.sparkSession.conf.get(_TIME_PARSER) or ""
+    if policy.upper() == "LEGACY":  # It reads six digits of a second as milliseconds.
+        raise SessionSettingError(
+            f"{_TIME_PARSER} is {policy!r} in this Spark session, and reading JSON rows needs "
+            "'CORRECTED'"
+        )
     options = {"columnNameOfCorruptRecord": CORRUPT, **JSON_ZONE}
     parsed = read.withColumn(
-        _PARSED, F.from_json(_VALUE, T.StructType([*schema.fields, _text_field(CORRUPT)]), options)
+        _PARSED,
+        F.from_json(_VALUE, T.StructType([*schema, *text_schema(CORRUPT)]), options),
     )
     reason = _reason(
         F.col(_PARSED).isNull() | F.col(_PARSED)[CORRUPT].isNotNull(), _parse_error(schema)
@@ -143,7 +145,7 @@ def _reason(is_no_row: Column, parse_error: Column) -> Column:
 
 def _parse_error(schema: T.StructType) -> Column:
     """Return the first field of another type, found by parsing all fields as text."""
-    as_text = F.from_json(_VALUE, T.StructType([_text_field(name) for name in schema.names]))
+    as_text = F.from_json(_VALUE, text_schema(*schema.names))
     wrong = [
         F.when(
             as_text[field.name].isNotNull() & F.col(_PARSED)[field.name].isNull(),
@@ -152,7 +154,3 @@ def _parse_error(schema: T.StructType) -> Column:
         for field in schema
     ]
     return F.coalesce(*wrong, F.lit("not an object"))
-
-
-def _text_field(name: str) -> T.StructField:
-    return T.StructField(name, T.StringType())

@@ -8,15 +8,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from purgatory_spark._stream.endpoints.avro_rows import AvroMessages
+from purgatory_spark._errors import require_at_least, require_one_of
+from purgatory_spark._spark.files import CORRUPT, RAW, quote_column
+from purgatory_spark._stream.endpoints.avro_rows import AvroMessages, read_avro_fields
 from purgatory_spark._stream.endpoints.connector import spark_jvm
 from purgatory_spark._stream.endpoints.endpoint import EndpointError
-from purgatory_spark._stream.endpoints.json_rows import read_json_rows, to_json_row
-from purgatory_spark._stream.endpoints.kafka_records import needs_headers, read_records
+from purgatory_spark._stream.endpoints.json_rows import (
+    read_json_fields,
+    read_json_rows,
+    text_or_base64,
+    to_json_row,
+)
 from request_purgatory.errors import InvalidArgumentError
 
 LATE_SUFFIX = ".late"
@@ -37,6 +43,17 @@ _SERVER = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}")
 #: Timeouts of the check before the start. With Kafka's own defaults a wrong port would look like a
 #: stream without input.
 _CHECK_TIMEOUTS = {"request.timeout.ms": "10000", "default.api.timeout.ms": "15000"}
+
+_KEY = "kafka_key"
+_HEADERS = "kafka_headers."
+#: Columns of a record beside its value, by the names of Spark's source. Headers are `_HEADERS` and
+#: a name.
+_OTHERS = {
+    "kafka_timestamp": "timestamp",
+    "kafka_partition": "partition",
+    "kafka_offset": "offset",
+}
+_NOT_TEXT = "_purgatory_not_text"
 
 
 @dataclass(frozen=True)
@@ -75,12 +92,10 @@ class KafkaCluster:
         return {"bootstrap.servers": self.servers, **options}
 
     def spark_options(self, **defaults: str) -> dict[str, str]:
-        """Return Kafka's options for Spark's reader or writer, under the names that Spark has."""
         options = {f"kafka.{name}": value for name, value in self.kafka_options().items()}
         return {**defaults, **options}
 
     def require_topics(self, jvm: Any, *topics: str) -> str:
-        """Check that the cluster answers and has these topics."""
         config = jvm.java.util.HashMap()
         for name, value in {**_CHECK_TIMEOUTS, **self.kafka_options()}.items():
             config.put(name, value)
@@ -106,20 +121,13 @@ class KafkaCluster:
 
 @dataclass(frozen=True)
 class KafkaSource:
-    """A topic whose values are JSON rows, one for each message.
+    """A topic whose values are JSON rows, or with a mapping Avro records, one for each message.
 
     Without a mapping, keys and headers are ignored.
 
     A new checkpoint starts at the earliest message, or at `startingOffsets`. An existing one
     resumes where it stopped. Messages that Kafka has deleted before they were read end the stream
     with an error.
-
-    Attributes:
-        cluster: the topic's cluster.
-        topic: its name.
-        rows_per_batch: the largest number of messages in one micro-batch, over all partitions; None
-            is unlimited.
-        avro: how values are written in Avro, which needs a mapping; None for JSON.
     """
 
     cluster: KafkaCluster
@@ -130,19 +138,15 @@ class KafkaSource:
 
     def __post_init__(self) -> None:
         _check_topic(self.topic)
-        if self.rows_per_batch is not None and self.rows_per_batch < 1:
-            raise InvalidArgumentError("rows_per_batch", "at least 1", self.rows_per_batch)
+        if self.rows_per_batch is not None:
+            require_at_least(1, rows_per_batch=self.rows_per_batch)
 
     def identity(self, spark: SparkSession) -> str:
-        """Return the topic and the cluster's id, which stays when brokers change, as text.
-
-        Raises `EndpointError` if they can't be reached.
-        """
+        """Return the topic and the cluster's id, which stays when brokers change, as text."""
         cluster = self.cluster.require_topics(spark_jvm(spark), self.topic)
         return f"topic {self.topic} of Kafka cluster {cluster}"
 
     def read(self, spark: SparkSession, schema: T.StructType) -> DataFrame:
-        """Return the rows as a streaming DataFrame; see `read_json_rows` for malformed ones."""
         if self.avro is not None:
             raise InvalidArgumentError("avro", "given with a mapping", self.avro)
         return read_json_rows(self._records(spark).select("value"), schema)
@@ -150,7 +154,6 @@ class KafkaSource:
     def read_columns(
         self, spark: SparkSession, columns: Iterable[str], lists: Collection[str]
     ) -> DataFrame:
-        """Return columns of the records as a streaming DataFrame; see `read_records`."""
         columns = list(columns)
         headers = {"includeHeaders": "true"} if needs_headers(columns) else {}
         return read_records(self._records(spark, **headers), columns, lists, self.avro)
@@ -181,13 +184,7 @@ class KafkaSink:
     """A topic for outcomes, and one for late rows, named like the first with the suffix `.late`.
 
     Values are rows of `job.RESULTS` as JSON. Each row is written at least once: after a failure a
-    batch is written again, with the same rows.
-
-    Attributes:
-        cluster: the topics' cluster.
-        topic: the name of the topic for outcomes.
-        key: the column that is the messages' key, one of `KEYS`. A late row without such a field
-            has no key.
+    batch is written again, with the same rows. A late row without the field `key` has no key.
     """
 
     cluster: KafkaCluster
@@ -195,9 +192,7 @@ class KafkaSink:
     key: str = "host"
 
     def __post_init__(self) -> None:
-        """Check the topics' names and the key."""
-        if self.key not in KEYS:
-            raise InvalidArgumentError("kafka_key", f"one of {', '.join(KEYS)}", self.key)
+        require_one_of(KEYS, kafka_key=self.key)
         _check_topic(self.topic)
         _check_topic(self.late_topic)
 
@@ -207,19 +202,16 @@ class KafkaSink:
 
     @property
     def locations(self) -> tuple[str, str]:
-        """The addresses of the two topics."""
         return (
             f"kafka://{self.cluster.servers}/{self.topic}",
             f"kafka://{self.cluster.servers}/{self.late_topic}",
         )
 
     def identity(self, spark: SparkSession) -> str:
-        """Return the topic and the cluster's id, like that of a source."""
         cluster = self.cluster.require_topics(spark_jvm(spark), self.topic, self.late_topic)
         return f"topic {self.topic} of Kafka cluster {cluster}"
 
     def write(self, results: DataFrame) -> Any:
-        """Return a `DataStreamWriter`, which still needs a checkpoint and a trigger."""
         is_late = F.col("kind") == "late"
         messages = results.select(
             F.coalesce(self.key, F.get_json_object("row", f"$.{self.key}")).alias("key"),
@@ -243,3 +235,72 @@ def _root_cause(exception: Any) -> str:
     while exception.getCause() is not None:
         exception = exception.getCause()
     return f"{exception.getClass().getSimpleName()}: {exception.getMessage()}"
+
+
+def needs_headers(columns: Iterable[str]) -> bool:
+    return any(name.startswith(_HEADERS) for name in columns)
+
+
+def read_records(
+    records: DataFrame,
+    columns: Iterable[str],
+    lists: Collection[str],
+    avro: AvroMessages | None,
+) -> DataFrame:
+    """Return columns of records.
+
+    `columns`: fields of the value, and of the record: `kafka_key`, `kafka_timestamp`,
+    `kafka_partition`, `kafka_offset`, and `kafka_headers.NAME`, the last header of that name. Key
+    and headers are text. Without fields of the value, any value is valid. `avro`: how values are
+    written in Avro; None for JSON. Returns the columns; `files.RAW`, the value as text, in an
+    object with the columns of the record if there are any; and `files.CORRUPT`, the reason if the
+    value is no row, or a key or header is not UTF-8.
+    """
+    columns = list(dict.fromkeys(columns))
+    own = [name for name in columns if _is_of_record(name)]
+    fields = [name for name in columns if name not in own]
+    texts = [name for name in own if name not in _OTHERS]
+    not_text = [
+        F.when(~F.is_valid_utf8(_bytes(name).cast("string")), F.lit(f"{name} is not UTF-8"))
+        for name in texts
+    ]
+    rows = records.select(
+        "value",
+        *[F.col(column).alias(name) for name, column in _OTHERS.items() if name in own],
+        *[_bytes(name).alias(name) for name in texts],
+        F.coalesce(*not_text, F.lit(None).cast("string")).alias(_NOT_TEXT),
+    )
+    for name in texts:
+        rows = rows.withColumn(name, text_or_base64(quote_column(name)))
+    if avro is not None and fields:
+        rows = read_avro_fields(rows, fields, avro)
+    elif fields:
+        rows = read_json_fields(rows, fields, lists)
+    else:
+        rows = rows.select(
+            "*",
+            F.lit(None).cast("string").alias(CORRUPT),
+            text_or_base64("value").alias(RAW),
+        )
+    raw = F.col(RAW)
+    if own:
+        parts = [F.col(quote_column(name)).alias(name) for name in own]
+        raw = F.to_json(F.struct(*parts, raw.alias("value")))
+    return rows.select(
+        *[quote_column(name) for name in columns],
+        F.coalesce(CORRUPT, _NOT_TEXT).alias(CORRUPT),
+        raw.alias(RAW),
+    )
+
+
+def _is_of_record(name: str) -> bool:
+    return name == _KEY or name in _OTHERS or name.startswith(_HEADERS)
+
+
+def _bytes(name: str) -> Column:
+    """Return the key, or the last header of a name."""
+    if name == _KEY:
+        return F.col("key")
+    header = name.removeprefix(_HEADERS)
+    found = F.filter("headers", lambda each: each["key"] == header)
+    return F.try_element_at(found, F.lit(-1))["value"]

@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from purgatory_spark._errors import require_at_least
 from purgatory_spark._rows.schema import MAX_TIMEOUT_MS
 from purgatory_spark._stream.endpoints.endpoint import EndpointError
 from request_purgatory.errors import InvalidArgumentError
@@ -23,13 +24,7 @@ class RateSource:
     Host and key of row n are hashes of n (xxhash64), and its time follows from n and the stream's
     first start. That start is in the checkpoint. So a batch that is read again has the same rows,
     and after a downtime the rows of that time arrive at once. A stream with a new checkpoint starts
-    from 0 again.
-
-    Attributes:
-        rows_per_second: the rate.
-        hosts: number of hosts.
-        keys: number of watch keys of each host. A request waits for one event on one of them.
-        timeout_ms: the timeout of each request.
+    from 0 again. A request waits for one event, on one of its host's keys.
     """
 
     rows_per_second: int
@@ -39,14 +34,11 @@ class RateSource:
     unbounded = True
 
     def __post_init__(self) -> None:
-        for name in ("rows_per_second", "hosts", "keys"):
-            if getattr(self, name) < 1:
-                raise InvalidArgumentError(name, "at least 1", getattr(self, name))
+        require_at_least(1, rows_per_second=self.rows_per_second, hosts=self.hosts, keys=self.keys)
         if not 0 <= self.timeout_ms <= MAX_TIMEOUT_MS:
             raise InvalidArgumentError("timeout_ms", f"from 0 to {MAX_TIMEOUT_MS}", self.timeout_ms)
 
     def identity(self, spark: SparkSession) -> str:  # noqa: ARG002 - the same in every session
-        """Return all fields as text."""
         return (
             f"{self.rows_per_second} rows/s on {self.hosts} hosts with {self.keys} keys each, "
             f"timeout {self.timeout_ms} ms"

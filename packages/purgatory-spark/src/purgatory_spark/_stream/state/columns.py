@@ -7,27 +7,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 
-from purgatory_spark._spark.arrays import Bools, Ints
+from purgatory_spark._spark.arrays import Bools, Ints, one_chunk
 
 
 def numpy_column(table: pa.Table, name: str) -> np.ndarray[Any, Any]:
-    """Return a column without nulls as an array, which must not be written to.
-
-    Nothing is copied if the column is in one chunk and NumPy has the same layout.
-    """
-    chunks = table.column(name)
-    array = chunks.chunk(0) if chunks.num_chunks == 1 else chunks.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
-    return np.asarray(array.to_numpy(zero_copy_only=False))
+    """Return a column without nulls as an array, copied only if need be, not to be written to."""
+    return np.asarray(one_chunk(table.column(name)).to_numpy(zero_copy_only=False))
 
 
 def find_sorted(ordered: Ints, wanted: Ints) -> tuple[Ints, Bools]:
-    """Look values up in a sorted array.
-
-    `wanted`: values to look up, in any order. Returns for each wanted value a valid position in
-    `ordered` (0 if that is empty), and whether the value is at that position.
-    """
+    """Return a position in `ordered`, 0 if that is empty, and whether the wanted value is there."""
     at = np.searchsorted(ordered, wanted)
     if not len(ordered):
         return at, np.zeros(len(wanted), dtype=bool)
@@ -50,7 +39,6 @@ class ColumnTable:
 
     @classmethod
     def concat(cls, parts: list[Self]) -> Self:
-        """Return the rows of all parts, in their order."""
         if not parts:
             return cls.from_table(cls.SCHEMA.empty_table())
         return cls(
@@ -64,8 +52,4 @@ class ColumnTable:
         return pa.table([getattr(self, name) for name in self.SCHEMA.names], schema=self.SCHEMA)
 
     def take(self, rows: Bools | Ints) -> Self:
-        """Return copies of some rows.
-
-        `rows`: a mask, or positions.
-        """
         return type(self)(*[getattr(self, name)[rows] for name in self.SCHEMA.names])

@@ -38,8 +38,6 @@ def segments_to_merge(segments: Sequence[dict[str, Any]], rows: int) -> list[dic
     For example, let the segments have 5,000, 5,000, 5,000, 900, 900 and 900 rows. A new one of 900
     takes the last three. The merged 3,600 rows are still of level 0, and that is all. A new one of
     2,000 also takes the last three; the 4,700 rows are of level 1 and take the first three as well.
-
-    `segments`: from the oldest to the newest, each with its number of `rows`.
     """
     taken = 0
     while True:

@@ -27,11 +27,7 @@ class KeyHistory:
         self._retention_us = retention_us
 
     def lookup(self, keys: Ints) -> tuple[KeyAggregates, Bools]:
-        """Look the aggregates of keys up.
-
-        `keys`: distinct keys, in ascending order. Returns their aggregates, in the same order, and
-        which of the keys are stored.
-        """
+        """Return the aggregates of distinct, ascending keys, and which of the keys are stored."""
         found = KeyAggregates.without_events(keys)
         stored = np.zeros(len(keys), dtype=bool)
         for segment in reversed(self._store.segments(KIND)):
@@ -51,11 +47,7 @@ class KeyHistory:
         watched: Callable[[Ints], Bools],
         watermark_us: int,
     ) -> None:
-        """Store the aggregates of keys that had events, and forget keys past their retention.
-
-        `watched`: returns which of some keys pending requests watch; a key that is not watched any
-        more may be among them.
-        """
+        """Store the aggregates of keys that had events, and forget keys past their retention."""
         if not self._retention_us:
             keys = keys.take(stored | watched(keys.key))
         forget_us = watermark_us - self._retention_us

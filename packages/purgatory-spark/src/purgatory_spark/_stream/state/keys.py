@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from purgatory_spark._outcomes.condition import running_maxima, running_totals
 from purgatory_spark._spark.arrays import Floats, Ints
 from purgatory_spark._stream.state.columns import ColumnTable, find_sorted
 
@@ -47,7 +48,6 @@ class KeyAggregates(ColumnTable):
         )
 
     def set_rows(self, at: Ints, other: KeyAggregates) -> None:
-        """Copy another table's aggregates, row by row, into the rows at the positions `at`."""
         for name in KEY_SCHEMA.names[1:]:
             getattr(self, name)[at] = getattr(other, name)
 
@@ -66,7 +66,6 @@ class KeyedEvents:
     """
 
     def __init__(self, key: Ints, us: Ints, amount: Floats, initial: KeyAggregates) -> None:
-        """Sort events, and compute their running aggregates."""
         number, _ = find_sorted(initial.key, key)
         # Events of equal time are sorted by amount, so that totals do not depend on the order in
         # which rows were read.
@@ -80,32 +79,9 @@ class KeyedEvents:
         counts = initial.count[number] + (position - self.starts[number] + 1)
         self.running: list[Floats] = [
             counts.astype(np.float64),
-            self._running_totals(number, amount),
-            np.maximum(_running_maxima(number, amount), initial.high[number]),
+            running_totals(number, amount, self.starts, self.ends, initial.total),
+            np.maximum(running_maxima(number, amount), initial.high[number]),
         ]
-
-    def _running_totals(self, number: Ints, amount: Floats) -> Floats:
-        base = self.initial.total
-        if not len(amount):
-            return amount
-        sums = np.cumsum(amount)
-        bases = base[number]
-        if (
-            sums[-1] + bases.max() < 2**53
-            and np.all(amount == np.floor(amount))
-            and np.all(bases == np.floor(bases))
-        ):
-            # Doubles add whole numbers below 2^53 exactly, in any order. So a key's total is a
-            # difference of two sums over all keys.
-            before = np.concatenate([[0.0], sums])[self.starts]
-            exact: Floats = sums - before[number] + bases
-            return exact
-        totals = np.empty_like(amount)
-        for at in np.unique(number).tolist():
-            start, end = self.starts[at], self.ends[at]
-            # Added one by one to the key's stored total, because rounding depends on the order.
-            totals[start:end] = np.cumsum(np.concatenate([[base[at]], amount[start:end]]))[1:]
-        return totals
 
     def final(self) -> KeyAggregates:
         """Return the aggregates after these events, of the keys that had events."""
@@ -115,18 +91,3 @@ class KeyedEvents:
         return KeyAggregates(
             self.initial.key[touched], count.astype(np.int64), total, high, self.us[last]
         )
-
-
-def _running_maxima(number: Ints, amount: Floats) -> Floats:
-    """Return the running maximum of each group of events.
-
-    One pass over all groups: a later group's ranks are all above those of an earlier one.
-
-    `number`: the group of each event, ascending.
-    """
-    if not len(amount):
-        return amount
-    distinct, rank = np.unique(amount, return_inverse=True)
-    best = np.maximum.accumulate(number * len(distinct) + rank)
-    maxima: Floats = distinct[best - number * len(distinct)]
-    return maxima

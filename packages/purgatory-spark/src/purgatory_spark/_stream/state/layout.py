@@ -3,7 +3,8 @@
 A segment is written once, so a new version of the code does not rewrite what is stored. It reads
 segments of an earlier layout as if they were of its own, and writes only its own. So the segments
 of an earlier layout disappear as they are merged, or no longer needed, and a stream resumes without
-a migration beforehand, whatever the size of its state.
+a migration beforehand, whatever the size of its state. The columns that are passed on from requests
+to outcomes have no part in the layout: those that a segment lacks have their defaults.
 
 | layout | difference to the one before |
 |---|---|
@@ -19,6 +20,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from purgatory_spark._rows.schema import PASSED
+
 #: The layout of a shard's state: names of blobs, keys of the head and of segments, and columns of
 #: tables. A change gets the next number, and a function in `upgrade`.
 STATE_VERSION = 4
@@ -32,7 +35,6 @@ class StateLayoutError(ValueError):
 
 
 def require_readable(layout: int) -> None:
-    """Check that this version reads a layout."""
     if not OLDEST_VERSION <= layout <= STATE_VERSION:
         raise StateLayoutError(
             f"the stored state has layout {layout}, and this version reads {OLDEST_VERSION} to "
@@ -41,10 +43,29 @@ def require_readable(layout: int) -> None:
 
 
 def upgrade(table: pa.Table, layout: int) -> pa.Table:
-    """Return a table of a segment in the present layout."""
     if layout < 3:
         table = _from_layout_2(table)
-    return _without_spark_fields(table) if layout < 4 else table
+    return _with_passed(_without_spark_fields(table) if layout < 4 else table)
+
+
+def _with_passed(table: pa.Table) -> pa.Table:
+    """Return a table with the columns that are passed on today, whichever it was stored with."""
+    names = table.schema.names
+    if "request_id" not in names:
+        return table
+    # They are between the id and the time in every table of requests.
+    first, end = names.index("request_id") + 1, names.index("arrived_us")
+    if names[first:end] == [column.name for column in PASSED]:
+        return table
+    columns = {name: table.column(name) for name in names[:first]}
+    for column in PASSED:
+        default = pa.scalar(column.default, column.arrow.type)
+        is_stored = column.name in names
+        columns[column.name] = (
+            table.column(column.name) if is_stored else pa.repeat(default, table.num_rows)
+        )
+    columns |= {name: table.column(name) for name in names[end:]}
+    return pa.table(columns)
 
 
 def _from_layout_2(table: pa.Table) -> pa.Table:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from purgatory_spark._outcomes.condition import NEVER, first_index
 from purgatory_spark._rows.schema import AGGREGATES
-from purgatory_spark._spark.arrays import Bools, Floats, Ints
+from purgatory_spark._spark.arrays import Bools, Floats, Ints, one_chunk
 from purgatory_spark._stream.state.columns import ColumnTable, find_sorted, numpy_column
 from purgatory_spark._stream.state.keys import KeyedEvents
 
@@ -55,9 +55,7 @@ class Pairs(ColumnTable):
     @classmethod
     def from_requests(cls, requests: pa.Table) -> Pairs:
         """Return one pair for each watch key of new requests; `before` is 0 so far."""
-        keys = requests.column("keys").combine_chunks()
-        if isinstance(keys, pa.ChunkedArray):
-            keys = pa.concat_arrays(keys.chunks) if keys.num_chunks else pa.array([], keys.type)
+        keys = one_chunk(requests.column("keys"))
         lengths = np.diff(keys.offsets.to_numpy()) if len(keys) else np.array([], dtype=np.int64)
         row = np.repeat(np.arange(len(keys), dtype=np.int32), lengths)
         return cls(
@@ -108,11 +106,7 @@ class Pairs(ColumnTable):
         return np.where(times == NEVER, NEVER, np.maximum(times, since_us))
 
     def _set_before(self, events: KeyedEvents, at: Ints, start: Ints, since: Ints) -> None:
-        """Set `before` to the count or total of each pair's key just before the arrival.
-
-        `at`: the position of each pair's key in `events.initial`. `start`: the position of the
-        key's first event in the step. `since`: the position of its first event since the arrival.
-        """
+        """Set `before` to the count or total of each pair's key just before the arrival."""
         for aggregate, stored in ((0, events.initial.count), (1, events.initial.total)):
             chosen = self.aggregate == aggregate
             before = stored[at[chosen]].astype(np.float64)
@@ -160,7 +154,6 @@ class Pairs(ColumnTable):
         return np.concatenate(found_pairs), np.concatenate(found_us)
 
     def _slices_of_keys(self, events: KeyedEvents) -> tuple[Ints, Ints, Ints]:
-        """Find the slices of pairs whose keys have events."""
         keys = np.flatnonzero(events.ends > events.starts)
         low = np.searchsorted(self.key, events.initial.key[keys], side="left")
         high = np.searchsorted(self.key, events.initial.key[keys], side="right")
@@ -193,12 +186,7 @@ class Pairs(ColumnTable):
     def _first_satisfying_us(
         self, pairs: Ints, aggregate: int, start: Ints, end: Ints, events: KeyedEvents
     ) -> Ints:
-        """Find the first event that satisfies each of some pairs.
-
-        `pairs`: positions of pairs, all of one aggregate. `start`: the position of the first event
-        to consider for each pair. `end`: the position after the last. Returns the time of that
-        event, in microseconds since the epoch; NEVER if there is none.
-        """
+        """Return when an event first satisfies each of some pairs of one aggregate, or NEVER."""
         before, need, running = self.before[pairs], self.need[pairs], events.running[aggregate]
         index = first_index(start, end, lambda at, index: running[index] - before[at] >= need[at])
         times: Ints = np.full(len(pairs), NEVER)

@@ -36,14 +36,9 @@ _NO_ROWS = np.array([], dtype=np.int64)
 
 
 class Generation:
-    """Requests that were accepted, or last changed, in the same step.
+    """Requests that were accepted, or last changed, in the same step, and their unsatisfied pairs.
 
     A request that ends is not removed, only its bit in `alive` is cleared.
-
-    Attributes:
-        requests: of `PENDING_SCHEMA`.
-        pairs: the (request, key) pairs that are not satisfied yet.
-        alive: which of the requests are pending.
     """
 
     def __init__(self, requests: pa.Table, pairs: Pairs) -> None:
@@ -83,7 +78,6 @@ class Generation:
         return cls(table.combine_chunks(), pairs.sorted_by_need())
 
     def only_alive(self) -> Generation:
-        """Return a generation of the pending requests alone."""
         if self.alive.all():
             return Generation(self.requests, self.pairs)
         return Generation(
@@ -157,7 +151,6 @@ class Generation:
         return self.requests.take(pa.array(rows)).combine_chunks()
 
     def _unsatisfied_pairs(self, rows: Ints, satisfied: Ints) -> Pairs:
-        """Return the pairs of the requests `rows` without the `satisfied` ones."""
         is_open = np.ones(len(self.pairs), dtype=bool)
         is_open[satisfied] = False
         chosen = np.zeros(len(self.alive), dtype=bool)
@@ -174,7 +167,6 @@ class StoredGeneration(Generation):
 
     @cached_property
     def requests(self) -> pa.Table:
-        """The requests, of `PENDING_SCHEMA`."""
         return self._store.read_segment(KIND, self.segment)
 
     @cached_property
@@ -236,10 +228,7 @@ class PendingRequests:
         return found
 
     def settle(self, new: Generation, events: KeyedEvents, watermark_us: int) -> list[pa.Table]:
-        """Add new requests, and end all requests that the events or the watermark end.
-
-        Returns the outcomes, as tables of `rows.RESULT_SCHEMA`.
-        """
+        """Add new requests, and end all requests that the events or the watermark end."""
         outcomes, remainders = [], []
         if new.requests.num_rows:
             times = new.pairs.find_satisfied_new(events, numpy_column(new.requests, "arrived_us"))
@@ -291,16 +280,12 @@ class PendingRequests:
 
 
 def _with_left(table: pa.Table, left: RowNumbers) -> pa.Table:
-    """Return a table of `PENDING_SCHEMA` with other numbers of keys."""
     field = PENDING_SCHEMA.field("left")
     return table.set_column(PENDING_SCHEMA.get_field_index("left"), field, pa.array(left))
 
 
 def _outcomes(requests: pa.Table, ended_us: Ints, completed: Bools) -> pa.Table:
-    """Return the outcomes of ended requests, of `rows.RESULT_SCHEMA`.
-
-    `ended_us`: when each ended, in microseconds since the epoch.
-    """
+    """Return the outcomes of requests that ended at these microseconds, of `RESULT_SCHEMA`."""
     if not requests.num_rows:
         return RESULT_SCHEMA.empty_table()
     arrived_us = numpy_column(requests, "arrived_us")

@@ -27,10 +27,7 @@ class RequestIds:
         self._store = store
 
     def reserved_until_us(self, ids: Ints) -> Ints:
-        """Return until when each id is reserved; NOT_RESERVED_US if it is free.
-
-        `ids`: hashes of host and request_id.
-        """
+        """Return until when each id is reserved; NOT_RESERVED_US if it is free."""
         until: Ints = np.full(len(ids), NOT_RESERVED_US)
         for segment in self._store.segments(KIND):
             table = self._store.read_segment(KIND, segment)
@@ -39,10 +36,7 @@ class RequestIds:
         return until
 
     def reserve(self, ids: Ints, until_us: Ints, watermark_us: int) -> None:
-        """Reserve free ids, and remove reservations that the watermark has passed.
-
-        `ids`: hashes of host and request_id, each once.
-        """
+        """Reserve free ids, and remove reservations that the watermark has passed."""
         for segment in list(self._store.segments(KIND)):
             if segment["until_us"] <= watermark_us:
                 self._store.drop_segment(KIND, segment)

@@ -48,12 +48,6 @@ EVENT_INPUT_SCHEMA = EVENT_SCHEMA.append(pa.field("host", pa.string())).append(
 )
 REJECT_INPUT_SCHEMA = pa.schema({"reason": pa.string(), "row": pa.string()})
 
-INPUT_SCHEMAS = {
-    REQUESTS: REQUEST_INPUT_SCHEMA,
-    EVENTS: EVENT_INPUT_SCHEMA,
-    REJECTS: REJECT_INPUT_SCHEMA,
-}
-
 #: What a shard returns: outcomes, with null `reason` and `row`; and late or rejected rows, with
 #: null in all columns but `reason`, `row` and `kind`.
 RESULT_SCHEMA = pa.schema(

@@ -47,12 +47,8 @@ class ShardTooLargeError(MemoryError):
 class StepResult:
     """The result of one step of a shard.
 
-    Attributes:
-        tables: results, of `rows.RESULT_SCHEMA`.
-        next_due_us: the event time at which the shard must be stepped again even without further
-            rows, in microseconds since the epoch; None if never.
-        pending: the number of requests that have arrived and not ended.
-        pending_change: by how much the step has changed that number.
+    `next_due_us` is the event time at which the shard must be stepped again even without further
+    rows, in microseconds since the epoch; None if never.
     """
 
     tables: list[pa.Table] = field(default_factory=list)
@@ -65,20 +61,12 @@ class Shard:
     """The rules that advance a shard's stored state by rows and a watermark."""
 
     def __init__(self, store: ShardStore, *, key_retention_us: int, max_bytes: int) -> None:
-        """Open a shard.
-
-        `max_bytes`: the memory that the rows of one step may take.
-        """
         self._store = store
         self._key_retention_us = key_retention_us
         self._max_bytes = max_bytes
 
     def step(self, inputs: dict[str, list[pa.Table]], watermark_us: int) -> StepResult:
-        """Add rows, and process everything that happened up to the watermark.
-
-        `inputs`: by kind, tables of `rows.INPUT_SCHEMAS`. `watermark_us`: microseconds since the
-        epoch, or NO_WATERMARK_US.
-        """
+        """Add rows, and process everything that happened up to the watermark."""
         result = StepResult()
         self._require_memory([table for tables in inputs.values() for table in tables])
         for table in inputs.get(REJECTS, ()):
@@ -144,7 +132,6 @@ class Shard:
             )
 
     def _require_memory(self, tables: list[pa.Table]) -> None:
-        """Check that tables can be processed together."""
         size = _MEMORY_FACTOR * sum(table.nbytes for table in tables)
         if size > self._max_bytes:
             rows = sum(table.num_rows for table in tables)
@@ -165,7 +152,6 @@ class Shard:
         watermark_us: int,
         result: StepResult,
     ) -> None:
-        """Process requests and events up to the watermark."""
         requests = self._accept(requests, watermark_us, result)
         history = KeyHistory(self._store, self._key_retention_us)
         key = numpy_column(events, "key")

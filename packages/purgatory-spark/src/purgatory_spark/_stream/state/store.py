@@ -34,15 +34,12 @@ class BlobStore(Protocol):
 
     def get(self, name: str) -> bytes | None:
         """Return a blob, or None if there is none of that name."""
-        ...
 
     def put(self, name: str, blob: bytes) -> None:
         """Store a blob, in place of one of the same name."""
-        ...
 
     def remove(self, name: str) -> None:
         """Remove a blob, which exists."""
-        ...
 
 
 class MemoryBlobStore:
@@ -52,15 +49,12 @@ class MemoryBlobStore:
         self.blobs: dict[str, bytes] = {}
 
     def get(self, name: str) -> bytes | None:
-        """Return a blob, or None if there is none of that name."""
         return self.blobs.get(name)
 
     def put(self, name: str, blob: bytes) -> None:
-        """Store a blob, in place of one of the same name."""
         self.blobs[name] = blob
 
     def remove(self, name: str) -> None:
-        """Remove a blob, which exists."""
         del self.blobs[name]
 
 
@@ -76,7 +70,6 @@ class ShardStore:
     """
 
     def __init__(self, blobs: BlobStore, *, use_local_cache: bool = False) -> None:
-        """Load the head that the last `save` wrote."""
         self._blobs = blobs
         head = blobs.get(_HEAD)
         self.head: dict[str, Any] = (
@@ -103,10 +96,7 @@ class ShardStore:
         metadata: dict[str, Any] | None = None,
         **parts: pa.Table,
     ) -> None:
-        """Store a segment, as the newest of its kind unless `as_oldest`; no-op without rows.
-
-        `parts`: its tables; the number of its rows is that of the part `rows`.
-        """
+        """Store a segment, the newest of its kind unless `as_oldest`; no-op if it has no `rows`."""
         count = parts[_ROWS].num_rows
         if not count:
             return
@@ -131,7 +121,6 @@ class ShardStore:
         segments.insert(0 if as_oldest else len(segments), segment)
 
     def read_segment(self, kind: str, segment: Segment, part: str = _ROWS) -> pa.Table:
-        """Return one of a segment's tables, in the present layout."""
         if self._cache is not None:
             cached = self._cache.get(_cache_name(segment, part))
             if cached is not None:
@@ -153,10 +142,7 @@ class ShardStore:
         self.head["segments"][kind].remove(segment)
 
     def stored_bytes(self) -> int:
-        """Return the compressed size of all segments in bytes, without the state store's overhead.
-
-        It is 0 if nothing is stored, and grows only with what is.
-        """
+        """Return the compressed bytes of all segments, without the state store's overhead."""
         total = 0
         for kind, segments in self.head["segments"].items():
             for segment in segments:

@@ -1,4 +1,4 @@
-"""Times between Spark and Python, as whole microseconds since the epoch.
+"""Schemas of Spark and of Arrow, and times between the two: as microseconds since the epoch.
 
 Spark gives timestamps to Python in the session's time zone, and takes them back in that zone only.
 Microseconds are the same numbers in every session.
@@ -10,6 +10,16 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.pandas.types import to_arrow_schema
+
+
+def fields_of(kind: T.DataType, *names: str) -> list[T.StructField]:
+    """Return columns of one type."""
+    return [T.StructField(name, kind) for name in names]
+
+
+def text_schema(*names: str) -> T.StructType:
+    return T.StructType(fields_of(T.StringType(), *names))
 
 
 def micros_schema(schema: T.StructType) -> T.StructType:
@@ -20,6 +30,12 @@ def micros_schema(schema: T.StructType) -> T.StructType:
             for field in schema
         ]
     )
+
+
+def utc_schema(schema: T.StructType) -> pa.Schema:
+    """Return a schema in Arrow, with timestamps in UTC."""
+    arrow: pa.Schema = to_arrow_schema(schema, timezone="UTC")
+    return arrow
 
 
 def to_micros(schema: T.StructType) -> list[Column]:
