@@ -81,7 +81,7 @@ def test_operation_that_finds_no_memory_to_go_back_is_run_at_the_next_millisecon
     assert isinstance(timer, SystemTimer)
     lease = Request(500)
     purgatory.try_complete_else_watch(lease, ["a"])
-    add_from = SystemTimer.add_from
+    add_from = SystemTimer._add_from
     starts: list[int] = []
 
     def add_or_fail(timer: SystemTimer, task: TimerTask, start_ms: int) -> None:
@@ -91,8 +91,8 @@ def test_operation_that_finds_no_memory_to_go_back_is_run_at_the_next_millisecon
         add_from(timer, task, start_ms)
 
     clock.advance(100)
-    lease.remove_from_timer()
-    monkeypatch.setattr(SystemTimer, "add_from", add_or_fail)
+    lease._remove_from_timer()
+    monkeypatch.setattr(SystemTimer, "_add_from", add_or_fail)
     lease.run()
     assert (lease.outcome, lease.timer_expiration_ms) == (None, 101)
     clock.advance(1)

@@ -71,9 +71,9 @@ def test_purgatory_that_is_dropped_abandons_what_waits(keys: list[str]) -> None:
     abandoned: list[int] = []
 
     class Noted(Request):
-        def abandon_in_child(self) -> None:
+        def _abandon_in_child(self) -> None:
             abandoned.append(id(self))
-            super().abandon_in_child()
+            super()._abandon_in_child()
 
     purgatory = make_wheel()
     requests = [Noted(60_000) for _ in range(2)]

@@ -129,8 +129,6 @@ def test_host_is_an_interface() -> None:
         with pytest.raises(NotImplementedError):
             OperationHost()._now_or(0)
         with pytest.raises(NotImplementedError):
-            OperationHost()._raise_interrupt()
-        with pytest.raises(NotImplementedError):
             OperationHost()._ran_early(Request())
         with pytest.raises(NotImplementedError):
             OperationHost()._callbacks_ran(Request(), 0)
@@ -427,7 +425,7 @@ def test_operation_outside_of_purgatories_that_is_dropped_ends_as_cancelled() ->
     assert (request.outcome, request.calls) == ("cancelled", ["cancellation"])
 
 
-@pytest.mark.skipif(primitives.COMPILED, reason="compiled, `remove_from_timer` is in C only")
+@pytest.mark.skipif(primitives.COMPILED, reason="compiled, `_remove_from_timer` is in C only")
 def test_renewed_operation_that_is_dropped_goes_back_into_the_timer(
     purgatory: DelayedOperationPurgatory, clock: ManualClock
 ) -> None:
@@ -435,7 +433,7 @@ def test_renewed_operation_that_is_dropped_goes_back_into_the_timer(
     purgatory.try_complete_else_watch(request, ["a"])
     clock.advance(4)
     assert purgatory.renew(request, 0.005)
-    request.remove_from_timer()
+    request._remove_from_timer()
     request.drop()
     clock.advance(6)
     purgatory.advance_clock(0)
