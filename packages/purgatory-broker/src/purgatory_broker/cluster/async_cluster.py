@@ -18,8 +18,9 @@ from purgatory_broker.cluster.interception import Interceptions
 from purgatory_broker.cluster.network import CONTROLLER, Network
 from purgatory_broker.cluster.node import ClusterParts, Node, WallTime
 from purgatory_broker.metadata.controller import Controller
+from purgatory_broker.metadata.metadata_file import FILE_NAME
 from purgatory_broker.metadata.topics import Partition, Topic
-from purgatory_broker.replication.log_manager import LogManager
+from purgatory_broker.replication.log_manager import LogManager, partition_folders
 from purgatory_broker.replication.recorder import Recorder
 from purgatory_broker.server.faults import Faults
 from purgatory_broker.server.security import Security, warn_if_reachable
@@ -60,9 +61,29 @@ class _DataDir:
             raise InvalidArgumentError(
                 "data_dir", "a directory that no other running cluster uses", str(folder)
             ) from None
+        try:
+            _require_metadata(folder)
+        except BaseException:
+            self._file.close()
+            raise
 
     def release(self) -> None:
         self._file.close()
+
+
+def _require_metadata(folder: Path) -> None:
+    """Refuse logs whose metadata is lost: the nodes would delete them as those of no topic."""
+    if (folder / FILE_NAME).exists():
+        return
+    for node in sorted(folder.glob("node-*")):
+        logs = sorted(partition_folders(node)) if node.is_dir() else []
+        if logs:
+            raise InvalidArgumentError(
+                "data_dir",
+                f"a directory with the {FILE_NAME} of its logs, or without logs such as "
+                f"{logs[0].relative_to(folder).as_posix()}",
+                str(folder),
+            )
 
 
 def _lock(file: IO[str]) -> None:
@@ -107,7 +128,7 @@ class AsyncCluster(ClusterCommands):
         Raises:
             InvalidArgumentError: an argument has another type, another cluster uses the data
                 directory, the directory has data of more nodes than `settings.nodes`, or its
-                metadata is damaged.
+                metadata is damaged, or is lost while there are logs.
             OSError: the data directory can't be read or written.
         """
         if settings is None:

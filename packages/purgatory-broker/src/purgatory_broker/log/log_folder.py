@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -46,6 +47,31 @@ def delete_clean_shutdown(folder: Path) -> None:
 
 
 _START_OFFSET_FILE = "log-start-offset"
+#: The file with the id of the log's topic, as in Kafka, by which the folder is known as a log's.
+METADATA_FILE = "partition.metadata"
+
+
+def delete_folder(path: Path) -> None:
+    """Delete a log's folder; no-op if it does not exist.
+
+    The metadata file goes last: what an interruption leaves is known as a log's folder.
+    """
+    if path.is_symlink():
+        raise OSError(f"{path} is a symbolic link")
+    try:
+        entries = list(path.iterdir())
+    except FileNotFoundError:
+        return
+    for entry in entries:
+        if entry.name == METADATA_FILE:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            os.unlink(entry)
+    with suppress(FileNotFoundError):
+        os.unlink(path / METADATA_FILE)
+    path.rmdir()
 
 
 class LogFolder:
@@ -81,5 +107,5 @@ class LogFolder:
             path.write_text(content, "ascii", newline="\n")
 
     def delete(self) -> None:
-        with storage_errors(f"deleting {self.path}"), suppress(FileNotFoundError):
-            shutil.rmtree(self.path)
+        with storage_errors(f"deleting {self.path}"):
+            delete_folder(self.path)
