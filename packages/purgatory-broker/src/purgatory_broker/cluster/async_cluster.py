@@ -6,11 +6,11 @@ import asyncio
 import gc
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from purgatory_broker.cluster._commands.cluster_commands import ClusterCommands
 from purgatory_broker.cluster.cluster_errors import raise_first
@@ -208,8 +208,14 @@ class AsyncCluster(ClusterCommands):
         self._interceptions.cancel()
         await self._interceptions.wait_cancelled()
 
+    def create_task(
+        self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **options: Any
+    ) -> asyncio.Task[Any]:
+        """Create a task that may be a function's, as the task factory of a `Cluster`'s loop."""
+        return self._interceptions.function_tasks.create(loop, coroutine, **options)
+
     def add_error_of_task(self, error: BaseException) -> None:
-        """Keep what a task on the event loop has raised that nobody has awaited, until it is seen.
+        """Keep what a task or a callback on the event loop has raised, until somebody has seen it.
 
         Any thread may call this. A `Cluster` does so; on an event loop of their own, users see to
         their tasks.
