@@ -6,7 +6,7 @@ import asyncio
 import gc
 import os
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from purgatory_broker.cluster._commands.cluster_commands import ClusterCommands
 from purgatory_broker.cluster.cluster_errors import raise_first
+from purgatory_broker.cluster.function_tasks import TaskCoroutine
 from purgatory_broker.cluster.interception import Interceptions
 from purgatory_broker.cluster.network import CONTROLLER, Network
 from purgatory_broker.cluster.node import ClusterParts, Node, WallTime
@@ -209,7 +210,7 @@ class AsyncCluster(ClusterCommands):
         await self._interceptions.wait_cancelled()
 
     def create_task(
-        self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **options: Any
+        self, loop: asyncio.AbstractEventLoop, coroutine: TaskCoroutine, **options: Any
     ) -> asyncio.Task[Any]:
         """Create a task that may be a function's, as the task factory of a `Cluster`'s loop."""
         return self._interceptions.function_tasks.create(loop, coroutine, **options)
