@@ -15,7 +15,7 @@ from typing import Any, Unpack
 
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.cluster.cluster_client import ClusterClient
-from purgatory_broker.cluster.cluster_errors import ClusterError
+from purgatory_broker.cluster.cluster_errors import ClusterError, raise_first
 from purgatory_broker.cluster.function_tasks import tasks_of
 from purgatory_broker.cluster.interception import InterceptFunction, Interception
 from purgatory_broker.cluster.outcome import Outcome
@@ -48,6 +48,15 @@ def started_clusters() -> list[Cluster]:
             return list(_started)
         except RuntimeError:  # Another thread has started one meanwhile.
             pass
+
+
+def raise_unseen_errors_of_all(during: BaseException | None) -> None:
+    """Raise what functions of any of these clusters have raised, unless somebody has seen it.
+
+    `during` is the test's own exception, which a skip does not replace.
+    """
+    errors = [error for cluster in started_clusters() for error in cluster.take_unseen_errors()]
+    raise_first(errors, during)
 
 
 class Cluster(ClusterClient):
@@ -174,8 +183,11 @@ class Cluster(ClusterClient):
             self._submit("end_functions", end, _TIMEOUT)
 
     def raise_unseen_errors(self) -> None:
-        if self._cluster is not None:
-            self._cluster.raise_unseen_errors()
+        raise_first(self.take_unseen_errors())
+
+    def take_unseen_errors(self) -> list[BaseException]:
+        """Return what `raise_unseen_errors` would raise, which then counts as seen."""
+        return [] if self._cluster is None else self._cluster.take_unseen_errors()
 
     @property
     def _is_own_thread(self) -> bool:
