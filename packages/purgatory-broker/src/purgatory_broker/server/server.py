@@ -121,10 +121,14 @@ class Server:
         self._sweep: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
-        for number, listener in enumerate(self.listeners):
-            port = await self._listen(listener)
-            bound = replace(listener, port=port)
-            self.listeners = (*self.listeners[:number], bound, *self.listeners[number + 1 :])
+        try:
+            for number, listener in enumerate(self.listeners):
+                port = await self._listen(listener)
+                bound = replace(listener, port=port)
+                self.listeners = (*self.listeners[:number], bound, *self.listeners[number + 1 :])
+        except BaseException:
+            self.stop()
+            raise
         self._schedule_sweep()
 
     async def _listen(self, listener: Listener) -> int:
@@ -139,12 +143,19 @@ class Server:
                 )
             else:
                 server = await asyncio.get_running_loop().create_server(
-                    lambda: Connection(self, listener), sock=bound, backlog=BACKLOG
+                    lambda: Connection(self, listener),
+                    sock=bound,
+                    backlog=BACKLOG,
+                    start_serving=False,
                 )
         except BaseException:
             bound.close()
             raise
         self._sockets.append(server)
+        if isinstance(server, asyncio.Server):
+            # It may be cancelled there, when the loop watches the socket already. So the server has
+            # to close it: else the loop would keep the descriptor among those that it waits for.
+            await server.start_serving()
         port: int = bound.getsockname()[1]
         return port
 
