@@ -459,6 +459,26 @@ def test_compaction_is_accepted_with_a_warning(caplog: pytest.LogCaptureFixture)
         assert message.startswith("topic_defaults: cleanup.policy=compact,delete is accepted")
 
 
+@pytest.mark.skipif(os.name != "posix", reason="this system has no process groups")
+def test_ctrl_c_that_the_program_handles_leaves_the_cluster_process_alone() -> None:
+    script = (
+        "import os, signal; from purgatory_broker import ClusterProcess\n"
+        "signal.signal(signal.SIGINT, lambda *_: print('handled', flush=True))\n"
+        "with ClusterProcess() as cluster:\n"
+        "    os.killpg(0, signal.SIGINT)\n"  # As a terminal does.
+        "    cluster.create_topic('a'); print(cluster.high_watermark('a'))\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=TIME_LIMIT,
+        start_new_session=True,
+        check=False,
+    )
+    assert run.stdout.split() == ["handled", "0"], run.stderr
+
+
 def test_cluster_process_ends_with_its_parent() -> None:
     script = (
         "import time; from purgatory_broker import ClusterProcess;"

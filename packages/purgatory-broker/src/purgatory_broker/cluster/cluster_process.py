@@ -76,7 +76,13 @@ class ClusterProcess(ClusterClient):
     def _start(self) -> None:
         given = {"settings": asdict(self.settings), "record": self._record}
         command = [sys.executable, "-m", "purgatory_broker.cluster.process_main"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            # A Ctrl-C in a terminal reaches a whole group, and the program may go on after it.
+            process_group=0 if os.name == "posix" else None,
+        )
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(given, default=os.fspath).encode() + b"\n")
         self._process.stdin.flush()
