@@ -266,7 +266,12 @@ class VirtualTimeEventLoop(asyncio.SelectorEventLoop):
 
         Returns:
             A future of the result.
+
+        Raises:
+            InvalidArgumentError: `executor` is neither an executor nor None.
         """
+        if executor is not None and not callable(getattr(executor, "submit", None)):
+            raise InvalidArgumentError("executor", "an executor, or None", executor)
         job = super().run_in_executor(executor, func, *args)
         self._virtual.jobs.add(job)
         job.add_done_callback(self._virtual.jobs.discard)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from concurrent.futures._base import (
     CANCELLED,
@@ -337,7 +337,9 @@ class HoldFuture(Future[T]):
     _exception: BaseException | None
     _waiters: list[Any]
     _done_callbacks: list[Callable[[Future[T]], object]]
-    # The waiters of `concurrent.futures.wait` and `as_completed` that know of the end.
+    # The waiters of `concurrent.futures.wait` and `as_completed` that have to be told of the end,
+    # and those that know of it.
+    _to_tell: Sequence[Any] = ()
     _told: list[Any] | None = None
 
     def __init__(self) -> None:
@@ -441,6 +443,10 @@ class HoldFuture(Future[T]):
             error = wrap_error(error)
         self._condition.__enter__()
         try:
+            # Who comes later finds the future done, and does not count on being told. The list is
+            # made first: where it finds no memory, the future is as it was.
+            if self._waiters and self._state != CANCELLED_AND_NOTIFIED:
+                self._to_tell = self._waiters.copy()
             if self._state in (PENDING, RUNNING):
                 self._result = value
                 self._exception = error
@@ -468,7 +474,7 @@ class HoldFuture(Future[T]):
             try:
                 self._condition.__enter__()
                 try:
-                    for waiter in self._waiters:
+                    for waiter in self._to_tell:
                         self._tell_waiter(waiter, tries > 0)
                     self._condition.notify_all()
                 finally:

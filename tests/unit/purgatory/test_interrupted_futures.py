@@ -415,6 +415,29 @@ def test_future_has_the_fields_of_its_base() -> None:
         assert isinstance(vars(future)[name], type(value))
 
 
+def test_wait_that_begins_in_a_done_callback_is_not_told_of_the_end_twice() -> None:
+    """It has counted the future as done, also where the callback raises what is no Exception."""
+    waiters: list[Any] = []
+
+    def begin_to_wait(ended: object) -> None:
+        waiters.append(
+            _base._create_and_install_waiters(  # type: ignore[attr-defined]
+                [future, other], concurrent.futures.ALL_COMPLETED
+            )
+        )
+        raise KeyboardInterrupt
+
+    with ManualPurgatory(raise_callback_errors=False) as purgatory:
+        future = purgatory.hold(["a"], until=bool)
+        other = purgatory.hold(["b"], until=bool)
+        future.add_done_callback(begin_to_wait)
+        with pytest.raises(KeyboardInterrupt):
+            future.set_result(1)
+        assert not waiters[0].event.is_set()
+        other.set_result(2)
+        assert waiters[0].event.is_set()
+
+
 # -- a storm of signals
 
 
