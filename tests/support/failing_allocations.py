@@ -42,8 +42,9 @@ MOST = 4_000
 #: an int, for which CPython then tries for ever.
 ROW = 40
 #: Allocations of one case that may leave references behind: where a generator expression finds no
-#: memory, CPython forgets some. `tuple(b for _, b in pairs)` keeps a pair alive.
-MOST_LEAKS = 2
+#: memory, CPython forgets some. `tuple(b for _, b in pairs)` keeps a pair alive. Up to 3 were seen;
+#: what is ours to free would be left by dozens.
+MOST_LEAKS = 4
 #: Seconds for all allocations of one case.
 TIME_LIMIT = 60.0
 
