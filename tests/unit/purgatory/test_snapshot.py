@@ -283,7 +283,8 @@ def test_snapshot_is_taken_while_threads_go_on(
         thread_group.start(work, keys)
     while len(done) < 2:
         found = purgatory.snapshot()
-        assert sum(group.count for group in found.by_type) <= 2
+        # Of each thread, one under each of its keys: it may go on while the walk is between them.
+        assert sum(group.count for group in found.by_type) <= 4
         assert all(group.count <= 2 for group in found.by_key)
     thread_group.join()
     assert purgatory.snapshot().by_type == ()
