@@ -34,6 +34,8 @@ cdef class Sweeper:
 
     cpdef post(self, key)
 
+    cdef _ask_to_notify(self, key)
+
     cdef long long _now_ms(self) except? -1
 
     cdef bint _is_trusted(self, long long asked_ms) except -1

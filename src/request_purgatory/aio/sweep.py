@@ -117,6 +117,7 @@ class Sweeper:
             sweep.again = sweep.begun
             if self._rest and not self._is_trusted(self._round_ms):
                 self._ask_for_round()
+            self._core._raise_interrupt()
             return
         count = self._core.num_watchers(key)
         if not count:
@@ -144,11 +145,16 @@ class Sweeper:
 
         Raises:
             RuntimeError: The loop refuses callbacks, though it is not closed.
+            BaseException: A signal handler raised it. Where it did so in the loop's clock, the key
+                is posted.
         """
         asked_ms = self._posted.get(key)
         # The loop removes the key before it looks, so it sees what changed before this call.
-        if asked_ms is not None and self._is_trusted(asked_ms):
-            return
+        if asked_ms is None or not self._is_trusted(asked_ms):
+            self._ask_to_notify(key)
+        self._core._raise_interrupt()
+
+    def _ask_to_notify(self, key: Hashable) -> None:
         try:
             self._posted[key] = self._now_ms()
             self._loop.call_soon_threadsafe(self._notify_posted, key)
@@ -169,6 +175,7 @@ class Sweeper:
             self.notify(key)
 
     def _now_ms(self) -> int:
+        # What the clock raises is put off until the loop knows what it has to do.
         return self._core._now_or(0)
 
     def _is_trusted(self, asked_ms: int) -> bool:
@@ -201,6 +208,7 @@ class Sweeper:
             self._sweeping = False
             if turn:
                 self._put_off()
+        self._core._raise_interrupt()
 
     def _put_off(self) -> None:
         """Leave the rest of this turn to the loop's next round."""

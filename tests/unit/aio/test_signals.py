@@ -444,6 +444,64 @@ def test_round_that_the_loop_has_lost_is_asked_for_again(
     run(scenario)
 
 
+class ClockedLoop(VirtualLoop):
+    """A loop in whose `time` a signal handler raises once."""
+
+    interrupts = False
+
+    def time(self) -> float:
+        if self.interrupts:
+            self.interrupts = False
+            raise Interrupted
+        return super().time()
+
+
+@pytest.mark.parametrize("posted", [False, True], ids=["first", "again"])
+def test_handler_that_raises_in_the_clock_leaves_notify_threadsafe_once_the_key_is_posted(
+    posted: bool,
+) -> None:
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, ClockedLoop)
+        async with Purgatory() as purgatory:
+            ready = Condition()
+            held = purgatory.hold(["a"], until=ready, timeout=60)
+            if posted:
+                purgatory.notify_threadsafe("a")
+            loop.interrupts = True
+            with pytest.raises(Interrupted):
+                purgatory.notify_threadsafe("a")
+            ready.value = "now"
+            await turns()
+            assert held.done()
+            purgatory.notify_threadsafe("a")  # Nothing is left to be raised.
+
+    run(scenario, ClockedLoop)
+
+
+@pytest.mark.parametrize("keys", ["a", "ab", "aa"])
+def test_handler_that_raises_in_the_clock_leaves_notify_once_the_loop_knows_of_the_rest(
+    keys: str,
+) -> None:
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, ClockedLoop)
+        async with Purgatory(batch=1) as purgatory:
+            ready = Condition()
+            held = [purgatory.hold(["a", "b"], until=ready, timeout=60) for _ in range(3)]
+            for key in keys[:-1]:
+                purgatory.notify(key)
+            loop.interrupts = True
+            with pytest.raises(Interrupted):
+                purgatory.notify(keys[-1])
+            ready.value = "now"
+            await turns(10)
+            assert all(future.done() for future in held[1:])  # The first was tried before.
+            purgatory.notify("a")  # Nothing is left to be raised.
+
+    run(scenario, ClockedLoop)
+
+
 # -- a real timer
 
 
