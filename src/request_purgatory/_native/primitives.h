@@ -323,6 +323,42 @@ RP_THREAD_LOCAL int rp_postponed;
 #define rp_enter_check() (++rp_depth)
 #define rp_leave_check() ((void)--rp_depth)
 
+/* ---- Python's recursion limit: near it, an end borrows levels for its callbacks
+
+   An end is made once, so a RecursionError in the middle of it would leave those who wait without an
+   answer. Only this thread's count is changed. A thread has few loans at a time: ends that cause one
+   another without an end would meet the end of the stack. */
+
+#define RP_NEEDED_LEVELS 100
+#define RP_LENT_LEVELS 200
+#define RP_MOST_LOANS 4
+
+#if PY_VERSION_HEX >= 0x030C0000
+#define RP_LEVELS(state) ((state)->py_recursion_remaining)
+#else
+#define RP_LEVELS(state) ((state)->recursion_remaining)
+#endif
+
+RP_THREAD_LOCAL int rp_loans;
+
+static inline int rp_borrow_levels(void)
+{
+    PyThreadState *state = PyThreadState_Get();
+    if (RP_LEVELS(state) >= RP_NEEDED_LEVELS || rp_loans == RP_MOST_LOANS)
+        return 0;
+    rp_loans++;
+    RP_LEVELS(state) += RP_LENT_LEVELS;
+    return 1;
+}
+
+static inline void rp_return_levels(int borrowed)
+{
+    if (borrowed) {
+        rp_loans--;
+        RP_LEVELS(PyThreadState_Get()) -= RP_LENT_LEVELS;
+    }
+}
+
 /* ---- whole numbers */
 
 #define RP_LIMIT ((1LL << 62) - 1)

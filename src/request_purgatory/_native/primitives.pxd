@@ -33,6 +33,8 @@ cdef extern from "primitives.h":
     int rp_enter_check() noexcept
     void rp_leave_check() noexcept
     int rp_depth
+    bint rp_borrow_levels() noexcept
+    void rp_return_levels(bint borrowed) noexcept
     void rp_set_postponed(int value) noexcept
     int rp_postponed
     bint FORKS_HOLD_LOCKS "RP_FORKS_HOLD_LOCKS"
@@ -154,6 +156,14 @@ cdef inline int check_depth() noexcept:
 
 cdef inline void leave_check() noexcept:
     rp_leave_check()
+
+
+cdef inline bint borrow_levels() noexcept:
+    return rp_borrow_levels()
+
+
+cdef inline void return_levels(bint borrowed) noexcept:
+    rp_return_levels(borrowed)
 
 
 cdef inline void set_postponed(bint value) noexcept:

@@ -31,6 +31,7 @@ __all__ = [
     "CoreLock",
     "acquire_for_fork",
     "bit_length",
+    "borrow_levels",
     "call_on_complete",
     "call_on_expiration",
     "call_run",
@@ -51,6 +52,7 @@ __all__ = [
     "reinit_locks",
     "release_after_fork",
     "require_init",
+    "return_levels",
     "seconds_to_ms",
     "set_number",
     "set_postponed",
@@ -320,6 +322,19 @@ def dict_get(mapping: dict[Key, Value], key: Key) -> Value | None:
         The value, or None.
     """
     return mapping.get(key)
+
+
+def borrow_levels() -> bool:
+    """Do nothing: compiled, it lends levels to a thread that is near its recursion limit.
+
+    Returns:
+        True if there is something to give back.
+    """
+    return False
+
+
+def return_levels(borrowed: bool) -> None:
+    """Give back what `borrow_levels` has lent."""
 
 
 def set_postponed(value: bool) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from contextlib import suppress
 from contextvars import Context
 from typing import Any, TypeAlias, TypeVar
 
+from request_purgatory._native import primitives
 from request_purgatory.aio.loop_clock import is_foreign_thread, running_loop
 from request_purgatory.purgatory.hold import discard, wrap_error
 from request_purgatory.purgatory.operation import DelayedOperation
@@ -55,6 +55,7 @@ class HoldFuture(asyncio.Future[T]):
                 f"a future of purgatory {getattr(purgatory, 'name', None)!r} belongs to its loop's "
                 "thread: call loop.call_soon_threadsafe(future.cancel) from other threads"
             )
+        borrowed = primitives.borrow_levels()
         try:
             callbacks = self._callbacks
             try:
@@ -64,8 +65,12 @@ class HoldFuture(asyncio.Future[T]):
                     self._schedule(callbacks)
                 raise
         finally:
-            # Also where a closed loop refuses the future's callbacks: it is cancelled all the same.
-            discard(self.operation)
+            try:
+                # Also where a closed loop refuses the future's callbacks: it is cancelled all the
+                # same.
+                discard(self.operation)
+            finally:
+                primitives.return_levels(borrowed)
 
     def answer(self, value: Any, error: BaseException | None) -> None:
         """End the future with a value or an error; no-op if it was cancelled.
@@ -81,20 +86,24 @@ class HoldFuture(asyncio.Future[T]):
             self._answer(value, error)
             return
         failure: BaseException | None = None
-        for _ in range(MAX_ATTEMPTS):
+        attempts = MAX_ATTEMPTS
+        closed = False
+        while attempts and not closed:
+            attempts -= 1
             try:
                 # Twice does no harm: a call that raises may have told the loop, or not.
                 loop.call_soon_threadsafe(self._answer, value, error)
+                attempts = 0
             except BaseException as interruption:
                 failure = interruption
-                if loop.is_closed():
-                    # It refuses the future's callbacks, too: no task is left that waits.
-                    with suppress(RuntimeError):
-                        self._answer(value, error)
-                    return
-            else:
-                break
-        if failure is not None:
+                closed = loop.is_closed()
+        if closed:
+            try:
+                # It refuses the future's callbacks, too: no task is left that waits.
+                self._answer(value, error)
+            except RuntimeError:
+                pass
+        elif failure is not None:
             raise failure
 
     def _answer(self, value: Any, error: BaseException | None) -> None:
@@ -146,9 +155,9 @@ class HoldFuture(asyncio.Future[T]):
                     # A call that raised may have scheduled the callback all the same.
                     if _count_calls(ready, callback, self) < times:
                         loop.call_soon(callback, self, context=context)
-                    break
+                    attempts = 0
                 except BaseException:
-                    continue  # Who calls this raises the first error.
+                    pass  # Who calls this raises the first error.
 
     def disown(self) -> None:
         """Do nothing: a forked child closes the purgatory, which ends its futures."""

@@ -362,6 +362,7 @@ class HoldFuture(Future[T]):
             BaseException: An exit out of a done callback, or what a signal handler raised. The
                 operation has left the purgatory unless the future is pending.
         """
+        borrowed = primitives.borrow_levels()
         try:
             # Not that of `Future`, which may be interrupted before its callbacks are called.
             self._condition.__enter__()
@@ -375,8 +376,11 @@ class HoldFuture(Future[T]):
             self._tell(True)
             return True
         finally:
-            if self._state in (CANCELLED, CANCELLED_AND_NOTIFIED):
-                discard(self.operation)
+            try:
+                if self._state in (CANCELLED, CANCELLED_AND_NOTIFIED):
+                    discard(self.operation)
+            finally:
+                primitives.return_levels(borrowed)
 
     def set_result(self, result: T) -> None:
         """End the future by hand, and cancel its operation.
@@ -397,10 +401,14 @@ class HoldFuture(Future[T]):
     def _set(self, value: T | None, error: BaseException | None) -> None:
         if self._state not in (PENDING, RUNNING):
             raise InvalidStateError(f"{self._state}: {self!r}")
+        borrowed = primitives.borrow_levels()
         try:
-            self.answer(value, error)
+            try:
+                self.answer(value, error)
+            finally:
+                discard(self.operation)
         finally:
-            discard(self.operation)
+            primitives.return_levels(borrowed)
 
     def answer(self, value: Any, error: BaseException | None) -> None:
         """End the future with a value or an error; no-op if it was done.

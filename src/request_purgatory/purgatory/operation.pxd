@@ -40,6 +40,7 @@ cdef class DelayedOperation(TimerTask):
     cdef readonly unsigned short _tries
     cdef readonly unsigned int _trier
 
+    @cython.locals(borrowed=bint, ended=bint)
     cpdef bint force_complete(self) except -1
     cpdef bint cancel(self) except -1
     cpdef abandon_in_child(self)
@@ -47,9 +48,11 @@ cdef class DelayedOperation(TimerTask):
     cpdef bint _expire(self, long long now_ms) except -1
 
     @cython.final
+    @cython.locals(borrowed=bint, ended=bint)
     cdef bint _run_out(self, long long now_ms) except -1
 
     @cython.final
+    @cython.locals(borrowed=bint, ended=bint)
     cdef bint _cancel(self) except -1
 
     # Operations with a future override it.

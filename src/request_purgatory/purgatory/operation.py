@@ -262,13 +262,18 @@ class DelayedOperation(TimerTask):
             True for the one caller that ended the operation.
         """
         primitives.require_init(self.timer_expiration_ms != 0, self)
-        if not self._end(states.COMPLETED, 0):
-            return False
+        borrowed = primitives.borrow_levels()
+        ended = False
         try:
-            primitives.call_on_complete(self)
+            ended = self._end(states.COMPLETED, 0)
+            if ended:
+                try:
+                    primitives.call_on_complete(self)
+                finally:
+                    self._notify_end()
         finally:
-            self._notify_end()
-        return True
+            primitives.return_levels(borrowed)
+        return ended
 
     def cancel(self) -> bool:
         """End the operation without an answer and call `on_cancellation`.
@@ -281,13 +286,18 @@ class DelayedOperation(TimerTask):
 
     def _cancel(self) -> bool:
         # Compiled, no override of `cancel` is looked for, which would need memory.
-        if not self._end(states.CANCELLED, 0):
-            return False
+        borrowed = primitives.borrow_levels()
+        ended = False
         try:
-            self.on_cancellation()
+            ended = self._end(states.CANCELLED, 0)
+            if ended:
+                try:
+                    self.on_cancellation()
+                finally:
+                    self._notify_end()
         finally:
-            self._notify_end()
-        return True
+            primitives.return_levels(borrowed)
+        return ended
 
     def run(self) -> None:
         """Expire; called by the timer. The purgatory logs and counts what the callbacks raise.
@@ -355,16 +365,21 @@ class DelayedOperation(TimerTask):
 
     def _run_out(self, now_ms: int) -> bool:
         # Compiled, no override of `_expire` is looked for, which would need memory.
-        if not self._end(states.EXPIRED, now_ms):
-            return False
+        borrowed = primitives.borrow_levels()
+        ended = False
         try:
-            primitives.call_on_complete(self)
+            ended = self._end(states.EXPIRED, now_ms)
+            if ended:
+                try:
+                    primitives.call_on_complete(self)
+                finally:
+                    try:
+                        primitives.call_on_expiration(self)
+                    finally:
+                        self._notify_end()
         finally:
-            try:
-                primitives.call_on_expiration(self)
-            finally:
-                self._notify_end()
-        return True
+            primitives.return_levels(borrowed)
+        return ended
 
     def _notify_end(self) -> None:
         """Call the purgatory's `on_end`: the operation has ended and its callbacks have run.
