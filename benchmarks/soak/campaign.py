@@ -128,7 +128,9 @@ class Campaign:
             gc.unfreeze()
             core_log.setLevel(level)
             faulthandler.cancel_dump_traceback_later()
-        self.problem = self.problem or memory_samples.find_growth(self.samples)
+        self.problem = self.problem or memory_samples.find_growth(
+            self.samples, keeps_pages=memory_samples.keeps_pages()
+        )
         self.collections = _collections() - collected
         return self.result(time.process_time() - cpu_began)
 

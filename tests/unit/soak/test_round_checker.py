@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from benchmarks.soak.choices import Choices, Keys
@@ -78,6 +80,13 @@ def test_slow_growth_is_found() -> None:
 def test_short_run_is_not_checked() -> None:
     """A few samples are too few to find growth."""
     assert find_growth(samples([1, 10**6, 10**7])) is None
+
+
+def test_growth_of_pages_that_are_kept_is_none_but_that_of_blocks_is() -> None:
+    grown = [100_000 + 2000 * second for second in range(60)]
+    assert find_growth(samples(grown), keeps_pages=True) is None
+    more_blocks = [replace(sample, blocks=sample.rss_kb) for sample in samples(grown)]
+    assert "blocks" in str(find_growth(more_blocks, keeps_pages=True))
 
 
 def test_choices_are_the_seeds() -> None:
