@@ -43,18 +43,22 @@ def check_postponed(thread: int) -> None:
             Python's `get_ident` may be another one: gevent replaces it by one for each greenlet.
 
     Raises:
-        NotificationLoopError: One comes back again and again, and completes nothing.
+        NotificationLoopError: One comes back again and again, and completes nothing. It is made no
+            more, and the others are.
         BaseException: Out of a check, such as KeyboardInterrupt, once all checks were made.
     """
     checks = postponed.get(thread)
     if checks is None:
         return
     leaving: BaseException | None = None
+    loops = False
     in_vain: dict[tuple[Checking, Hashable], int] = {}
     while checks:
         check, _ = checks.popitem(last=False)  # Calls no `__hash__` of a key, which may raise.
         purgatory, key = check
         try:
+            if loops and in_vain.get(check, 0) >= _MOST_IN_VAIN:
+                continue
             if purgatory.check_and_complete(key):
                 in_vain.clear()
                 continue
@@ -63,7 +67,7 @@ def check_postponed(thread: int) -> None:
         times = in_vain.get(check, 0) + 1
         in_vain[check] = times
         if times == _MOST_IN_VAIN:
-            checks.clear()
+            loops = True
             leaving = NotificationLoopError(
                 f"the check of watch key {reprlib.repr(key)}", _MOST_IN_VAIN
             )

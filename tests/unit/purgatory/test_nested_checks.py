@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from types import FrameType
 
@@ -264,3 +264,30 @@ def test_conditions_that_notify_one_another_without_end(
         purgatory.check_and_complete(0)
     assert nested_checks.postponed == {}
     assert all(request.outcome is None for request in requests)
+
+
+class Checked:
+    """Stands for a purgatory one of whose keys causes an event for itself, without end."""
+
+    def __init__(self, *others: str) -> None:
+        self.others = others
+        self.checked: list[str] = []
+
+    def check_and_complete(self, key: Hashable) -> int:
+        assert isinstance(key, str)
+        self.checked.append(key)
+        if key == "endless":
+            nested_checks.postpone(1, self, key)
+            if self.checked.count(key) == 999:
+                for other in self.others:
+                    nested_checks.postpone(1, self, other)
+        return 0
+
+
+def test_checks_that_come_after_one_without_end_are_made() -> None:
+    checked = Checked("first", "second")
+    nested_checks.postpone(1, checked, "endless")
+    with pytest.raises(NotificationLoopError, match="'endless'"):
+        nested_checks.check_postponed(1)
+    assert checked.checked == ["endless"] * 1000 + ["first", "second"]
+    assert nested_checks.postponed == {}
