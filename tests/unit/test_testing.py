@@ -6,6 +6,7 @@ import asyncio
 import selectors
 import socket
 import threading
+from concurrent.futures import Future
 from contextlib import closing
 from datetime import timedelta
 
@@ -224,6 +225,19 @@ def test_advance_raises_what_an_expiration_has_asserted(failing: str) -> None:
     assert purgatory.metrics().callback_errors == 1
     purgatory.advance(1)
     assert purgatory.close() == []
+
+
+def test_advance_raises_what_a_callback_of_a_future_has_asserted() -> None:
+    purgatory = ManualPurgatory()
+
+    def check(future: Future[object]) -> None:
+        assert future.exception() is None, "asserted in the callback"
+
+    held: Future[object] = purgatory.hold(["a"], until=lambda: None, timeout=1)
+    held.add_done_callback(check)
+    with pytest.raises(AssertionError, match="asserted in the callback"):
+        purgatory.advance(1)
+    purgatory.close()
 
 
 def test_advance_raises_the_first_error_once_everything_has_run() -> None:

@@ -291,6 +291,13 @@ def discard(operation: DelayedOperation) -> None:
     purgatory.discard(operation)
 
 
+def report(purgatory: object, error: BaseException) -> None:
+    """Tell a test's purgatory what a callback of a future raised, which is logged elsewhere."""
+    errors = getattr(purgatory, "_errors", None)
+    if errors is not None and errors.listener is not None:
+        errors.listener(error)
+
+
 def wrap_error(error: BaseException) -> RuntimeError:
     """Wrap a condition's error that would mean something else where the future raises it.
 
@@ -365,22 +372,23 @@ class HoldFuture(Future[T]):
         borrowed = primitives.borrow_levels()
         try:
             # Not that of `Future`, which may be interrupted before its callbacks are called.
-            self._condition.__enter__()
             try:
-                if self._state == PENDING:
-                    self._state = CANCELLED
+                self._condition.__enter__()
+                try:
+                    if self._state == PENDING:
+                        self._state = CANCELLED
+                finally:
+                    self._condition.__exit__(None, None, None)
             finally:
-                self._condition.__exit__(None, None, None)
-            if self._state in (RUNNING, FINISHED):
-                return False
-            self._tell(True)
-            return True
-        finally:
-            try:
                 if self._state in (CANCELLED, CANCELLED_AND_NOTIFIED):
-                    discard(self.operation)
-            finally:
-                primitives.return_levels(borrowed)
+                    try:
+                        # First: a callback finds the purgatory without the operation.
+                        discard(self.operation)
+                    finally:
+                        self._tell(True)
+        finally:
+            primitives.return_levels(borrowed)
+        return self._state in (CANCELLED, CANCELLED_AND_NOTIFIED)
 
     def set_result(self, result: T) -> None:
         """End the future by hand, and cancel its operation.
@@ -542,6 +550,7 @@ class HoldFuture(Future[T]):
                     if callback is not None:
                         callback(self)
                 except Exception as error:
+                    report(self.operation._purgatory, error)
                     log_contained(logger, error, "exception calling callback for %r", self)
             except BaseException as error:
                 leaving = error

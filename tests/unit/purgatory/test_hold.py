@@ -146,23 +146,24 @@ def test_try_that_began_before_the_end_does_not_call_the_condition() -> None:
     assert (request.try_complete(), until.calls, request.outcome) == (False, 0, "cancelled")
 
 
-def test_event_between_a_cancel_and_its_callback_answers_nobody(
+def test_callback_of_a_cancelled_future_finds_the_purgatory_without_it(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """The owner has the cancelled future; the purgatory counts the request as completed."""
     until = Condition()
     future = purgatory.hold(["a"], until=until, timeout=1.0)
+    found: list[int] = []
 
     def bring_the_event(_: object) -> None:
         until.value = "done"
-        assert purgatory.check_and_complete("a") == 1
+        found.extend((purgatory.num_delayed, purgatory.check_and_complete("a")))
 
-    # Before the purgatory's own callback, which takes the request out.
-    future._done_callbacks.insert(0, bring_the_event)
+    future.add_done_callback(bring_the_event)
     assert future.cancel() is True
-    assert (future.cancelled(), until.calls) == (True, 2)
+    assert future.cancel() is True
+    assert found == [0, 0]
+    assert (future.cancelled(), until.calls) == (True, 1)
     metrics = purgatory.metrics()
-    assert (metrics.completions, metrics.cancellations, metrics.callback_errors) == (1, 0, 0)
+    assert (metrics.completions, metrics.cancellations, metrics.callback_errors) == (0, 1, 0)
 
 
 def test_cancelled_future_leaves_the_purgatory(purgatory: DelayedOperationPurgatory) -> None:
