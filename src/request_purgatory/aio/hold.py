@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from contextvars import Context
 from typing import Any, TypeAlias, TypeVar
 
@@ -72,6 +73,40 @@ class HoldFuture(asyncio.Future[T]):
             finally:
                 primitives.return_levels(borrowed)
 
+    def set_result(self, result: T) -> None:
+        """End the future by hand, and cancel its operation.
+
+        Raises:
+            InvalidStateError: The future is done.
+        """
+        self._set_by_hand(asyncio.Future.set_result, result)
+
+    def set_exception(self, exception: type | BaseException) -> None:
+        """End the future by hand, as `set_result`.
+
+        Raises:
+            InvalidStateError: The future is done.
+        """
+        self._set_by_hand(asyncio.Future.set_exception, exception)
+
+    def _set_by_hand(self, set_to: Callable[..., None], value: Any) -> None:
+        borrowed = primitives.borrow_levels()
+        callbacks: Callbacks | None = None
+        try:
+            callbacks = self._callbacks
+            try:
+                set_to(self, value)
+            except BaseException:
+                if self.done():
+                    self._schedule(callbacks)
+                raise
+        finally:
+            try:
+                if self.done():
+                    discard(self.operation)
+            finally:
+                primitives.return_levels(borrowed)
+
     def answer(self, value: Any, error: BaseException | None) -> None:
         """End the future with a value or an error; no-op if it was cancelled.
 
@@ -119,11 +154,11 @@ class HoldFuture(asyncio.Future[T]):
             try:
                 callbacks = self._callbacks
                 if error is None:
-                    self.set_result(value)
+                    asyncio.Future.set_result(self, value)
                 elif issubclass(type(error), (StopIteration, asyncio.CancelledError)):
-                    self.set_exception(wrap_error(error))
+                    asyncio.Future.set_exception(self, wrap_error(error))
                 else:
-                    self.set_exception(error)
+                    asyncio.Future.set_exception(self, error)
             except BaseException as interruption:
                 failure = interruption
                 if self.done():

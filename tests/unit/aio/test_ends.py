@@ -60,6 +60,32 @@ def test_operation_that_completes_while_the_purgatory_closes_has_completed(
     play(scenario)
 
 
+def test_future_that_is_set_by_hand_takes_its_request_out(play: Scenario) -> None:
+    async def scenario() -> None:
+        async with opened() as purgatory:
+            answers = ["for another request"]
+            held = [
+                purgatory.hold(["a"], until=lambda: answers and answers.pop(), timeout=0),
+                *(purgatory.hold(["b"], until=lambda: answers and answers.pop()) for _ in range(2)),
+            ]
+            assert await held[0] == "for another request"
+            held[1].set_result("by hand")
+            held[2].set_exception(ZeroDivisionError())
+            assert purgatory.num_delayed == 0
+            answers.append("for another request")
+            purgatory.notify("b")
+            assert answers == ["for another request"]
+            assert await held[1] == "by hand"
+            with pytest.raises(ZeroDivisionError):
+                await held[2]
+            with pytest.raises(asyncio.InvalidStateError):
+                held[1].set_result("again")
+            with pytest.raises(asyncio.InvalidStateError):
+                held[1].set_exception(ZeroDivisionError())
+
+    play(scenario)
+
+
 def test_clock_is_the_monotonic_one_unless_the_loop_has_a_time_of_its_own() -> None:
     for make, kind in (
         (asyncio.new_event_loop, MonotonicClock),
