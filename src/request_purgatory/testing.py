@@ -13,8 +13,10 @@ TimeoutError('the condition did not hold within 30000 ms')
 from __future__ import annotations
 
 import asyncio
+import math
 import selectors
-from collections.abc import Callable, Coroutine, Mapping
+import traceback
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor
 from datetime import timedelta
 from types import TracebackType
@@ -34,12 +36,41 @@ Ts = TypeVarTuple("Ts")
 #: time jumps for a job of an executor.
 _MAX_IDLE_S = 20.0
 
+#: A timer that is further away is none: 1,000 years. A request without a timeout has one of 10,000.
+_NEVER_S = 1000 * 365.25 * 86_400.0
+
+#: What ends the program or the task: nothing is raised in its place.
+_ENDING = (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError)
+
+
+def _raise_first(errors: Sequence[BaseException], during: BaseException | None) -> None:
+    """Raise the first error of callbacks, with notes on the others; no-op if there is none.
+
+    Args:
+        errors: The errors, in their order.
+        during: What leaves the block meanwhile; the context of what is raised. What ends the
+            program or the task goes on.
+    """
+    if isinstance(during, _ENDING):
+        _add_notes(during, errors)
+    elif errors:
+        _add_notes(errors[0], errors[1:])
+        raise errors[0]
+
+
+def _add_notes(error: BaseException, others: Sequence[BaseException]) -> None:
+    for other in others[:10]:
+        if other is not error:
+            text = "".join(traceback.format_exception_only(other)).rstrip()
+            error.add_note(f"A callback has raised, too: {text}")
+
 
 class ManualPurgatory(DelayedOperationPurgatory):
     """A purgatory without a thread, whose clock stands still until the test advances it.
 
-    What the callbacks of operations raise, a failed assertion among it, fails the test: `advance`
-    and `close` raise the first such error, and so does the end of a `with` block.
+    What the callbacks of operations and futures raise, a failed assertion among it, fails the test:
+    `advance` and `close` raise the first such error, and so does the end of a `with` block. Notes
+    of it name the others.
 
     >>> class Poll(DelayedOperation):
     ...     def try_complete(self):
@@ -146,17 +177,16 @@ class ManualPurgatory(DelayedOperationPurgatory):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if kind is None:
-            self.close()
-        else:
-            super().close()  # The test has failed already.
+        super().close()
+        # Also where the block raises: the test may expect that.
+        self._raise_first(error)
 
-    def _raise_first(self) -> None:
+    def _raise_first(self, during: BaseException | None = None) -> None:
         """Raise the first error of callbacks, unless this is a callback of an `advance`."""
-        if self._raised and not self._advances:
-            error = self._raised[0]
+        if not self._advances:
+            errors = self._raised.copy()
             self._raised.clear()
-            raise error
+            _raise_first(errors, during)
 
 
 class VirtualSelector(selectors.BaseSelector):
@@ -167,13 +197,21 @@ class VirtualSelector(selectors.BaseSelector):
         jobs: What threads do for the loop: time stands still until it is done.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, next_timer: Callable[[], float | None]) -> None:
+        """Make a selector whose time is 0.
+
+        Args:
+            next_timer: Returns the time of the loop's next timer; None if it has none.
+        """
         self.now = 0.0
         self.jobs: set[object] = set()
+        self._next_timer = next_timer
         self._real = selectors.DefaultSelector()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Return the files that are ready; if there are none, let `timeout` seconds pass.
+        """Return the files that are ready; if there are none, let time pass until the next timer.
+
+        asyncio waits a day at most, and then looks again. Time jumps to the timer at once.
 
         While there are jobs, this waits for the first of them in real time, for 20 s at most. Jobs
         that take longer are waited for no more.
@@ -182,8 +220,13 @@ class VirtualSelector(selectors.BaseSelector):
             The ready files, as of `selectors`.
 
         Raises:
-            RuntimeError: The loop has no timer, and no thread or socket woke it for 20 s.
+            RuntimeError: The loop has no timer in the next 1,000 years, and no thread or socket
+                woke it for 20 s.
         """
+        if timeout:
+            until = self._next_timer()
+            if until is not None:
+                timeout = until - self.now if until - self.now < _NEVER_S else None
         ready = self._real.select(0)
         if not ready and (timeout is None or (timeout > 0 and self.jobs)):
             ready = self._real.select(_MAX_IDLE_S)
@@ -195,7 +238,7 @@ class VirtualSelector(selectors.BaseSelector):
                         f"and no thread or socket woke the loop for {_MAX_IDLE_S:g} s"
                     )
         if not ready:
-            self.now += timeout or 0.0
+            self.now += max(0.0, timeout or 0.0)
         return ready
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
@@ -243,16 +286,37 @@ class VirtualTimeEventLoop(asyncio.SelectorEventLoop):
     """
 
     def __init__(self) -> None:
-        self._virtual = VirtualSelector()
+        self._virtual = VirtualSelector(self._next_timer)
         self.callback_errors: list[BaseException] = []
         super().__init__(self._virtual)
+
+    @property
+    def _clock_resolution(self) -> float:
+        # asyncio calls what is due before now and this, which has to be later than now: from 194
+        # days on a nanosecond is lost in the rounding.
+        return max(1e-9, 2 * math.ulp(self._virtual.now))
+
+    @_clock_resolution.setter
+    def _clock_resolution(self, _: float) -> None:
+        """Ignore what asyncio sets: that of the real clock."""
+
+    def _next_timer(self) -> float | None:
+        # asyncio's, since Python 3.4: a heap whose first timer is not cancelled while it waits.
+        timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
+        return timers[0].when() if timers else None
 
     def time(self) -> float:
         """Return the virtual time in seconds, from 0."""
         return self._virtual.now
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass inside a callback, as one that is busy for so long does."""
+        """Let time pass inside a callback, as one that is busy for so long does.
+
+        Raises:
+            InvalidArgumentError: `seconds` is negative or not a finite number.
+        """
+        if not isinstance(seconds, (int, float)) or not 0 <= seconds < math.inf:
+            raise InvalidArgumentError("seconds", "a finite number, not negative", seconds)
         self._virtual.now += seconds
 
     def callback_failed(self, error: BaseException) -> None:
@@ -297,14 +361,20 @@ def run(main: Coroutine[Any, Any, T], *, raise_callback_errors: bool = True) -> 
 
     Raises:
         InvalidArgumentError: `main` is no coroutine.
-        BaseException: What the coroutine raised; else the first that a callback has raised.
+        BaseException: The first that a callback has raised, with notes on the others; else what the
+            coroutine raised.
     """
     if not asyncio.iscoroutine(main):
         raise InvalidArgumentError("main", "a coroutine", main)
-    with asyncio.Runner(loop_factory=VirtualTimeEventLoop) as runner:
-        result = runner.run(main)
-        loop = runner.get_loop()
+    loop = VirtualTimeEventLoop()
+    try:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            result = runner.run(main)
+    except BaseException as error:
+        if raise_callback_errors:
+            _raise_first(loop.callback_errors, error)
+        raise
     # Once the loop is closed: its last tasks may have ended operations.
-    if raise_callback_errors and loop.callback_errors:  # type: ignore[attr-defined]
-        raise loop.callback_errors[0]  # type: ignore[attr-defined]
+    if raise_callback_errors:
+        _raise_first(loop.callback_errors, None)
     return result

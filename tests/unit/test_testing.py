@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import selectors
 import socket
 import threading
@@ -140,7 +141,7 @@ def test_socket_with_data_comes_before_a_timer() -> None:
 
 def test_wait_without_a_timer_ends_with_the_first_event(monkeypatch: pytest.MonkeyPatch) -> None:
     """That is a wait in real time, as for a thread; no virtual time passes."""
-    selector = testing.VirtualSelector()
+    selector = testing.VirtualSelector(lambda: None)
     event = (selectors.SelectorKey(0, 0, selectors.EVENT_READ, None), selectors.EVENT_READ)
     answers = iter([[], [event]])
     with closing(selector):
@@ -158,6 +159,66 @@ def test_loop_that_would_wait_for_ever_says_so(monkeypatch: pytest.MonkeyPatch) 
 
     with pytest.raises(RuntimeError, match="would wait for ever"):
         run(main())
+
+
+@pytest.mark.parametrize("days", [195, 365 * 100])
+def test_timer_of_the_far_future_is_called(days: int) -> None:
+    """A float of so many seconds has no nanoseconds."""
+
+    async def main() -> float:
+        await asyncio.sleep(days * 86_400)
+        await asyncio.sleep(0.5)
+        return asyncio.get_running_loop().time()
+
+    assert run(main()) == days * 86_400 + 0.5
+
+
+@pytest.mark.parametrize("waiting", ["hold", "sleep"])
+def test_loop_that_would_wait_for_thousands_of_years_says_so(
+    monkeypatch: pytest.MonkeyPatch, waiting: str
+) -> None:
+    monkeypatch.setattr(testing, "_MAX_IDLE_S", 0.0)
+
+    async def main() -> None:
+        async with aio.Purgatory() as purgatory:
+            if waiting == "hold":
+                await purgatory.hold(["a"], until=lambda: None)
+            await asyncio.sleep(math.inf)
+
+    with pytest.raises(RuntimeError, match="would wait for ever"):
+        run(main())
+
+
+def test_time_stands_still_while_a_thread_answers_a_request_without_a_timeout() -> None:
+    async def main() -> tuple[str, float]:
+        async with aio.Purgatory() as purgatory:
+            answers: list[str] = []
+
+            def answer() -> None:
+                answers.append("answer")
+                purgatory.notify_threadsafe("a")
+
+            held = purgatory.hold(["a"], until=lambda: answers)
+            thread = threading.Thread(target=answer)
+            thread.start()
+            found = await held
+            thread.join(20)
+            await asyncio.sleep(1)
+            return found[0], asyncio.get_running_loop().time()
+
+    assert run(main()) == ("answer", 1.0)
+
+
+@pytest.mark.parametrize("seconds", [math.nan, math.inf, -1.0, "1"])
+def test_bad_time_to_pass_is_refused(seconds: float) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTimeEventLoop)
+        with pytest.raises(InvalidArgumentError, match=f"seconds .*{seconds!r}"):
+            loop.pass_time(seconds)
+        assert loop.time() == 0.0
+
+    run(main())
 
 
 def test_virtual_loop_serves_files() -> None:
@@ -272,14 +333,30 @@ def test_end_of_the_block_raises_what_a_callback_has_asserted(failing: str) -> N
     assert purgatory.num_delayed == 0
 
 
-def test_error_of_the_block_is_not_hidden_by_one_of_a_callback() -> None:
+def test_error_that_the_test_expects_of_the_block_hides_none_of_a_callback() -> None:
+    def block() -> None:
+        with ManualPurgatory() as purgatory:
+            for failing in ("on_cancellation", "try_complete"):
+                purgatory.try_complete_else_watch(Asserting(failing), ["a"])
+            purgatory.notify("a")
+            raise ZeroDivisionError
+
+    with pytest.raises(AssertionError, match="asserted in try_complete") as raised:
+        block()
+    assert type(raised.value.__context__) is ZeroDivisionError
+    (note,) = raised.value.__notes__
+    assert note.startswith("A callback has raised, too: AssertionError: asserted in on_cancel")
+
+
+def test_exit_out_of_the_block_goes_on_with_notes_on_the_errors_of_callbacks() -> None:
     def block() -> None:
         with ManualPurgatory() as purgatory:
             purgatory.try_complete_else_watch(Asserting("on_cancellation"), ["a"])
-            raise ZeroDivisionError
+            raise KeyboardInterrupt
 
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(KeyboardInterrupt) as raised:
         block()
+    assert "asserted in on_cancellation" in raised.value.__notes__[0]
 
 
 def test_callback_errors_may_be_left_to_metrics() -> None:
@@ -311,14 +388,17 @@ def test_run_raises_what_callbacks_in_it_have_asserted(failing: str) -> None:
         run(main())
 
 
-def test_run_raises_its_own_error_before_those_of_callbacks() -> None:
+def test_run_raises_what_a_callback_has_asserted_though_the_coroutine_raised() -> None:
     async def main() -> None:
         async with aio.Purgatory() as purgatory:
             purgatory.try_complete_else_watch(Asserting("on_cancellation"), ["a"])
             raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(AssertionError, match="asserted in on_cancellation") as raised:
         run(main())
+    assert type(raised.value.__context__) is ZeroDivisionError
+    with pytest.raises(ZeroDivisionError):
+        run(main(), raise_callback_errors=False)
 
 
 # -- callbacks that move the clock
