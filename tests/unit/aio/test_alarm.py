@@ -97,6 +97,21 @@ def test_operation_that_ends_at_once_sets_no_alarm(play: Scenario) -> None:
     play(scenario)
 
 
+def test_purgatory_that_is_closed_leaves_no_alarm_on_the_loop(play: Scenario) -> None:
+    async def scenario() -> None:
+        async with opened() as purgatory:
+            held = purgatory.hold(["a"], until=Condition(), timeout=5)
+            alarm = purgatory._alarm.handle
+            assert alarm is not None
+            purgatory.close()
+            assert alarm.cancelled()
+            assert (purgatory._alarm.handle, purgatory._alarm.at_ms) == (None, math.inf)
+            with pytest.raises(PurgatoryClosedError):
+                await held
+
+    play(scenario)
+
+
 def test_alarm_that_a_callback_sets_is_kept(play: Scenario) -> None:
     """An operation that expires may add one that is due before all others."""
 
