@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+
 import pytest
 
 from request_purgatory import DelayedOperationPurgatory, SystemTimer, TimerTask
 from request_purgatory._native.parker import Parker
 from request_purgatory.clock import Clock
-from tests.support.requests import Request
+from tests.support.requests import Request, fail
+from tests.support.sleeping_threads import SleepRecordingClock
+from tests.support.thread_group import ThreadGroup
 
 LATEST_MS = 10_000
 
@@ -16,9 +21,9 @@ class Settable(Clock):
     """A clock whose time is an attribute, in milliseconds; nobody sleeps on it."""
 
     def __init__(self) -> None:
-        self.time_ms = LATEST_MS
+        self.time_ms: float = LATEST_MS
         self.readings = 0
-        self.after_reading: int | None = None
+        self.after_reading: float | None = None
 
     @property
     def now_ns(self) -> int:
@@ -30,7 +35,7 @@ class Settable(Clock):
         now_ms = self.time_ms
         if self.after_reading is not None:
             self.time_ms, self.after_reading = self.after_reading, None
-        return now_ms * 1_000_000
+        return round(now_ms * 1_000_000)
 
     def wait_until(self, parker: Parker, until_ms: int | None) -> None:
         pytest.fail("no test sleeps on this clock")
@@ -46,7 +51,7 @@ def clock() -> Settable:
 @pytest.mark.parametrize("tick_ms", [1, 7])
 def test_task_is_not_early(clock: Settable, back_ms: int, tick_ms: int) -> None:
     timer = SystemTimer("test", tick_ms=tick_ms, wheel_size=4, clock=clock)
-    ran: list[int] = []
+    ran: list[float] = []
     clock.time_ms = now_ms = LATEST_MS - back_ms
     timer.call_later_ms(100, lambda: ran.append(clock.time_ms))
     timer.check()
@@ -95,16 +100,44 @@ def test_operation_that_is_due_waits_for_a_clock_that_goes_back_before_it_runs(
     purgatory._check_invariants()
 
 
-def test_task_that_a_clock_goes_past_while_it_goes_back_is_due_at_once(clock: Settable) -> None:
+@pytest.mark.parametrize(
+    ("time_ms", "is_due"), [(LATEST_MS, True), (LATEST_MS - 900, True), (LATEST_MS - 900.5, False)]
+)
+def test_task_that_a_clock_goes_past_while_it_goes_back_is_due_at_once(
+    clock: Settable, time_ms: float, is_due: bool
+) -> None:
     """The clock is read again before the task is taken for early."""
     timer = SystemTimer("test", clock=clock)
     ran: list[str] = []
     clock.time_ms -= 1000
-    clock.after_reading = LATEST_MS
+    clock.after_reading = time_ms
     timer.call_later_ms(100, ran.append, "ran")
+    assert timer.advance_clock(0) is is_due
+    assert ran == ["ran"] * is_due
+    timer.check()
+
+
+def test_task_that_is_added_again_while_the_clock_is_read_again_runs_at_its_last_time() -> None:
+    class Adding(Settable):
+        def read_ns(self) -> int:
+            if timer is not None and timer.size and not added:
+                added.extend(timer.pending_tasks())
+                self.time_ms = LATEST_MS
+                timer.add(added[0])
+            return super().read_ns()
+
+    clock = Adding()
+    timer: SystemTimer | None = None
+    timer = SystemTimer("test", clock=clock)
+    added: list[TimerTask] = []
+    ran: list[str] = []
+    clock.time_ms -= 1000
+    timer.call_later_ms(100, ran.append, "ran")
+    assert timer.next_expiration_ms == LATEST_MS + 100
+    assert not timer.advance_clock(0)
+    clock.time_ms += 100
     assert timer.advance_clock(0)
     assert ran == ["ran"]
-    timer.check()
 
 
 def test_task_that_is_cancelled_while_the_clock_is_read_again_does_not_run() -> None:
@@ -139,6 +172,69 @@ def test_clock_that_raises_at_its_second_reading_leaves_the_task_pending(clock: 
     timer.call_later_ms(100, ran.append, "ran")
     clock.readings = 0
     assert timer.size == 1
+    assert not timer.advance_clock(0)
     clock.time_ms = LATEST_MS + 1
     assert timer.advance_clock(0)
     assert ran == ["ran"]
+
+
+class Late(SleepRecordingClock):
+    """A clock that some readings find where it was a while ago.
+
+    Attributes:
+        back_ms: How far it has gone back.
+        at_second_reading: Called before the test's own second reading from now on.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(100)
+        self.back_ms = 0
+        self.at_second_reading: Callable[[], object] | None = None
+        self._reader = threading.get_ident()
+        self._readings = 0
+
+    def read_ns(self) -> int:
+        if self.at_second_reading is not None and threading.get_ident() == self._reader:
+            self._readings += 1
+            if self._readings == 2:
+                self.at_second_reading()
+        return super().read_ns() - self.back_ms * 1_000_000
+
+
+def test_thread_that_sleeps_learns_of_a_task_that_the_wheel_has_passed(
+    thread_group: ThreadGroup,
+) -> None:
+    clock = Late()
+    timer = SystemTimer("test", clock=clock)
+    timer.call_later_ms(100, fail)
+    thread_group.start(timer.advance_clock, None)
+    assert clock.wait_for_sleep(1) == 200
+    clock.back_ms = 50
+    ran: list[str] = []
+    timer.call_later_ms(10, ran.append, "ran")
+    assert clock.wait_for_sleep(2) == 101
+    clock.back_ms = 0
+    clock.advance(1)
+    thread_group.join()
+    assert ran == ["ran"]
+
+
+def test_thread_that_sleeps_again_while_the_clock_is_read_again_learns_that_a_task_is_due(
+    thread_group: ThreadGroup,
+) -> None:
+    clock = Late()
+    timer = SystemTimer("test", clock=clock)
+    timer.call_later_ms(100, fail)
+    thread_group.start(timer.advance_clock, None)
+    assert clock.wait_for_sleep(1) == 200
+
+    def come_back() -> None:
+        assert clock.wait_for_sleep(2) == 101
+        clock.back_ms = 0
+
+    clock.back_ms = 50
+    clock.at_second_reading = come_back
+    ran: list[str] = []
+    timer.call_later_ms(10, ran.append, "ran")
+    thread_group.join()
+    assert (ran, clock.now_ms) == (["ran"], 100)
