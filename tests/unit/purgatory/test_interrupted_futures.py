@@ -24,11 +24,13 @@ from request_purgatory import (
     ManualClock,
     OperationCancelledError,
     PurgatoryClosedError,
+    Quorum,
     QuorumFailedError,
     QuorumTimeoutError,
     SystemTimer,
 )
 from request_purgatory.purgatory.hold import HoldFuture, HoldOperation
+from request_purgatory.purgatory.quorum import QuorumOperation
 from request_purgatory.testing import ManualPurgatory
 
 TIME_LIMIT = 20.0
@@ -369,6 +371,80 @@ def test_future_that_raises_once_is_looked_at_again() -> None:
         remote.end()
         assert gathered.result(0).succeeded == (remote,)
         assert purgatory.metrics().callback_errors == 1
+
+
+def test_future_that_raises_twice_is_no_future_of_the_gather_any_more() -> None:
+    """It is not asked again, though it would answer."""
+    with ManualPurgatory() as purgatory:
+        error = ConnectionError("lost")
+        remote = Remote(error, times=2)
+        gathered = purgatory.gather([remote], timeout=5)
+        remote.end()
+        assert gathered.exception(0) is error
+
+
+def test_timeout_that_comes_before_the_error_of_a_look_decides() -> None:
+    class Late(QuorumOperation):
+        def force_complete(self) -> bool:
+            purgatory.advance(5)
+            return super().force_complete()
+
+    with ManualPurgatory() as purgatory:
+        remote = Remote(ConnectionError("lost"), times=2)
+        gathered: HoldFuture[Quorum] = HoldFuture()
+        Late((remote, Future()), None, 5_000, gathered).watch_in(purgatory)
+        remote.end()
+        error = gathered.exception(0)
+        assert isinstance(error, QuorumTimeoutError)
+        assert error.quorum.succeeded == (remote,)
+
+
+def test_exit_of_a_look_is_raised_though_the_second_look_raises_an_error() -> None:
+    class Leaving(Remote):
+        def exception(self) -> BaseException | None:
+            self.times += 1
+            raise KeyboardInterrupt if self.times == 1 else self.error
+
+    with ManualPurgatory() as purgatory:
+        error = ConnectionError("lost")
+        remote = Leaving(error, times=0)
+        gathered = purgatory.gather([remote], timeout=5)
+        with pytest.raises(KeyboardInterrupt):
+            remote.end()
+        assert gathered.exception(0) is error
+
+
+def test_gather_that_a_check_decides_counts_as_completed_by_it() -> None:
+    with ManualPurgatory() as purgatory:
+        remote = Remote(ValueError(), times=0)
+        gathered = purgatory.gather([remote], timeout=5)
+        remote.is_done = True  # It does not call.
+        assert purgatory.check_and_complete(gathered.operation) == 1  # type: ignore[attr-defined]
+        assert gathered.result(0).succeeded == (remote,)
+
+
+def test_interrupted_call_of_a_future_is_made_again_for_each_gather() -> None:
+    """As where a signal handler raises before the first step of it; the last error is raised."""
+    raised: list[type[BaseException]] = []
+
+    class Interrupting(QuorumOperation):
+        def future_done(self) -> None:
+            if len(raised) < 2 or self is second:
+                raised.append(KeyboardInterrupt if len(raised) % 2 == 0 else SystemExit)
+                raise raised[-1]
+            super().future_done()
+
+    with ManualPurgatory() as purgatory:
+        source = Source()
+        futures: list[HoldFuture[Quorum]] = [HoldFuture() for _ in range(2)]
+        once, second = (Interrupting((source,), None, 5_000, each) for each in futures)
+        raised.append(SystemExit)
+        for operation in (once, second):
+            operation.watch_in(purgatory)
+        with pytest.raises(SystemExit):
+            source.end("+")
+        assert futures[0].result(0).succeeded == (source,)
+        assert not futures[1].done()
 
 
 def test_future_that_exits_at_each_look_leaves_the_gather_to_its_timeout() -> None:
