@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from request_purgatory import DelayedOperationPurgatory, ManualClock
+from request_purgatory import DelayedOperationPurgatory, ManualClock, SystemTimer
 from tests.conftest import MakePurgatory
 from tests.support.requests import Request
 
@@ -40,6 +40,21 @@ def test_wait_within_a_millisecond_is_none(
     metrics = odd.metrics()
     assert metrics.total_wait_ms == 0
     assert metrics.wait_histogram_ms[0] == 1
+
+
+def test_wait_within_a_millisecond_of_a_clock_of_the_users_own_is_none() -> None:
+    class OwnClock(ManualClock):
+        pass
+
+    clock = OwnClock()
+    purgatory = DelayedOperationPurgatory(
+        "test", timer=SystemTimer("test", clock=clock), reaper=False
+    )
+    request = Request(10)
+    purgatory.try_complete_else_watch(request, ["a"])
+    clock.advance_to_ns(400_000)
+    request.force_complete()
+    assert purgatory.metrics().total_wait_ms == 0
 
 
 def test_wait_counts_from_the_last_renewal(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partialmethod
 
 import pytest
 
@@ -118,6 +119,13 @@ def test_method_that_a_subclass_replaces_is_not_looked_at() -> None:
     base = type("Base", (Plain,), {"on_complete": coroutine_function})
     kind = type("Sub", (base,), {"on_complete": lambda self: None})
     assert kind(1).force_complete()
+
+
+def test_method_that_is_no_function_is_taken_as_it_is() -> None:
+    called: list[str] = []
+    kind = type("Sub", (Plain,), {"on_complete": partialmethod(lambda self: called.append("it"))})
+    assert kind(1).force_complete()
+    assert called == ["it"]
 
 
 def test_class_in_the_place_of_one_that_is_gone_is_looked_at() -> None:

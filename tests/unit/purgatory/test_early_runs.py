@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from request_purgatory import DelayedOperationPurgatory, ManualClock
+import pytest
+
+from request_purgatory import DelayedOperationPurgatory, ManualClock, SystemTimer, TimerTask
 from tests.conftest import MakePurgatory
 from tests.support.interleaving import InterleavedClock, interleave_tasks, interpreted_only
 from tests.support.requests import Request
@@ -68,5 +70,38 @@ def test_entry_of_an_earlier_timeout_adds_no_further_one(
     lease.run()
     assert (lease.outcome, purgatory.timer.size) == (None, before)
     clock.advance(1000)
+    purgatory.advance_clock(0)
+    assert lease.outcome == "expired"
+
+
+@interpreted_only
+def test_operation_that_finds_no_memory_to_go_back_is_run_at_the_next_millisecond(
+    make_wheel_purgatory: MakePurgatory, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    purgatory = make_wheel_purgatory()
+    timer = purgatory.timer
+    assert isinstance(timer, SystemTimer)
+    lease = Request(500)
+    purgatory.try_complete_else_watch(lease, ["a"])
+    add_from = SystemTimer.add_from
+    starts: list[int] = []
+
+    def add_or_fail(timer: SystemTimer, task: TimerTask, start_ms: int) -> None:
+        starts.append(start_ms)
+        if len(starts) == 1:
+            raise MemoryError
+        add_from(timer, task, start_ms)
+
+    clock.advance(100)
+    lease.remove_from_timer()
+    monkeypatch.setattr(SystemTimer, "add_from", add_or_fail)
+    lease.run()
+    assert (lease.outcome, lease.timer_expiration_ms) == (None, 101)
+    clock.advance(1)
+    purgatory.advance_clock(0)
+    assert lease.outcome is None
+    clock.advance(399)
+    purgatory.advance_clock(0)
+    clock.advance(1)
     purgatory.advance_clock(0)
     assert lease.outcome == "expired"

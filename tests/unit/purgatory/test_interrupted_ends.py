@@ -10,12 +10,14 @@ from contextlib import nullcontext
 import pytest
 
 from request_purgatory import (
+    Clock,
     DelayedOperation,
     DelayedOperationPurgatory,
     LegacyPurgatory,
     ManualClock,
     SystemTimer,
 )
+from request_purgatory._native.parker import Parker
 from tests.support.requests import Fault, Request
 
 TIME_LIMIT = 20.0
@@ -139,6 +141,102 @@ def test_exit_at_any_reading_of_the_clock_loses_no_timeout(
     assert [request.calls for request in requests] == [["complete", "expiration"]] * 2
     assert purgatory.num_delayed == 0
     purgatory._check_invariants()
+
+
+class MeasuringClock(Clock):
+    """A clock written in Python that is no manual one: how late callbacks are is measured on it.
+
+    Attributes:
+        time_ms: What it reads.
+        readings: How many readings it answers before it raises, once; -1 without an end.
+    """
+
+    def __init__(self) -> None:
+        self.time_ms = 0
+        self.readings = -1
+
+    @property
+    def now_ns(self) -> int:
+        return self.read_ns()
+
+    def read_ns(self) -> int:
+        self.readings -= 1
+        if self.readings == -1:
+            raise KeyboardInterrupt
+        return self.time_ms * 1_000_000
+
+    def wait_until(self, parker: Parker, until_ms: int | None) -> None:
+        pytest.fail("no test sleeps on this clock")
+
+
+@pytest.mark.parametrize("readings", range(6))
+def test_exit_at_any_reading_of_the_clock_is_raised_by_the_call_that_reads_it(
+    readings: int,
+) -> None:
+    clock = MeasuringClock()
+    purgatory = DelayedOperationPurgatory(
+        "test", timer=SystemTimer("test", clock=clock), reaper=False
+    )
+    request = Request(10)
+    purgatory.try_complete_else_watch(request, ["a"])
+    clock.time_ms = 10
+    clock.readings = readings
+    try:
+        purgatory.advance_clock(0)
+        raised = False
+    except KeyboardInterrupt:
+        raised = True
+    assert raised is (clock.readings < 0)
+    if not request.is_completed:
+        assert purgatory.advance_clock(0)
+    assert request.calls == ["complete", "expiration"]
+    assert purgatory.num_delayed == 0
+
+
+def test_exit_while_the_timer_runs_an_operation_that_has_ended_is_raised(
+    purgatory: DelayedOperationPurgatory, clock: InterruptedClock
+) -> None:
+    request = Request(10)
+    purgatory.try_complete_else_watch(request, ["a"])
+    assert request.force_complete()
+    clock.error = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        request.run()
+    assert request.calls == ["complete"]
+
+
+def test_exit_while_a_request_is_refused_is_raised(clock: InterruptedClock) -> None:
+    timer = SystemTimer("test", clock=clock)
+    purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)
+    timer.shutdown()
+    request = Request(10)
+    clock.readings = 1  # The second one is that of the end.
+    clock.error = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        purgatory.try_complete_else_watch(request, ["a"])
+    assert request.outcome == "cancelled"
+    assert (purgatory.num_delayed, purgatory.watched) == (0, 0)
+
+
+def test_exit_while_an_operation_that_ends_meanwhile_is_dropped_is_raised() -> None:
+    class EndingClock(MeasuringClock):
+        def read_ns(self) -> int:
+            if self.readings == 0:
+                assert request.force_complete()
+                raise KeyboardInterrupt
+            return super().read_ns()
+
+    clock = EndingClock()
+    purgatory = DelayedOperationPurgatory(
+        "test", timer=SystemTimer("test", clock=clock), reaper=False
+    )
+    request = Request(10)
+    purgatory.try_complete_else_watch(request, ["a"])
+    request.during["complete"] = lambda: setattr(clock, "readings", -1)
+    clock.readings = 0
+    with pytest.raises(KeyboardInterrupt):
+        request.drop()
+    assert request.calls == ["complete"]
 
 
 def test_exit_while_a_dropped_operation_reads_the_clock_leaves_it_ended(

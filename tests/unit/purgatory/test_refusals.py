@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import gc
+import sys
+from collections.abc import Callable
+
 import pytest
 
 from request_purgatory import (
     DelayedOperationPurgatory,
     InvalidArgumentError,
+    SystemTimer,
     TaskInUseError,
+    TimerClosedError,
 )
 from tests.conftest import MakePurgatory
 from tests.support.requests import Fault, Request, fail
@@ -101,3 +107,43 @@ def test_key_whose_hash_begins_to_fail_does_not_hide_what_the_request_raised(
     with pytest.raises(Fault):
         purgatory.try_complete_else_watch(request, [odd, "b"])
     assert (request.outcome, purgatory.num_delayed, purgatory.watched) == ("cancelled", 0, 0)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: SystemTimer("test", tick_ms=0),
+        lambda: DelayedOperationPurgatory("test", shards=0),
+        lambda: SystemTimer.__new__(SystemTimer),
+        lambda: DelayedOperationPurgatory.__new__(DelayedOperationPurgatory),
+    ],
+    ids=["timer", "purgatory", "timer without __init__", "purgatory without __init__"],
+)
+def test_finalizer_of_what_was_never_initialized_raises_nothing(
+    make: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda report: reports.append(report.exc_value))
+    try:
+        make()
+    except InvalidArgumentError:
+        pass
+    gc.collect()
+    assert reports == []
+
+
+def test_error_of_a_try_that_closes_the_purgatory_reaches_the_caller(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
+    """Also where it is the one that a closed timer raises."""
+    error = TimerClosedError("another")
+
+    def close() -> None:
+        purgatory.close()
+        raise error
+
+    request = Request(**{"try": close})
+    with pytest.raises(TimerClosedError) as raised:
+        purgatory.try_complete_else_watch(request, ["a"])
+    assert raised.value is error
+    assert request.outcome == "cancelled"
