@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,8 +16,10 @@ import pytest
 from request_purgatory import OperationCancelledError, PurgatoryClosedError
 from request_purgatory.aio import Purgatory
 from request_purgatory.aio.hold import MAX_ATTEMPTS, HoldFuture
+from request_purgatory.aio.sweep import TRUSTED_MS
 from tests.support.requests import Request
 from tests.unit.aio.scenes import Condition, Scenario, now, opened, turns
+from tests.unit.aio.virtual import VirtualLoop
 
 TIME_LIMIT = 20.0
 
@@ -170,6 +173,118 @@ def test_renewal_is_in_time_though_the_loop_raises(
                 assert purgatory.renew(request, 0.05) is True
             assert await ended == "expired"
             assert now() - began == pytest.approx(0.05, abs=0.0011)
+
+    play(scenario)
+
+
+# -- events
+
+
+@after
+def test_event_that_a_handler_interrupts_is_posted_or_posted_by_the_next(
+    play: Scenario, after: bool
+) -> None:
+    async def scenario() -> None:
+        async with opened() as purgatory:
+            condition = Condition()
+            held = purgatory.hold(["a"], until=condition, timeout=1)
+            interruption = Interruption("call_soon_threadsafe", [Interrupted], after=after)
+            with pytest.raises(Interrupted):
+                purgatory.notify_threadsafe("a")
+            if after:
+                await turns()
+                assert condition.looks == 2
+            purgatory.notify_threadsafe("a")
+            assert interruption.calls == 2
+            await turns()
+            assert condition.looks == 2 + after
+            held.cancel()
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(("passed_ms", "calls"), [(TRUSTED_MS, 1), (TRUSTED_MS + 1, 2)])
+def test_loop_is_trusted_for_so_long_to_come_to_an_event(
+    play: Scenario, passed_ms: int, calls: int
+) -> None:
+    async def scenario() -> None:
+        async with opened() as purgatory:
+            held = purgatory.hold(["a"], until=bool, timeout=1)
+            interruption = Interruption("call_soon_threadsafe", [])
+            purgatory.notify_threadsafe("a")
+            asyncio.get_running_loop().pass_time(passed_ms / 1000)  # type: ignore[attr-defined]
+            purgatory.notify_threadsafe("a")
+            assert interruption.calls == calls
+            held.cancel()
+
+    play(scenario)
+
+
+class Key:
+    """A watch key that can be referred to weakly."""
+
+
+def test_closed_loop_keeps_no_key() -> None:
+    async def enter() -> Purgatory:
+        return await Purgatory("test").__aenter__()
+
+    loop = VirtualLoop()
+    purgatory = loop.run_until_complete(enter())
+    loop.close()
+    key = Key()
+    ghost = weakref.ref(key)
+    purgatory.notify_threadsafe(key)
+    del key
+    assert ghost() is None
+    purgatory.close()
+
+
+@after
+@pytest.mark.parametrize("times", [1, 2, MAX_ATTEMPTS - 2])
+@heard
+def test_rest_of_a_batch_is_tried_though_the_loop_raises(
+    play: Scenario, error: type[BaseException], is_heard: bool, times: int, after: bool
+) -> None:
+    async def scenario() -> None:
+        async with opened(batch=2) as purgatory:
+            condition = Condition()
+            held = [purgatory.hold(["a"], until=condition, timeout=1) for _ in range(3)]
+            condition.looks = 0
+            interruption = Interruption("call_soon", [error] * times, after=after)
+            if is_heard:
+                with pytest.raises(error):
+                    purgatory.notify("a")
+            else:
+                purgatory.notify("a")
+            assert (interruption.calls, condition.looks) == (times + 1, 2)
+            await turns(1)
+            assert condition.looks == 3
+            for future in held:
+                future.cancel()
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_loop_that_takes_no_round_is_asked_again_by_the_next_event(
+    play: Scenario, error: type[BaseException]
+) -> None:
+    async def scenario() -> None:
+        async with opened(batch=2) as purgatory:
+            condition = Condition()
+            held = [purgatory.hold(["a"], until=condition, timeout=1) for _ in range(3)]
+            condition.looks = 0
+            interruption = Interruption("call_soon", [error] * 1_000)
+            with pytest.raises(error):
+                purgatory.notify("a")
+            assert interruption.calls == MAX_ATTEMPTS
+            interruption.stop()
+            purgatory.notify("a")
+            assert interruption.calls == MAX_ATTEMPTS + 1
+            await turns(4)
+            assert condition.looks == 6
+            for future in held:
+                future.cancel()
 
     play(scenario)
 
