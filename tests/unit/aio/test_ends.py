@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from request_purgatory import DelayedOperation, PurgatoryClosedError
+from request_purgatory import DelayedOperation, InvalidArgumentError, PurgatoryClosedError
 from request_purgatory._native.parker import Parker
-from request_purgatory.aio import TimingWheelEventLoop
+from request_purgatory.aio import Purgatory, TimingWheelEventLoop
 from request_purgatory.aio.loop_clock import LoopClock, clock_of
 from request_purgatory.clock import MonotonicClock
 from tests.support.requests import Request
@@ -82,6 +82,35 @@ def test_future_that_is_set_by_hand_takes_its_request_out(play: Scenario) -> Non
                 held[1].set_result("again")
             with pytest.raises(asyncio.InvalidStateError):
                 held[1].set_exception(ZeroDivisionError())
+
+    play(scenario)
+
+
+def test_close_inside_of_a_close_cancels_what_is_left(play: Scenario) -> None:
+    async def scenario() -> None:
+        async with opened() as purgatory:
+            inner: list[DelayedOperation] = []
+            second = Request()
+            first = Request(cancellation=lambda: inner.extend(purgatory.close()))
+            for operation in (first, second):
+                purgatory.try_complete_else_watch(operation, ["a"])
+            assert purgatory.close() == [first]
+            assert inner == [second]
+
+    play(scenario)
+
+
+def test_wrong_arguments_are_refused_before_anything_is_held(play: Scenario) -> None:
+    with pytest.raises(InvalidArgumentError, match="on_end"):
+        Purgatory(on_end=5)  # type: ignore[arg-type]
+
+    async def scenario() -> None:
+        async with opened() as purgatory:
+            with pytest.raises(TypeError, match="operation"):
+                purgatory.wait(5, ["a"])  # type: ignore[arg-type]
+            with pytest.raises(AttributeError, match="'Purgatory' object has no attribute 'wiat'"):
+                purgatory.wiat  # type: ignore[attr-defined]  # noqa: B018
+            assert purgatory.num_delayed == 0
 
     play(scenario)
 

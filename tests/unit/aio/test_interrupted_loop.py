@@ -19,7 +19,7 @@ from request_purgatory.aio.hold import MAX_ATTEMPTS, HoldFuture
 from request_purgatory.aio.sweep import TRUSTED_MS
 from tests.support.requests import Request
 from tests.unit.aio.scenes import Condition, Scenario, now, opened, turns
-from tests.unit.aio.virtual import VirtualLoop
+from tests.unit.aio.virtual import VirtualLoop, run
 
 TIME_LIMIT = 20.0
 
@@ -310,8 +310,8 @@ class Audience:
         def first(future: object) -> None:
             self._told.append(("first", future is self._future))
 
-        def second(future: object) -> None:
-            self._told.append(("second", future is self._future))
+        def second(future: object, *more: object) -> None:
+            self._told.append(("by hand" if more else "second", future is self._future))
 
         for callback in (first, second, first):
             self._future.add_done_callback(callback)
@@ -319,12 +319,14 @@ class Audience:
         other.add_done_callback(first)
         other.add_done_callback(second)
         other.set_result(None)
+        asyncio.get_running_loop().call_soon(second, self._future, "more")
 
     async def result(self) -> object:
         """Return what the task has got, once everybody was told as often as it asked to be."""
         await turns(4)
         assert self._task.done(), "a task that waits was not woken"
         assert sorted(self._told) == [
+            ("by hand", True),
             *(("first", False), ("first", True), ("first", True)),
             *(("second", False), ("second", True)),
         ]
@@ -383,6 +385,21 @@ def test_loop_that_schedules_nothing_is_asked_a_limited_number_of_times(play: Sc
             interruption.stop()
 
     play(scenario)
+
+
+def test_interruption_behind_the_end_of_a_future_that_nobody_waits_for_is_raised() -> None:
+    class Ending(HoldFuture[str]):
+        def set_result(self, result: str) -> None:
+            super().set_result(result)
+            raise Interrupted
+
+    async def scenario() -> None:
+        future = Ending()
+        with pytest.raises(Interrupted):
+            future._answer("now", None)
+        assert future.result() == "now"
+
+    run(scenario)
 
 
 @after

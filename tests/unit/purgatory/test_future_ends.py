@@ -320,6 +320,7 @@ def test_operation_that_is_abandoned_forgets_its_condition_and_cancels_its_futur
     operation.abandon_in_child()
     assert operation.condition_name == ""
     assert answer.cancelled()
+    assert operation.future is None
 
 
 class Refusing:
