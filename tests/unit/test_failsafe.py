@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -147,6 +148,47 @@ def test_kinds_beyond_the_limit_count_as_one(caplog: pytest.LogCaptureFixture) -
         f"<operation> raised: Fault() (number {number} of its kind; the first one has a traceback)"
         for number in (10, 100)
     ]
+
+
+def test_known_kind_counts_by_itself_beyond_the_limit(caplog: pytest.LogCaptureFixture) -> None:
+    errors = ErrorLog(logger)
+    errors.log(Fault(), "%s raised", Operation())
+    for line in range(ErrorLog.MAX_KINDS):
+        errors.log(raised_by(Fault(), "\n" * line + "raise error"), "%s raised", Operation())
+    caplog.clear()
+    for _ in range(9):
+        errors.log(Fault(), "%s raised", Operation())
+    assert [record.getMessage() for record in caplog.records] == [
+        "<operation> raised: Fault() (number 10 of its kind; the first one has a traceback)"
+    ]
+
+
+class Uncountable(dict[Any, Any]):
+    """Counts in which a look-up raises."""
+
+    def __init__(self, error: type[BaseException]) -> None:
+        super().__init__()
+        self.error = error
+
+    def setdefault(self, *args: object) -> object:
+        raise self.error
+
+
+def test_error_that_can_not_be_counted_is_logged_as_the_first_of_its_kind(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    errors = ErrorLog(logger)
+    errors._counts = Uncountable(RecursionError)
+    for _ in range(2):
+        errors.log(Fault("reason"), "%s raised", Operation())
+    assert len([record for record in caplog.records if record.exc_info]) == 2
+
+
+def test_exit_while_an_error_is_counted_is_raised() -> None:
+    errors = ErrorLog(logger)
+    errors._counts = Uncountable(KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        errors.log(Fault(), "%s raised", Operation())
 
 
 def test_warning_that_repeats_is_logged_at_powers_of_ten(caplog: pytest.LogCaptureFixture) -> None:

@@ -109,7 +109,7 @@ def test_wrong_arguments_are_refused_before_anything_is_held(play: Scenario) -> 
             with pytest.raises(TypeError, match="operation"):
                 purgatory.wait(5, ["a"])  # type: ignore[arg-type]
             with pytest.raises(AttributeError, match="'Purgatory' object has no attribute 'wiat'"):
-                purgatory.wiat  # type: ignore[attr-defined]  # noqa: B018
+                purgatory.wiat  # noqa: B018
             assert purgatory.num_delayed == 0
 
     play(scenario)

@@ -57,6 +57,14 @@ def test_wait_within_a_millisecond_of_a_clock_of_the_users_own_is_none() -> None
     assert purgatory.metrics().total_wait_ms == 0
 
 
+def test_snapshot_within_a_millisecond_shows_no_wait(
+    odd: DelayedOperationPurgatory, clock: ManualClock
+) -> None:
+    odd.try_complete_else_watch(Request(10), ["a"])
+    clock.advance_to_ns(1_900_000)
+    assert [each.waited_ms for each in odd.snapshot().longest] == [0]
+
+
 def test_wait_counts_from_the_last_renewal(
     odd: DelayedOperationPurgatory, clock: ManualClock
 ) -> None:

@@ -72,7 +72,7 @@ class Steps(threading.Condition):
         future._condition = self  # type: ignore[attr-defined]
 
     def __enter__(self) -> bool:
-        self.done.append(self._future._state == _base.FINISHED)  # type: ignore[attr-defined]
+        self.done.append(self._future._state == _base.FINISHED)
         error = self._entering.pop(0) if self._entering else None
         if error is not None:
             raise error
@@ -90,7 +90,7 @@ class Steps(threading.Condition):
             raise leaving
 
 
-class Waiter(_base._AllCompletedWaiter):  # type: ignore[misc, name-defined]
+class Waiter(_base._AllCompletedWaiter):
     """A call of `concurrent.futures.wait`, which notes how it is told.
 
     Attributes:
@@ -102,7 +102,7 @@ class Waiter(_base._AllCompletedWaiter):  # type: ignore[misc, name-defined]
         super().__init__(pending, stop_on_exception=False)
         self.calls: list[str] = []
         self.error: type[BaseException] | None = None
-        future._waiters.append(self)  # type: ignore[attr-defined]
+        future._waiters.append(self)
 
     def add_result(self, future: Future[Any]) -> None:
         self._note("result", future, super().add_result)

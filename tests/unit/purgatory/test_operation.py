@@ -139,6 +139,10 @@ def test_host_is_an_interface() -> None:
         with pytest.raises(NotImplementedError):
             OperationHost()._now_or(0)
         with pytest.raises(NotImplementedError):
+            OperationHost()._raise_interrupt()
+        with pytest.raises(NotImplementedError):
+            OperationHost()._ran_early(Request())
+        with pytest.raises(NotImplementedError):
             OperationHost()._callbacks_ran(Request(), 0)
     with pytest.raises(NotImplementedError):
         OperationHost().try_complete_else_watch(Request(), ["a"])
@@ -414,9 +418,53 @@ def test_subclass_that_forgets_the_base_class_is_refused(
         NotInitializedError, match=r"Forgetful.__init__ did not call super\(\).__init__"
     ):
         purgatory.try_complete_else_watch(Forgetful(), ["a"])
+    forgetful = Forgetful()
+    calls: list[Callable[[], object]] = [
+        lambda: purgatory.renew(forgetful, 1),
+        lambda: purgatory.discard(forgetful),
+        forgetful.abandon_in_child,
+    ]
+    for call in calls:
+        with pytest.raises(NotInitializedError, match="Forgetful"):
+            call()
     with pytest.raises(NotInitializedError, match="ForgetfulTask"):
         timer.add(ForgetfulTask())
     assert (purgatory.num_delayed, purgatory.watched, timer.size) == (0, 0, 0)
+
+
+def test_operation_that_is_due_in_the_first_millisecond_is_used_as_any(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
+    renewed, discarded, abandoned = (Request(1) for _ in range(3))
+    for request in (renewed, discarded, abandoned):
+        purgatory.try_complete_else_watch(request, ["a"])
+    assert purgatory.renew(renewed, 5)
+    assert purgatory.discard(discarded)
+    abandoned.abandon_in_child()
+    assert [request.outcome for request in (renewed, discarded, abandoned)] == [
+        *(None, "cancelled", "cancelled")
+    ]
+
+
+def test_operation_outside_of_purgatories_that_is_dropped_ends_as_cancelled() -> None:
+    request = Request(5)
+    request.drop()
+    assert (request.outcome, request.calls) == ("cancelled", ["cancellation"])
+
+
+@pytest.mark.skipif(primitives.COMPILED, reason="compiled, `remove_from_timer` is in C only")
+def test_renewed_operation_that_is_dropped_goes_back_into_the_timer(
+    purgatory: DelayedOperationPurgatory, clock: ManualClock
+) -> None:
+    request = Request(5)
+    purgatory.try_complete_else_watch(request, ["a"])
+    clock.advance(4)
+    assert purgatory.renew(request, 0.005)
+    request.remove_from_timer()
+    request.drop()
+    clock.advance(6)
+    purgatory.advance_clock(0)
+    assert request.outcome == "expired"
 
 
 def test_delay_of_an_operation_in_a_purgatory_cannot_be_changed(

@@ -320,3 +320,14 @@ def test_parker_waits_for_the_time_that_is_given(timeout: float) -> None:
     parker._gate = Gate()  # type: ignore[assignment]
     assert parker.park(timeout) is False
     assert waits == [timeout]
+
+
+@interpreted_only
+def test_task_that_is_cancelled_during_the_shutdown_is_not_returned(
+    timer: SystemTimer,
+) -> None:
+    first, second = (timer.call_later_ms(delay_ms, print) for delay_ms in (5, 6))
+    # Once for `shutdown` itself, and once for the number of tasks.
+    interleave_tasks(timer).before(3, second.cancel)
+    assert timer.shutdown() == [first]
+    assert timer.size == 0
