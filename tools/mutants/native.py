@@ -69,6 +69,7 @@ NATIVE = {
             "tests/unit/purgatory/test_counters.py",
             "tests/unit/purgatory/test_nested_depth.py",
             "tests/unit/purgatory/test_operation.py",
+            "tests/unit/purgatory/test_recursion_limit.py",
             *_PURGATORY_TESTS,
         ),
     ),
