@@ -313,7 +313,7 @@ def test_operation_that_is_cancelled_before_it_is_anywhere_says_so() -> None:
     assert isinstance(answer.exception(0), OperationCancelledError)
 
 
-def test_operation_that_is_abandoned_forgets_its_condition_and_cancels_its_future() -> None:
+def test_operation_that_is_abandoned_in_a_child_forgets_condition_and_future() -> None:
     answer: HoldFuture[object] = HoldFuture()
     operation = HoldOperation(bool, 500, answer)
     assert operation.condition_name == "bool"
