@@ -63,3 +63,22 @@ def test_finalizer_inside_of_the_core_reports_nothing(
     gc.collect()
     assert reports == []
     assert [ghost() for ghost in ghosts] == [None] * 6
+
+
+@pytest.mark.parametrize("keys", [["a"], ["a", "b"]], ids=["one key", "two keys"])
+def test_purgatory_that_is_dropped_abandons_what_waits(keys: list[str]) -> None:
+    abandoned: list[int] = []
+
+    class Noted(Request):
+        def abandon_in_child(self) -> None:
+            abandoned.append(id(self))
+            super().abandon_in_child()
+
+    purgatory = make_wheel()
+    requests = [Noted(60_000) for _ in range(2)]
+    expected = sorted(map(id, requests))
+    for request in requests:
+        purgatory.try_complete_else_watch(request, keys)
+    del purgatory, requests, request
+    gc.collect()
+    assert sorted(abandoned) == expected
