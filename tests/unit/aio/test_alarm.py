@@ -76,12 +76,13 @@ def test_alarm_stands_at_the_first_bucket(play: Scenario) -> None:
             held = purgatory.hold(["a"], until=Condition(), timeout=0.2)
             first = purgatory._alarm.handle
             later = purgatory.hold(["a"], until=Condition(), timeout=0.201)
+            same = purgatory.hold(["a"], until=Condition(), timeout=0.2)
             assert purgatory._alarm.handle is first
             earlier = purgatory.hold(["a"], until=Condition(), timeout=0.199)
             assert purgatory._alarm.handle is not first
             assert first is not None
             assert first.cancelled()
-            for future in (held, later, earlier):
+            for future in (held, later, same, earlier):
                 future.cancel()
 
     play(scenario)
