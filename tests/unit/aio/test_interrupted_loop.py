@@ -19,7 +19,7 @@ from request_purgatory.aio.hold import MAX_ATTEMPTS, HoldFuture
 from request_purgatory.aio.sweep import TRUSTED_MS
 from tests.support.requests import Request
 from tests.unit.aio.scenes import Condition, Scenario, now, opened, turns
-from tests.unit.aio.virtual import VirtualLoop, run
+from tests.unit.aio.virtual import VirtualLoop
 
 TIME_LIMIT = 20.0
 
@@ -385,21 +385,6 @@ def test_loop_that_schedules_nothing_is_asked_a_limited_number_of_times(play: Sc
             interruption.stop()
 
     play(scenario)
-
-
-def test_interruption_behind_the_end_of_a_future_that_nobody_waits_for_is_raised() -> None:
-    class Ending(HoldFuture[str]):
-        def set_result(self, result: str) -> None:
-            super().set_result(result)
-            raise Interrupted
-
-    async def scenario() -> None:
-        future = Ending()
-        with pytest.raises(Interrupted):
-            future._answer("now", None)
-        assert future.result() == "now"
-
-    run(scenario)
 
 
 @after
