@@ -66,7 +66,7 @@ def check_postponed(thread: int) -> None:
             leaving = error
         times = in_vain.get(check, 0) + 1
         in_vain[check] = times
-        if times == _MOST_IN_VAIN:
+        if times == _MOST_IN_VAIN and not loops:  # The first of them is named.
             loops = True
             leaving = NotificationLoopError(
                 f"the check of watch key {reprlib.repr(key)}", _MOST_IN_VAIN
