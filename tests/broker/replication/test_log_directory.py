@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,6 +92,78 @@ def test_log_without_a_topic_id_is_kept(tmp_path: Path) -> None:
     assert (
         tmp_path / "orders-0" / "partition.metadata"
     ).read_text() == f"version: 0\ntopic_id: {OLD}\n"
+
+
+_NO_PARTITIONS = ["orders", "orders-", "-0", "..-0", "orders-00", "orders-١", "größe-0"]
+
+
+@pytest.mark.parametrize(
+    ("name", "has_metadata"),
+    [("photos-2024", False), *((name, True) for name in _NO_PARTITIONS)],
+)
+def test_folder_that_is_no_partitions_is_left_alone(
+    tmp_path: Path, name: str, has_metadata: bool
+) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "picture.jpg").write_text("of somebody")
+    if has_metadata:
+        (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {OLD}\n", "ascii")
+    before = sorted(tmp_path.rglob("*"))
+    LogDirectory(0, tmp_path).delete_unknown([])
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_link_to_a_partitions_folder_is_left_alone(tmp_path: Path) -> None:
+    elsewhere = LogDirectory(1, tmp_path / "elsewhere")
+    elsewhere.close(elsewhere.open(KEY, OLD, LogSettings()))
+    directory = LogDirectory(0, tmp_path / "node-0")
+    (tmp_path / "node-0" / "orders-0").symlink_to(tmp_path / "elsewhere" / "orders-0")
+    directory.delete_unknown([])
+    assert (tmp_path / "node-0" / "orders-0" / "partition.metadata").exists()
+
+
+def test_log_of_an_unknown_partition_without_its_topic_id_is_deleted(tmp_path: Path) -> None:
+    """A topic of the same name would find its records."""
+    directory = LogDirectory(0, tmp_path)
+    directory.close(directory.open(KEY, OLD, LogSettings()))
+    (tmp_path / "orders-0" / "partition.metadata").write_text("")
+    directory.delete_unknown([])
+    assert not (tmp_path / "orders-0").exists()
+
+
+@pytest.mark.parametrize("deletes", ["log", "unknown"])
+def test_rest_of_an_interrupted_deletion_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deletes: str
+) -> None:
+    """What identifies the folder is deleted last, whichever file the deletion stops at."""
+    for number in range(20):
+        directory = LogDirectory(0, tmp_path / str(number))
+        log = directory.open(KEY, OLD, LogSettings())
+        append(log, b"a")
+        directory.close(log)
+        folder = tmp_path / str(number) / "orders-0"
+        left = number
+
+        def unlink(*given: Any, _unlink: Any = os.unlink, **more: Any) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise PermissionError("the disk is gone")
+            _unlink(*given, **more)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "unlink", unlink)
+            if deletes == "log":
+                directory.delete(log, KEY, OLD)
+            else:
+                directory.delete_unknown([])
+        if left >= 0:
+            return
+        assert (folder / "partition.metadata").exists()
+        directory.delete_unknown([])
+        assert not folder.exists()
+    pytest.fail("no deletion has come to its end")
 
 
 @pytest.mark.skipif(_malloc_trim() is None, reason="this system's allocator is left alone")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -197,6 +198,43 @@ def assert_is_refused(data_dir: Path) -> None:
             AsyncCluster(ClusterSettings(nodes=3, data_dir=data_dir))
         assert str(data_dir) in str(caught.value)
     assert (data_dir / "cluster.json").read_bytes() == content
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_logs_whose_metadata_is_lost_are_refused(tmp_path: Path, nodes: int) -> None:
+    """And stay as they are, also those of nodes that the cluster no longer has."""
+    run_scenario(lambda harness: harness.settle(), data_dir=tmp_path)
+    metadata = (tmp_path / "cluster.json").read_bytes()
+    (tmp_path / "cluster.json").unlink()
+    if nodes == 1:
+        for node in (0, 1):
+            shutil.rmtree(tmp_path / f"node-{node}" / "orders-0")
+    files = sorted(tmp_path.rglob("*"))
+    for _ in range(2):
+        with pytest.raises(
+            InvalidArgumentError, match=f"logs such as node-{0 if nodes == 3 else 2}/orders-0"
+        ) as refused:
+            AsyncCluster(ClusterSettings(nodes=nodes, data_dir=tmp_path))
+        assert str(tmp_path) in str(refused.value)
+    assert sorted(tmp_path.rglob("*")) == files
+    (tmp_path / "cluster.json").write_bytes(metadata)
+    run_scenario(lambda harness: harness.settle(), data_dir=tmp_path)
+    assert (tmp_path / "node-2" / "orders-0").is_dir()
+
+
+def test_cluster_leaves_alone_what_is_not_its_own(tmp_path: Path) -> None:
+    foreign = [tmp_path / "other", tmp_path / "node-0" / "photos-2024", tmp_path / "node-9" / "a-1"]
+    for folder in foreign:
+        folder.mkdir(parents=True)
+        (folder / "picture.jpg").write_text("of somebody")
+
+    async def scenario(harness: ClusterHarness) -> None:
+        await harness.settle()
+        await harness.cluster.reset()
+
+    for _ in range(2):
+        run_scenario(scenario, data_dir=tmp_path)
+    assert all((folder / "picture.jpg").exists() for folder in foreign)
 
 
 @pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED)

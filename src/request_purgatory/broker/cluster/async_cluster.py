@@ -57,7 +57,7 @@ class AsyncCluster(ClusterCommands):
         Raises:
             InvalidArgumentError: an argument has another type, another cluster uses the data
                 directory, the directory has data of more nodes than `settings.nodes`, or its
-                metadata is damaged.
+                metadata is damaged, or is lost while there are logs.
             OSError: the data directory can't be read or written.
         """
         if settings is None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from request_purgatory.broker.log.checkpoint import OffsetCheckpoint, flush_folder
@@ -13,6 +15,34 @@ from request_purgatory.broker.log.segment import Segment
 from request_purgatory.broker.log.store import FileStore, OpenFiles
 
 _START_OFFSET_FILE = "log-start-offset"
+#: The file with the id of the log's topic, as in Kafka, by which the folder is known as a log's.
+METADATA_FILE = "partition.metadata"
+
+
+def delete_folder(path: Path) -> None:
+    """Delete a log's folder; no-op if it does not exist.
+
+    The metadata file goes last: what an interruption leaves is known as a log's folder.
+
+    Raises:
+        OSError: A file could not be deleted.
+    """
+    if path.is_symlink():
+        raise OSError(f"{path} is a symbolic link")
+    try:
+        entries = list(path.iterdir())
+    except FileNotFoundError:
+        return
+    for entry in entries:
+        if entry.name == METADATA_FILE:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            os.unlink(entry)
+    with suppress(FileNotFoundError):
+        os.unlink(path / METADATA_FILE)
+    path.rmdir()
 
 
 class LogFolder:
@@ -94,8 +124,6 @@ class LogFolder:
             StorageError: A file could not be deleted.
         """
         try:
-            shutil.rmtree(self.path)
-        except FileNotFoundError:
-            pass
+            delete_folder(self.path)
         except OSError as error:
             raise StorageError(f"deleting {self.path} failed: {error}") from error

@@ -15,8 +15,9 @@ from request_purgatory.broker.log import LogSettings, OpenFiles, PartitionLog, R
 from request_purgatory.broker.log.checkpoint import flush_folder
 from request_purgatory.broker.log.errors import StorageError
 from request_purgatory.broker.log.free_memory import release_free_memory
+from request_purgatory.broker.log.log_folder import METADATA_FILE, delete_folder
 from request_purgatory.broker.metadata.topic_configs import topic_value
-from request_purgatory.broker.metadata.topics import Topic, TopicPartition
+from request_purgatory.broker.metadata.topics import Topic, TopicPartition, topic_name_error
 from request_purgatory.broker.settings import ClusterSettings
 
 logger = logging.getLogger(__name__)
@@ -25,8 +26,6 @@ logger = logging.getLogger(__name__)
 #: records, and the index of small records.
 _LARGE_LOG_BYTES = 1_048_576
 _CHECKPOINT_FILE = "high-watermarks.json"
-#: A file in each log's folder with the id of its topic, as in Kafka.
-_METADATA_FILE = "partition.metadata"
 
 
 class DirectorySpace(NamedTuple):
@@ -101,7 +100,7 @@ class LogDirectory:
                     self.node_id,
                     folder,
                 )
-                shutil.rmtree(folder)
+                delete_folder(folder)
             if found != topic_id:
                 _write_topic_id(folder, topic_id)
                 if settings.flush_messages is not None:
@@ -146,7 +145,7 @@ class LogDirectory:
     def delete_unknown(self, known: Iterable[tuple[TopicPartition, uuid.UUID]]) -> None:
         """Delete the logs of partitions that were deleted while the node was not running.
 
-        None of these logs may be open.
+        None of these logs may be open. Everything else in the folder is left alone.
 
         Args:
             known: the node's present partitions, with their topic ids.
@@ -162,14 +161,17 @@ class LogDirectory:
         if self.folder is None:
             return
         by_name = {str(key): topic_id for key, topic_id in ids.items()}
-        for path in [path for path in self.folder.iterdir() if path.is_dir()]:
+        for path in partition_folders(self.folder):
             if path.name not in by_name or _read_topic_id(path) not in (None, by_name[path.name]):
                 logger.info(
                     "node %d deletes %s: the partition no longer exists",
                     self.node_id,
                     path.name,
                 )
-                shutil.rmtree(path, ignore_errors=True)
+                try:
+                    delete_folder(path)
+                except OSError as error:
+                    logger.error("node %d can't delete %s: %s", self.node_id, path.name, error)
 
     # -- high watermarks
 
@@ -240,6 +242,24 @@ def log_settings(topic: Topic, settings: ClusterSettings) -> LogSettings:
     )
 
 
+def partition_folders(folder: Path) -> list[Path]:
+    """Return the folders of logs in a node's folder, by their names and their metadata files."""
+    return [
+        path
+        for path in folder.iterdir()
+        if _is_partition_name(path.name)
+        and path.is_dir()
+        and not path.is_symlink()
+        and (path / METADATA_FILE).is_file()
+    ]
+
+
+def _is_partition_name(name: str) -> bool:
+    topic, _, number = name.rpartition("-")
+    is_number = number.isascii() and number.isdecimal() and str(int(number)) == number
+    return is_number and topic_name_error(topic) is None
+
+
 def _read_topic_id(folder: Path) -> uuid.UUID | None:
     """Return the topic id of a log's folder.
 
@@ -248,7 +268,7 @@ def _read_topic_id(folder: Path) -> uuid.UUID | None:
     """
     try:
         return uuid.UUID(
-            (folder / _METADATA_FILE).read_text("ascii").rpartition("topic_id: ")[2].strip()
+            (folder / METADATA_FILE).read_text("ascii").rpartition("topic_id: ")[2].strip()
         )
     except (FileNotFoundError, ValueError):
         return None
@@ -257,6 +277,6 @@ def _read_topic_id(folder: Path) -> uuid.UUID | None:
 def _write_topic_id(folder: Path, topic_id: uuid.UUID) -> None:
     """Create the folder of a log, and write its topic id."""
     folder.mkdir(parents=True, exist_ok=True)
-    partial = folder / f"{_METADATA_FILE}.tmp"
+    partial = folder / f"{METADATA_FILE}.tmp"
     partial.write_text(f"version: 0\ntopic_id: {topic_id}\n", "ascii")
-    partial.replace(folder / _METADATA_FILE)
+    partial.replace(folder / METADATA_FILE)
