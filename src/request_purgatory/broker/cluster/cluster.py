@@ -7,8 +7,9 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError
 from contextlib import nullcontext, suppress
+from contextvars import Context
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -17,6 +18,7 @@ from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.cluster.cluster_client import ClusterClient
 from request_purgatory.broker.cluster.errors import ClusterError
 from request_purgatory.broker.cluster.interception import InterceptFunction, Interception
+from request_purgatory.broker.cluster.outcome import Outcome
 from request_purgatory.broker.cluster.run_command import (
     checked_arguments,
     command_timeout,
@@ -81,10 +83,11 @@ class Cluster(ClusterClient):
         #: Whether the thread was asked to stop, maybe before it has a loop.
         self._is_stopping = False
         self._bootstrap_servers = ""
-        #: The commands that run, and whether any may begin, which the lock guards.
-        self._calls: dict[Future[Any], Coroutine[Any, Any, Any]] = {}
+        #: The commands that run, and whether any may begin. There is no lock, on which a signal
+        #: handler's command would wait for the command that it has interrupted: each is entered
+        #: before its caller looks whether the cluster runs, and the end takes out all after that.
+        self._calls: dict[Outcome[Any], Coroutine[Any, Any, Any]] = {}
         self._is_running = False
-        self._calls_lock = threading.Lock()
         #: What has ended the thread, until `close` raises it.
         self._failure: BaseException | None = None
 
@@ -100,17 +103,20 @@ class Cluster(ClusterClient):
             InvalidArgumentError: another running cluster uses the data directory.
             OSError: a port is in use.
             RuntimeError: the cluster was started before.
+            TimeoutError: the start takes more than a minute.
         """
         if self._thread is not None:
             raise RuntimeError("a cluster can be started once only; create another one")
-        started: Future[None] = Future()
+        started: Outcome[None] = Outcome()
         _started.add(self)
         self._thread = threading.Thread(
             target=self._run, args=(started,), name="purgatory-cluster", daemon=True
         )
         try:
             self._thread.start()
-            started.result(_TIMEOUT)
+            if not started.wait(_TIMEOUT):
+                raise TimeoutError(f"the cluster did not start within {_TIMEOUT:g} s")
+            started.take()
         except BaseException:  # The start has failed, or a signal handler has raised.
             self._ask_to_stop()
             if self._thread.is_alive():
@@ -178,38 +184,35 @@ class Cluster(ClusterClient):
     def _is_own_thread(self) -> bool:
         return threading.current_thread() is self._thread
 
-    def _run(self, started: Future[None]) -> None:
+    def _run(self, started: Outcome[None]) -> None:
         try:
             with asyncio.Runner() as runner:
                 runner.run(self._main(started))
         except BaseException as error:
-            if started.done():
+            if started.is_set:
                 self._failure = error
                 if not self._is_stopping:
                     _errors.log(error, "the cluster's thread has failed")
             else:
-                started.set_exception(error)
+                started.fail(error)
         finally:
-            with self._calls_lock:
-                self._is_running = False
-                calls, self._calls = self._calls, {}
-            for future, command in calls.items():
-                # A command that the loop has not begun would leave its caller waiting.
-                future.cancel()
-                command.close()
+            self._is_running = False
+            while self._calls:
+                with suppress(KeyError):  # Its caller has taken out the last one.
+                    self._end_call(*self._calls.popitem())
 
-    async def _main(self, started: Future[None]) -> None:
+    async def _main(self, started: Outcome[None]) -> None:
         self._stopping = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self._note_error_of_task)
         if self._is_stopping:
-            started.cancel()
+            started.fail(CancelledError())
             return
         with nullcontext() if self._record is None else Recorder(self._record) as recorder:
             async with AsyncCluster(self.settings, recorder=recorder) as self._cluster:
                 self._bootstrap_servers = self._cluster.bootstrap_servers
                 self._is_running = True
-                started.set_result(None)
+                started.set(None)
                 await self._stopping.wait()
 
     def _note_error_of_task(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -312,33 +315,64 @@ class Cluster(ClusterClient):
         # A forked child has no thread, and maybe a lock that nobody releases.
         if self._thread is None or not self._thread.is_alive():
             raise self._not_running(command)
-        with self._calls_lock:
-            if not self._is_running or self._cluster is None or self._loop is None:
-                raise self._not_running(command)
-            running = start(self._cluster)
-            try:
-                future = asyncio.run_coroutine_threadsafe(running, self._loop)
-            except RuntimeError:  # the loop was closed just now
-                running.close()
-                raise ClusterError(f"{command}: the cluster has stopped") from None
-            self._calls[future] = running
+        if not self._is_running or self._cluster is None or self._loop is None:
+            raise self._not_running(command)
+        loop, running = self._loop, start(self._cluster)
+        outcome: Outcome[Any] = Outcome()
+        tasks: list[asyncio.Task[Any]] = []
+
+        def begin() -> None:
+            if not outcome.is_set:
+                tasks.append(loop.create_task(_set_outcome(running, outcome)))
+                # One that is cancelled before its first step has not begun the command.
+                tasks[0].add_done_callback(lambda _: running.close())
+
+        def cancel() -> None:
+            for task in tasks:
+                task.cancel()
+
         try:
-            return future.result(limit)
+            # Without the context variables of a function given to `intercept`.
+            loop.call_soon_threadsafe(begin, context=Context())
+        except RuntimeError:  # the loop was closed just now
+            running.close()
+            raise ClusterError(f"{command}: the cluster has stopped") from None
+        try:
+            self._calls[outcome] = running
+            if not self._is_running and self._calls.pop(outcome, None) is not None:
+                self._end_call(outcome, running)
+            if outcome.wait(limit):
+                return outcome.take()
         except CancelledError:
             raise ClusterError(f"{command}: the cluster has stopped") from None
-        except TimeoutError:
-            if future.done():
-                raise
-            future.cancel()
-            raise ClusterError(
-                f"{command}: no answer of the cluster for {limit:g} s; a function given to "
-                "intercept that blocks its thread stops the cluster"
-            ) from None
         finally:
-            with self._calls_lock:
-                self._calls.pop(future, None)
+            self._calls.pop(outcome, None)
+        with suppress(RuntimeError):  # the loop was closed just now
+            loop.call_soon_threadsafe(cancel)
+        raise ClusterError(
+            f"{command}: no answer of the cluster for {limit:g} s; a function given to "
+            "intercept that blocks its thread stops the cluster"
+        )
+
+    @staticmethod
+    def _end_call(outcome: Outcome[Any], command: Coroutine[Any, Any, Any]) -> None:
+        """End a command after the end of the loop, which has maybe not begun it."""
+        outcome.fail(CancelledError())
+        command.close()
 
     def _not_running(self, command: str) -> ClusterError:
         failure = self._failure
         reason = "" if failure is None else f": it has failed with {failure!r}"
         return ClusterError(f"{command}: the cluster is not running{reason}")
+
+
+async def _set_outcome(command: Coroutine[Any, Any, Any], outcome: Outcome[Any]) -> None:
+    try:
+        outcome.set(await command)
+    except asyncio.CancelledError:
+        outcome.fail(CancelledError())
+        raise
+    except BaseException as error:
+        outcome.fail(error)
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            raise

@@ -1,0 +1,66 @@
+"""What a thread waits for, and signal handlers of the thread meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Outcome(Generic[T]):
+    """A result or an exception that one thread sets and another one waits for.
+
+    A `concurrent.futures.Future` has a lock for both: a signal handler that interrupts its waiter
+    would hold up the thread that sets it. Here `set` and `fail` never wait.
+    """
+
+    def __init__(self) -> None:
+        self._pending = threading.Lock()
+        self._pending.acquire()
+        self._is_set = False
+        self._result: T | None = None
+        self._error: BaseException | None = None
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there is a result or an exception."""
+        return self._is_set
+
+    def set(self, result: T) -> None:
+        """Set the result; no-op if there is an outcome."""
+        if not self._is_set:
+            self._result = result
+            self._end()
+
+    def fail(self, error: BaseException) -> None:
+        """Set the exception; no-op if there is an outcome."""
+        if not self._is_set:
+            self._error = error
+            self._end()
+
+    def _end(self) -> None:
+        self._is_set = True
+        self._pending.release()
+
+    def wait(self, timeout: float) -> bool:
+        """Wait for the outcome, in one thread, for some seconds.
+
+        Returns:
+            Whether there is one.
+        """
+        return self._is_set or self._pending.acquire(timeout=timeout) or self._is_set
+
+    def take(self) -> T:
+        """Return the result, or raise the exception, which is forgotten.
+
+        Raises:
+            BaseException: the exception.
+        """
+        error, self._error = self._error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # Whose traceback has this frame.
+        return self._result  # type: ignore[return-value]
