@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from types import TracebackType
+from typing import Any
 
 from request_purgatory.broker.cluster.commands import ClusterCommands
 from request_purgatory.broker.cluster.data_dir import DataDir
@@ -140,8 +141,18 @@ class AsyncCluster(ClusterCommands):
         self._interceptions.cancel()
         await self._interceptions.wait_cancelled()
 
+    def create_task(
+        self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **options: Any
+    ) -> asyncio.Task[Any]:
+        """Create a task that may be a function's, as the task factory of a `Cluster`'s loop.
+
+        Returns:
+            The task.
+        """
+        return self._interceptions.function_tasks.create(loop, coroutine, **options)
+
     def add_error_of_task(self, error: BaseException) -> None:
-        """Keep what a task on the event loop has raised that nobody has awaited, until it is seen.
+        """Keep what a task or a callback on the event loop has raised, until somebody has seen it.
 
         Any thread may call this. A `Cluster` does so; on an event loop of their own, users see to
         their tasks.

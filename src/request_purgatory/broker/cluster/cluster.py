@@ -17,6 +17,7 @@ from request_purgatory._native.failsafe import ErrorLog
 from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.cluster.cluster_client import ClusterClient
 from request_purgatory.broker.cluster.errors import ClusterError
+from request_purgatory.broker.cluster.function_tasks import tasks_of
 from request_purgatory.broker.cluster.interception import InterceptFunction, Interception
 from request_purgatory.broker.cluster.outcome import Outcome
 from request_purgatory.broker.cluster.run_command import (
@@ -210,21 +211,29 @@ class Cluster(ClusterClient):
             return
         with nullcontext() if self._record is None else Recorder(self._record) as recorder:
             async with AsyncCluster(self.settings, recorder=recorder) as self._cluster:
+                self._loop.set_task_factory(self._cluster.create_task)
                 self._bootstrap_servers = self._cluster.bootstrap_servers
                 self._is_running = True
                 started.set(None)
                 await self._stopping.wait()
 
     def _note_error_of_task(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Keep what a task has raised that a function has started and nobody has awaited."""
+        """Keep what a task or a callback has raised that a function has started.
+
+        And nobody has seen. Those of tasks that somebody refers to come by `raise_unseen_errors`.
+        """
         loop.default_exception_handler(context)
         error = context.get("exception")
-        is_of_task = "task" in context or "future" in context
-        if is_of_task and isinstance(error, BaseException) and self._cluster is not None:
-            error.add_note(
-                "It was raised in a task of the cluster's event loop that nobody awaits."
-            )
-            self._cluster.add_error_of_task(error)
+        if not isinstance(error, BaseException) or self._cluster is None:
+            return
+        if "task" in context or "future" in context:
+            note = "It was raised in a task of the cluster's event loop that nobody awaits."
+        elif "handle" in context:
+            note = "It was raised in a callback of the cluster's event loop."
+        else:
+            return
+        error.add_note(note)
+        self._cluster.add_error_of_task(error)
 
     # -- commands
 
@@ -244,7 +253,8 @@ class Cluster(ClusterClient):
             InvalidArgumentError: an argument's value is not allowed.
         """
         if self._is_own_thread:
-            return run_command_at_once(self._cluster_of_function(command), command, arguments)
+            with tasks_of(None):
+                return run_command_at_once(self._cluster_of_function(command), command, arguments)
         checked = checked_arguments(command, arguments)
         limit = _TIMEOUT + command_timeout(checked)
         return self._submit(command, lambda cluster: run_command(cluster, command, checked), limit)

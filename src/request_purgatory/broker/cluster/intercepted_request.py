@@ -11,6 +11,7 @@ from typing import Any
 from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.api.registry import decode
 from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.cluster.function_tasks import tasks_of
 from request_purgatory.broker.request_context import RequestContext, RequestSubjects
 from request_purgatory.broker.server.faults import error_code
 from request_purgatory.broker.wire.errors import WireError
@@ -79,6 +80,11 @@ class InterceptedRequest:
         """Whether `handle` was called."""
         return self._inner is not None
 
+    @property
+    def is_waiting_for_response(self) -> bool:
+        """Whether `handle` is awaited, and the broker has not responded."""
+        return bool(self._num_waiting) and not self._response.done()
+
     async def handle(self) -> Any:
         """Let the broker handle the request, as far as it has not yet.
 
@@ -90,7 +96,8 @@ class InterceptedRequest:
             # The handler's own context, since the function may answer before the handler does.
             self._inner = replace(self._context, send=self._take_response, on_cancel=None)
             try:
-                self._handle(self._inner, self.request)
+                with tasks_of(None):
+                    self._handle(self._inner, self.request)
             except WireError as error:
                 self._context.close_connection(str(error))
         self._num_waiting += 1
@@ -127,7 +134,7 @@ class InterceptedRequest:
         if not self.is_cancelled:
             self.is_cancelled = True
             # In `handle` it has seen all that there is: the broker has not responded.
-            self.is_cancelled_half_way = not self._num_waiting or self._response.done()
+            self.is_cancelled_half_way = not self.is_waiting_for_response
             task.cancel()
 
     def cancel(self) -> None:

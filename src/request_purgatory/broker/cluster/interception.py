@@ -8,12 +8,14 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextvars import Context
 from types import TracebackType
 from typing import Any, TypeAlias
 
 from request_purgatory._native.failsafe import ErrorLog
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.cluster.errors import ClusterError
+from request_purgatory.broker.cluster.function_tasks import FunctionTasks, tasks_of
 from request_purgatory.broker.cluster.intercepted_request import InterceptedRequest, Unanswered
 from request_purgatory.broker.cluster.unseen_errors import UnseenErrors, raise_first
 from request_purgatory.broker.request_context import RequestContext
@@ -139,8 +141,9 @@ class Interception:
         task = asyncio.current_task()
         assert task is not None
         try:
-            answer = self._function(request)
-            return await answer if inspect.isawaitable(answer) else answer
+            with tasks_of(_Call(self, request)):
+                answer = self._function(request)
+                return await answer if inspect.isawaitable(answer) else answer
         except asyncio.CancelledError as error:
             if request.is_cancelled:
                 self._note_cancelled(request, error)
@@ -160,13 +163,20 @@ class Interception:
     def _note_cancelled(
         self, request: InterceptedRequest, cancelled: asyncio.CancelledError
     ) -> None:
-        if not request.is_cancelled_half_way:
-            return
+        if request.is_cancelled_half_way:
+            who = f"the function that intercepts {request.api}"
+            self._note_half_way(who, "its client has gone or the cluster has stopped", cancelled)
+
+    def note_cancelled_task(self, request: InterceptedRequest) -> None:
+        """Note that a task which the function has started was cancelled half way."""
+        who = f"a task of the function that intercepts {request.api}"
+        self._note_half_way(who, "the cluster has stopped, or ended its functions", None)
+
+    def _note_half_way(self, who: str, why: str, cancelled: BaseException | None) -> None:
         self._num_cancelled += 1
         if not self._may_be_cancelled:
             error = ClusterError(
-                f"the function that intercepts {request.api} was cancelled half way, as its client "
-                "has gone or the cluster has stopped; intercept(..., may_be_cancelled=True) "
+                f"{who} was cancelled half way, as {why}; intercept(..., may_be_cancelled=True) "
                 "allows that"
             )
             error.__cause__ = cancelled  # whose traceback says where
@@ -205,6 +215,23 @@ class Interception:
         }
 
 
+class _Call:
+    """A function's call with a request."""
+
+    __slots__ = ("_interception", "_request")
+
+    def __init__(self, interception: Interception, request: InterceptedRequest) -> None:
+        self._interception = interception
+        self._request = request
+
+    @property
+    def is_waiting_for_response(self) -> bool:
+        return self._request.is_waiting_for_response
+
+    def task_cancelled(self) -> None:
+        self._interception.note_cancelled_task(self._request)
+
+
 def _task_that_runs() -> asyncio.Task[Any] | None:
     try:
         return asyncio.current_task()
@@ -227,8 +254,10 @@ class Interceptions:
         self._tasks: dict[asyncio.Task[None], InterceptedRequest] = {}
         #: Of functions that have failed since the last `take_unseen`, also of removed ones.
         self._unseen: deque[UnseenErrors] = deque()
-        #: Of tasks that functions have started.
+        #: What tasks and callbacks of functions have raised, as far as the event loop has noted it.
         self._of_tasks = UnseenErrors()
+        #: The tasks of functions, if the event loop is the cluster's own.
+        self.function_tasks = FunctionTasks()
 
     def add(
         self,
@@ -272,14 +301,15 @@ class Interceptions:
             request.cancel_function(task)
 
     async def wait_cancelled(self) -> None:
-        """Wait until the cancelled functions have ended."""
+        """Wait until the cancelled functions have ended, then cancel the tasks that they leave."""
         if self._tasks:
             _, running = await asyncio.wait(self._tasks, timeout=_CANCEL_TIMEOUT)
             for task in running:
                 logger.warning("a function given to intercept did not end: %s", task)
+        await self.function_tasks.cancel(_CANCEL_TIMEOUT)
 
     def add_error_of_task(self, error: BaseException) -> None:
-        """Keep what a task has raised that nobody has awaited. Any thread may call this."""
+        """Keep what a task or a callback has raised. Any thread may call this."""
         self._of_tasks.add(error)
         self._unseen.append(self._of_tasks)
 
@@ -291,6 +321,7 @@ class Interceptions:
                 found += self._unseen.popleft().take()
             except IndexError:  # Another thread has taken the last one.
                 break
+        found += self.function_tasks.take_errors(lambda: not self._tasks)
         return found
 
     def describe(self) -> list[FaultDescription]:
@@ -314,7 +345,9 @@ class Interceptions:
             context: of the request.
             request: the request.
         """
-        task = asyncio.get_running_loop().create_task(self._answer(interceptions, request))
+        task = asyncio.get_running_loop().create_task(
+            self._answer(interceptions, request), context=Context()
+        )
         self._tasks[task] = request
         task.add_done_callback(self._tasks.pop)
 

@@ -278,6 +278,7 @@ class NodeCommands(CommandGroup):
             self._faults.clear()
             self._interceptions.clear()
             self._interceptions.cancel()
+            await self._interceptions.wait_cancelled()
             self._parts.request_log.clear()
             self.wall_ms.advanced_ms = 0
             try:
