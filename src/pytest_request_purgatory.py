@@ -98,16 +98,22 @@ def make_kafka_cluster(pytestconfig: pytest.Config) -> Iterator[Callable[..., Cl
         package = (missing.name or "").partition(".")[0]
         pytest.skip(f"{package!r} is not installed: {install_command('broker')}")
     in_subprocess = pytestconfig.getini("kafka_subprocess")
-    with ExitStack() as running:
+    running: list[ClusterClient] = []
 
-        def make(*nodes: int, **settings: Any) -> ClusterClient:
-            if not nodes:
-                settings.setdefault("nodes", _default_nodes(pytestconfig))
-            kind = ClusterProcess if in_subprocess else Cluster
-            cluster: ClusterClient = kind(*nodes, **settings)
-            return running.enter_context(cluster)
+    def make(*nodes: int, **settings: Any) -> ClusterClient:
+        # A closed cluster has its records in memory, as long as anybody keeps it.
+        running[:] = [each for each in running if not each._is_closed]  # noqa: SLF001 - our own
+        if not nodes:
+            settings.setdefault("nodes", _default_nodes(pytestconfig))
+        kind = ClusterProcess if in_subprocess else Cluster
+        cluster: ClusterClient = kind(*nodes, **settings).start()
+        running.append(cluster)
+        return cluster
 
-        yield make
+    yield make
+    with ExitStack() as ending:
+        for cluster in running:
+            ending.push(cluster)
 
 
 def _default_nodes(pytestconfig: pytest.Config) -> int:

@@ -343,3 +343,37 @@ def test_what_a_function_raises_fails_the_test_that_does_not_see_it(
         "FAILED .*::test_whose_block_is_in_pytest_raises.*",
         "ERROR .*::test_whose_teardown_lets_it_happen.*",
     ])
+
+
+@pytest.mark.parametrize("subprocess", ["false", "true"])
+def test_fixtures_keep_no_clusters_that_are_closed(
+    pytester: pytest.Pytester, subprocess: str
+) -> None:
+    """Whoever has closed them; one that runs is kept, though nobody else refers to it."""
+    pytester.makeini(f"[pytest]\nkafka_subprocess = {subprocess}\n")
+    pytester.makepyfile(
+        """
+        import gc
+        import weakref
+        import pytest
+
+        made = []
+
+        @pytest.mark.parametrize("number", range(4))
+        def test_of_a_cluster(kafka_cluster, make_kafka_cluster, number):
+            own = make_kafka_cluster()
+            own.close()
+            running = make_kafka_cluster() if number == 0 else None
+            made.append([weakref.ref(each) for each in (kafka_cluster, own, running) if each])
+            del own, running
+
+        def test_that_they_are_gone(make_kafka_cluster):
+            make_kafka_cluster()
+            gc.collect()
+            assert [[each() is not None for each in some] for some in made] == [
+                [False, False, True], *[[False, False]] * 3
+            ]
+            assert made[0][2]().faults() == []
+        """
+    )
+    pytester.runpytest_subprocess(*_WITHOUT).assert_outcomes(passed=5)

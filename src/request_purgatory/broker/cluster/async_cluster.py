@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 from typing import Any
 
 from request_purgatory.broker.cluster.commands import ClusterCommands
 from request_purgatory.broker.cluster.data_dir import DataDir
+from request_purgatory.broker.cluster.function_tasks import TaskCoroutine
 from request_purgatory.broker.cluster.interception import Interceptions
 from request_purgatory.broker.cluster.network import CONTROLLER, Network
 from request_purgatory.broker.cluster.node import ClusterParts, Node
@@ -142,7 +143,7 @@ class AsyncCluster(ClusterCommands):
         await self._interceptions.wait_cancelled()
 
     def create_task(
-        self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **options: Any
+        self, loop: asyncio.AbstractEventLoop, coroutine: TaskCoroutine, **options: Any
     ) -> asyncio.Task[Any]:
         """Create a task that may be a function's, as the task factory of a `Cluster`'s loop.
 

@@ -149,6 +149,7 @@ class Cluster(ClusterClient):
             self._thread.join(_TIMEOUT)
             if self._thread.is_alive():
                 raise ClusterError(f"close: the cluster's thread is busy for {_TIMEOUT:g} s")
+        self._is_closed = True
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure

@@ -59,6 +59,9 @@ class ClusterClient(ABC):
     cluster refuses it.
     """
 
+    #: Whether `close` has stopped the cluster, so that nobody need keep it.
+    _is_closed = False
+
     @abstractmethod
     def start(self) -> Self:
         """Start the cluster, as entering the `with` block does."""

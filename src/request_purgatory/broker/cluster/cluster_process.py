@@ -130,6 +130,7 @@ class ClusterProcess(ClusterClient):
             except subprocess.TimeoutExpired:
                 self.kill_process()
         self._close_pipe(self._process.stdout)
+        self._is_closed = True
         if failure is not None:
             raise ClusterError(failure)
 

@@ -6,12 +6,14 @@ import asyncio
 import logging
 import weakref
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import Context, ContextVar
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 logger = logging.getLogger(__name__)
+
+TaskCoroutine: TypeAlias = Coroutine[Any, Any, Any] | Generator[Any, None, Any]
 
 
 class CancelsTask(Protocol):
@@ -48,7 +50,7 @@ class FunctionTasks:
         self._failed: deque[weakref.ref[asyncio.Task[Any]]] = deque()
 
     def create(
-        self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **options: Any
+        self, loop: asyncio.AbstractEventLoop, coroutine: TaskCoroutine, **options: Any
     ) -> asyncio.Task[Any]:
         """Create a task, as the loop's task factory.
 
