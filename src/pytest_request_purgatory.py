@@ -64,19 +64,18 @@ def _raising_unseen_errors() -> Generator[None, object, object]:
         result = yield
     except (KeyboardInterrupt, pytest.exit.Exception):
         raise
-    except BaseException:
-        _raise_unseen_errors()
+    except BaseException as error:
+        _raise_unseen_errors(error)
         raise
-    _raise_unseen_errors()
+    _raise_unseen_errors(None)
     return result
 
 
-def _raise_unseen_errors() -> None:
+def _raise_unseen_errors(during: BaseException | None) -> None:
     # Those of fixtures, and those that a test has started itself, and maybe never closes.
     module = sys.modules.get("request_purgatory.broker.cluster.cluster")
     if module is not None:
-        for cluster in module.started_clusters():
-            cluster.raise_unseen_errors()
+        module.raise_unseen_errors_of_all(during)
 
 
 @pytest.fixture(scope="session")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
+import unittest
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import pytest
@@ -92,6 +93,43 @@ def test_error_that_leaves_the_block_is_the_context_of_the_functions(
     with pytest.raises(ValueError, match="first") as raised:
         intercepted()
     assert isinstance(raised.value.__context__, LookupError)
+
+
+LENIENT = [pytest.skip.Exception("no"), pytest.xfail.Exception("no"), unittest.SkipTest("no")]
+
+
+@pytest.mark.parametrize("of", ["interception", "cluster", "both"])
+@pytest.mark.parametrize("error", LENIENT, ids=lambda each: type(each).__name__)
+def test_skip_of_a_function_does_not_replace_the_tests_failure(
+    connect: Connect, error: BaseException, of: str
+) -> None:
+    def run() -> None:
+        with ExitStack() as stack:
+            cluster = stack.enter_context(Cluster())
+            cluster.create_topic("t")
+            interception = cluster.intercept("Produce", raising(error))
+            if of != "cluster":
+                stack.enter_context(interception)
+            produce(connect(cluster.bootstrap_servers), "t", b"x")
+            raise AssertionError("of the test")
+
+    with pytest.raises(AssertionError, match="of the test") as raised:
+        run()
+    assert any(note.endswith(": no") for note in raised.value.__notes__)
+
+
+@pytest.mark.parametrize("error", LENIENT, ids=lambda each: type(each).__name__)
+def test_skip_of_a_function_gives_way_to_its_failure(
+    cluster: Cluster, client: RawClient, error: BaseException
+) -> None:
+    def fail(_request: InterceptedRequest) -> None:
+        raise error if interception.hits == 1 else ValueError("a failure")
+
+    interception = cluster.intercept("Produce", fail)
+    produce(client, "t", b"x")
+    produce(client, "t", b"x")
+    with pytest.raises(ValueError, match="a failure"):
+        interception.remove()
 
 
 def test_end_of_the_process_leaves_the_block_with_notes(

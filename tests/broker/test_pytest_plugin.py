@@ -377,3 +377,40 @@ def test_fixtures_keep_no_clusters_that_are_closed(
         """
     )
     pytester.runpytest_subprocess(*_WITHOUT).assert_outcomes(passed=5)
+
+
+def test_skip_of_a_function_does_not_replace_a_failure(pytester: pytest.Pytester) -> None:
+    """Neither that of the test nor that of a function of another cluster."""
+    pytester.makepyfile(
+        """
+        import socket
+        import struct
+        import pytest
+
+        def ask(cluster):
+            host, port = cluster.bootstrap_servers.split(":")
+            request = struct.pack(">hhihi", 3, 0, 1, -1, 0)  # Metadata, version 0, of all topics
+            with socket.create_connection((host, int(port)), 10) as client:
+                client.sendall(struct.pack(">i", len(request)) + request)
+                assert client.recv(4)
+
+        def test_that_fails(kafka_cluster):
+            kafka_cluster.intercept("Metadata", lambda _: pytest.skip("not for this version"))
+            ask(kafka_cluster)
+            assert 0, "of the test itself"
+
+        def test_that_skips(kafka_cluster):
+            kafka_cluster.intercept("Metadata", lambda _: pytest.skip("not for this version"))
+            ask(kafka_cluster)
+
+        def test_whose_functions_fail(make_kafka_cluster):
+            clusters = [make_kafka_cluster() for _ in range(3)]
+            for number, cluster in enumerate(clusters):
+                fails = pytest.fail if number == 1 else pytest.skip
+                cluster.intercept("Metadata", lambda _, fails=fails: fails("of a function"))
+                ask(cluster)
+        """
+    )
+    ran = pytester.runpytest_subprocess(*_WITHOUT)
+    ran.assert_outcomes(failed=2, skipped=1)
+    ran.stdout.re_match_lines(["E .*AssertionError: of the test itself"])

@@ -171,6 +171,10 @@ class AsyncCluster(ClusterCommands):
         """
         raise_first(self._interceptions.take_unseen())
 
+    def take_unseen_errors(self) -> list[BaseException]:
+        """Return what `raise_unseen_errors` would raise, which then counts as seen."""
+        return self._interceptions.take_unseen()
+
     def _stop_all(self) -> None:
         self.waits.purgatory.close()
         for handle in self._fence_timers.values():

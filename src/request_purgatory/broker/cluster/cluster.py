@@ -26,6 +26,7 @@ from request_purgatory.broker.cluster.run_command import (
     run_command,
     run_command_at_once,
 )
+from request_purgatory.broker.cluster.unseen_errors import raise_first
 from request_purgatory.broker.replication.recorder import Recorder
 from request_purgatory.broker.settings import ClusterOptions, record_folder, settings_from
 
@@ -48,6 +49,19 @@ def started_clusters() -> list[Cluster]:
             return list(_started)
         except RuntimeError:  # Another thread has started one meanwhile.
             pass
+
+
+def raise_unseen_errors_of_all(during: BaseException | None) -> None:
+    """Raise what functions of any of these clusters have raised, unless somebody has seen it.
+
+    Args:
+        during: the test's own exception; None if there is none. A skip does not replace it.
+
+    Raises:
+        BaseException: the first that is no skip, with notes on the others.
+    """
+    errors = [error for cluster in started_clusters() for error in cluster.take_unseen_errors()]
+    raise_first(errors, during)
 
 
 class Cluster(ClusterClient):
@@ -179,8 +193,11 @@ class Cluster(ClusterClient):
         Raises:
             BaseException: the first of them, with notes on the others.
         """
-        if self._cluster is not None:
-            self._cluster.raise_unseen_errors()
+        raise_first(self.take_unseen_errors())
+
+    def take_unseen_errors(self) -> list[BaseException]:
+        """Return what `raise_unseen_errors` would raise, which then counts as seen."""
+        return [] if self._cluster is None else self._cluster.take_unseen_errors()
 
     @property
     def _is_own_thread(self) -> bool:

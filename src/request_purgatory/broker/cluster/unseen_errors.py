@@ -6,6 +6,7 @@ The functions run on the cluster's event loop, where no test catches what they r
 from __future__ import annotations
 
 import asyncio
+import sys
 import traceback
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -45,20 +46,40 @@ class UnseenErrors:
 def raise_first(errors: Sequence[BaseException], during: BaseException | None = None) -> None:
     """Raise the first of some exceptions, with notes on the others; no-op if there are none.
 
+    One that skips the test, or expects it to fail, gives way to one that does neither.
+
     Args:
         errors: the exceptions.
         during: the exception that is leaving the block; None if there is none. It becomes the
             context of the one that is raised. One that ends the process or the task goes on
-            instead, with notes on the others.
+            instead, with notes on the others; and so does a failure where all others are skips.
 
     Raises:
         BaseException: the first.
     """
-    if isinstance(during, _ENDING):
-        _add_notes(during, errors)
-    elif errors:
-        _add_notes(errors[0], errors[1:])
-        raise errors[0]
+    lenient = _lenient_kinds()
+    ordered = sorted(errors, key=lambda each: isinstance(each, lenient))
+    goes_on = isinstance(during, _ENDING) or (
+        during is not None
+        and not isinstance(during, lenient)
+        and all(isinstance(each, lenient) for each in ordered)
+    )
+    if goes_on and during is not None:
+        _add_notes(during, ordered)
+    elif ordered:
+        _add_notes(ordered[0], ordered[1:])
+        raise ordered[0]
+
+
+def _lenient_kinds() -> tuple[type[BaseException], ...]:
+    """Return the exceptions by which a test has not failed, of the packages that are in use."""
+    kinds: list[type[BaseException]] = []
+    if "unittest" in sys.modules:
+        kinds.append(sys.modules["unittest"].SkipTest)
+    if "pytest" in sys.modules:
+        pytest = sys.modules["pytest"]
+        kinds += [pytest.skip.Exception, pytest.xfail.Exception]
+    return tuple(kinds)
 
 
 def _add_notes(error: BaseException, others: Sequence[BaseException]) -> None:
