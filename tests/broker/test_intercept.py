@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -311,3 +313,42 @@ def test_another_process_can_not_call_a_function(cluster: Cluster) -> None:
         cluster.intercept("Telepathy", print)
     with pytest.raises(InvalidArgumentError, match="function must be callable, got"):
         cluster.intercept("Produce", 7)  # type: ignore[arg-type]
+
+
+def test_removed_interceptions_refer_to_nothing(cluster: Cluster) -> None:
+    """Though `faults` still reports them."""
+
+    class Function:
+        def __call__(self, _request: InterceptedRequest) -> None:
+            raise AssertionError
+
+    functions: list[weakref.ref[object]] = []
+    interceptions: list[weakref.ref[object]] = []
+    for _ in range(20):
+        function = Function()
+        functions.append(weakref.ref(function))
+        with cluster.intercept("Produce", function) as interception:
+            interceptions.append(weakref.ref(interception))
+    del function, interception
+    gc.collect()
+    assert [each() for each in functions] == [None] * 20
+    assert [each() for each in interceptions[:-1]] == [None] * 19
+    assert [(each["kind"], each["times"]) for each in cluster.faults()] == [("intercept", 0)] * 20
+    cluster.clear_faults()
+    assert cluster.faults() == []
+
+
+def test_function_that_another_one_removes_is_not_called(
+    cluster: Cluster, connect: Callable[[str], RawClient]
+) -> None:
+    calls: list[str] = []
+
+    def first(_request: InterceptedRequest) -> None:
+        calls.append("first")
+        second.remove()
+
+    with cluster.intercept("Metadata", first):
+        second = cluster.intercept("Metadata", lambda _: calls.append("second"))
+        connect(cluster.bootstrap_servers.split(",")[0]).call("Metadata", 8, topics=None)
+    assert calls == ["first"]
+    assert second.hits == 0

@@ -75,7 +75,8 @@ class Interception:
         self._on_error = on_error
         self._error_log = ErrorLog(logger)
         self._api = api
-        self._function = function
+        #: None from the end on: a shared cluster's list of interceptions keeps no function.
+        self._function: InterceptFunction | None = function
 
     @property
     def errors(self) -> list[BaseException]:
@@ -110,6 +111,7 @@ class Interception:
     def end(self) -> None:
         """Intercept no further request; what the function has raised stays unseen."""
         self.is_removed = True
+        self._function = None
 
     def __enter__(self) -> Interception:
         return self
@@ -131,8 +133,8 @@ class Interception:
         """Call the function.
 
         Returns:
-            Its answer. If it fails, the error response, or DISCONNECT if it has changed the request
-            so that there is none.
+            Its answer; None if it was removed. If it fails, the error response, or DISCONNECT if it
+            has changed the request so that there is none.
 
         Raises:
             CancelledError: the client has gone, or the cluster stops.
@@ -140,9 +142,12 @@ class Interception:
         """
         task = asyncio.current_task()
         assert task is not None
+        function = self._function
+        if function is None:  # It was removed just now.
+            return None
         try:
             with tasks_of(_Call(self, request)):
-                answer = self._function(request)
+                answer = function(request)
                 return await answer if inspect.isawaitable(answer) else answer
         except asyncio.CancelledError as error:
             if request.is_cancelled:
@@ -250,6 +255,8 @@ class Interceptions:
         """
         self._faults = faults
         self._all: list[Interception] = []
+        #: Those that were removed, without what they refer to.
+        self._over: list[FaultDescription] = []
         #: The functions that run, with their requests.
         self._tasks: dict[asyncio.Task[None], InterceptedRequest] = {}
         #: Of functions that have failed since the last `take_unseen`, also of removed ones.
@@ -281,7 +288,13 @@ class Interceptions:
             self._unseen.append,
             may_be_cancelled=may_be_cancelled,
         )
-        self._all.append(made)
+        kept = []
+        for each in self._all:
+            if each.is_removed:
+                self._over.append(each.describe())
+            else:
+                kept.append(each)
+        self._all = [*kept, made]
         return made
 
     def clear(self) -> None:
@@ -289,6 +302,7 @@ class Interceptions:
         for each in self._all:
             each.end()
         self._all.clear()
+        self._over.clear()
 
     @property
     def is_calling(self) -> bool:
@@ -326,7 +340,7 @@ class Interceptions:
 
     def describe(self) -> list[FaultDescription]:
         """Return all interceptions with their hits."""
-        return [each.describe() for each in self._all]
+        return [*self._over, *(each.describe() for each in self._all)]
 
     def matching(self, api: ServedApi[Any]) -> list[Interception]:
         """Return the interceptions of an API's requests."""
@@ -362,6 +376,8 @@ class Interceptions:
         called = interceptions[0]
         try:
             for called in interceptions:
+                if called.is_removed:  # Such as by one that has seen the request first.
+                    continue
                 called.hits += 1
                 self._faults.on_hit(called.id)
                 answer = await called.answer(request)
