@@ -47,6 +47,9 @@ CALLED_BY_OWNER = frozenset(
     }
 )
 
+#: Methods whose argument is called later.
+GIVES_CALLBACK = frozenset({"add_done_callback"})
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -155,6 +158,10 @@ def _judged(call: Call, world: World, result: Any) -> Outcome:
         except BaseException as error:
             damage = f"its use raises {type(error).__name__}: {error}"
     del result
+    if call.member in GIVES_CALLBACK:
+        # ManualPurgatory raises what it raises, as it should: that is no damage.
+        world.purgatory._errors.listener = None
+        world.purgatory._raised.clear()
     if call.subject not in PARTS and call.use != SET and call.member not in CALLED_BY_OWNER:
         try:
             world.check()

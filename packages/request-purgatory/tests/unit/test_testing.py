@@ -272,13 +272,15 @@ def test_advance_raises_what_an_expiration_has_asserted(failing: str) -> None:
     assert purgatory.close() == []
 
 
-def test_advance_raises_what_a_callback_of_a_future_has_asserted() -> None:
+@pytest.mark.parametrize("is_done", [False, True], ids=["pending", "done"])
+def test_advance_raises_what_a_callback_of_a_future_has_asserted(is_done: bool) -> None:
     purgatory = ManualPurgatory()
 
     def check(future: Future[object]) -> None:
-        assert future.exception() is None, "asserted in the callback"
+        assert future.running(), "asserted in the callback"
 
-    held: Future[object] = purgatory.hold(["a"], until=lambda: None, timeout=1)
+    held: Future[object] = purgatory.hold(["a"], until=lambda: is_done, timeout=1)
+    assert held.done() == is_done
     held.add_done_callback(check)
     with pytest.raises(AssertionError, match="asserted in the callback"):
         purgatory.advance(1)

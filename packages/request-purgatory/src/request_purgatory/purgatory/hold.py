@@ -370,6 +370,25 @@ class HoldFuture(Future[T]):
         """
         self._set(None, exception)
 
+    def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
+        """Have a function called with the future once it is done; at once if it is.
+
+        What it raises is logged, as by any future, and a ManualPurgatory raises it.
+
+        Raises:
+            InvalidArgumentError: `fn` is not callable.
+        """
+        if not callable(fn):
+            raise InvalidArgumentError("fn", "callable", fn)
+        self._condition.__enter__()
+        try:
+            self._done_callbacks.append(fn)
+            done = self._state not in (PENDING, RUNNING)
+        finally:
+            self._condition.release()
+        if done:
+            self._invoke_callbacks()
+
     def _set(self, value: T | None, error: BaseException | None) -> None:
         if self._state not in (PENDING, RUNNING):
             raise InvalidStateError(f"{self._state}: {self!r}")

@@ -69,3 +69,9 @@ def test_future_in_a_child_is_cancelled_without_a_word(
     assert not held.done()
     held.cancel()
     assert called == [held]
+
+
+def test_callback_that_is_none_is_refused(purgatory: DelayedOperationPurgatory) -> None:
+    future = purgatory.hold(["a"], until=lambda: "value")
+    with pytest.raises(InvalidArgumentError, match=r"fn must be callable, got 5"):
+        future.add_done_callback(5)  # type: ignore[arg-type]
