@@ -15,6 +15,8 @@ from purgatory_broker import Cluster
 from tests.broker.certificates import Certificates
 from tests.broker.parity.raw import RawClient
 
+#: What the fixture `connect` is.
+Connect = Callable[[str], RawClient]
 FullMetadataDisk = Callable[[], AbstractContextManager[None]]
 
 
@@ -32,7 +34,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 @pytest.fixture
-def connect() -> Iterator[Callable[[str], RawClient]]:
+def connect() -> Iterator[Connect]:
     """Return a function that connects to a node; the connections close with the test."""
     clients: list[RawClient] = []
 
@@ -43,6 +45,13 @@ def connect() -> Iterator[Callable[[str], RawClient]]:
     yield make
     for client in clients:
         client.close()
+
+
+@pytest.fixture
+def client(cluster: Cluster, connect: Connect) -> RawClient:
+    """Return a connection to the leader of a new topic `t`."""
+    cluster.create_topic("t")
+    return connect(cluster.bootstrap_servers.split(",")[cluster.describe_topic("t")[0]["leader"]])
 
 
 @pytest.fixture

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 
 import pytest
 
 from purgatory_broker import Cluster
 from request_purgatory.errors import InvalidArgumentError
-from tests.broker.parity.raw import RawClient
+from tests.broker.conftest import Connect
 from tests.broker.raw_requests import fetch, produce
 from tests.broker.replication.cluster_harness import ClusterHarness, run_scenario
-
-Connect = Callable[[str], RawClient]
 
 HOUR_MS = 3_600_000
 

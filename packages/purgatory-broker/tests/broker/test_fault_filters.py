@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,11 +16,10 @@ from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.fetch_sessions import FetchSessions
 from purgatory_broker.request_context import Client, RequestContext, Subject
 from request_purgatory.errors import InvalidArgumentError
+from tests.broker.conftest import Connect
 from tests.broker.parity.raw import RawClient
 from tests.broker.raw_requests import fetch, fetch_fields, produce, records
 from tests.broker.test_faults import example
-
-Connect = Callable[[str], RawClient]
 
 FAILED = ErrorCode.KAFKA_STORAGE_ERROR
 TOPIC_ID = uuid.UUID(int=7)

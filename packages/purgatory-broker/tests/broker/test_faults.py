@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,17 +14,9 @@ from purgatory_broker._wire.messages import Header, encode_response
 from purgatory_broker.api.registry import APIS, decode
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.request_context import Client, RequestContext
+from tests.broker.conftest import Connect
 from tests.broker.parity.raw import ConnectionClosedError, RawClient
 from tests.broker.raw_requests import fetch, fetch_fields, produce
-
-Connect = Callable[[str], RawClient]
-
-
-@pytest.fixture
-def client(cluster: Cluster, connect: Connect) -> RawClient:
-    """Return a connection to the leader of the topic `t`."""
-    cluster.create_topic("t")
-    return connect(cluster.bootstrap_servers.split(",")[cluster.describe_topic("t")[0]["leader"]])
 
 
 def test_request_error_is_answered_the_given_number_of_times(

@@ -21,19 +21,11 @@ from purgatory_broker import (
 )
 from purgatory_broker._wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
+from tests.broker.conftest import Connect
 from tests.broker.parity.raw import ConnectionClosedError, RawClient
 from tests.broker.raw_requests import fetch, fetch_fields, produce, records
 
-Connect = Callable[[str], RawClient]
-
 TIME_LIMIT = 30.0
-
-
-@pytest.fixture
-def client(cluster: Cluster, connect: Connect) -> RawClient:
-    """Return a connection to the leader of the topic `t`."""
-    cluster.create_topic("t")
-    return connect(cluster.bootstrap_servers.split(",")[cluster.describe_topic("t")[0]["leader"]])
 
 
 def test_function_sees_requests(cluster: Cluster, client: RawClient) -> None:

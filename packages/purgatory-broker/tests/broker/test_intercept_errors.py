@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import threading
 import unittest
 from collections.abc import Awaitable, Callable
@@ -17,31 +16,14 @@ from purgatory_broker import (
     Cluster,
     ClusterError,
     InterceptedRequest,
-    Interception,
 )
 from purgatory_broker._wire.error_code import ErrorCode
-from purgatory_broker.cluster import cluster as cluster_module
-from purgatory_broker.cluster._commands.cluster_commands import COMMANDS
-from purgatory_broker.cluster.run_command import WAITING_COMMANDS
 from request_purgatory.errors import InvalidArgumentError
+from tests.broker.conftest import Connect
 from tests.broker.parity.raw import ConnectionClosedError, RawClient
-from tests.broker.raw_requests import fetch, fetch_fields, produce, records
-
-Connect = Callable[[str], RawClient]
+from tests.broker.raw_requests import fetch_fields, produce, records
 
 TIME_LIMIT = 30.0
-
-
-@pytest.fixture
-def client(cluster: Cluster, connect: Connect) -> RawClient:
-    """Return a connection to the leader of the topic `t`."""
-    cluster.create_topic("t")
-    return connect(leader_address(cluster))
-
-
-def leader_address(cluster: Cluster) -> str:
-    """Return the address of the topic's leader."""
-    return cluster.bootstrap_servers.split(",")[cluster.describe_topic("t")[0]["leader"]]
 
 
 def raising(error: BaseException, *, as_coroutine: bool = False) -> Callable[..., Any]:
@@ -321,206 +303,6 @@ def test_functions_own_timeout_is_no_cancellation(cluster: Cluster, client: RawC
         assert produce(client, "t", b"x").error_code == 0
 
 
-def test_error_of_a_task_of_a_function_is_raised_when_the_cluster_closes(
-    connect: Connect,
-) -> None:
-    async def fail() -> None:
-        pytest.fail("in a task of its own")
-
-    async def start(_request: InterceptedRequest) -> None:
-        # Nobody awaits it, nor refers to it.
-        asyncio.get_running_loop().create_task(fail())
-
-    cluster = Cluster().start()
-    cluster.create_topic("t")
-    cluster.intercept("Produce", start)
-    client = connect(cluster.bootstrap_servers)
-    assert produce(client, "t", b"x").error_code == 0
-    with pytest.raises(pytest.fail.Exception, match="in a task of its own"):
-        cluster.close()
-    cluster.close()
-
-
-async def _fail() -> None:
-    pytest.fail("of the function")
-
-
-def _intercepting(connect: Connect, start: Callable[[InterceptedRequest], Any]) -> Cluster:
-    """Return a running cluster whose intercepting function was called once."""
-    cluster = Cluster().start()
-    cluster.create_topic("t")
-    with cluster.intercept("Produce", start):
-        assert produce(connect(cluster.bootstrap_servers), "t", b"x").error_code == 0
-    for _ in range(5):  # Each lets the event loop go on for some turns.
-        cluster.high_watermark("t")
-    return cluster
-
-
-@pytest.mark.parametrize("ends_with", ["close", "raise_unseen_errors"])
-def test_error_of_a_task_that_is_kept_is_raised(connect: Connect, ends_with: str) -> None:
-    kept: list[asyncio.Task[None]] = []
-
-    def start(_request: InterceptedRequest) -> None:
-        kept.append(asyncio.get_running_loop().create_task(_fail()))
-
-    cluster = _intercepting(connect, start)
-    with pytest.raises(pytest.fail.Exception, match="of the function") as raised:
-        getattr(cluster, ends_with)()
-    assert raised.value.__notes__ == ["It was raised in a task of a function given to intercept."]
-    cluster.close()
-    assert kept[0].done()
-
-
-@pytest.mark.parametrize("sees", ["the test", "the function", "another task", "a group"])
-def test_error_of_a_task_that_somebody_sees_is_not_raised(connect: Connect, sees: str) -> None:
-    kept: list[asyncio.Task[None]] = []
-
-    async def look() -> None:
-        with suppress(pytest.fail.Exception):
-            await kept[0]
-
-    async def start(_request: InterceptedRequest) -> None:
-        loop = asyncio.get_running_loop()
-        if sees == "a group":
-            with suppress(BaseExceptionGroup):
-                async with asyncio.TaskGroup() as group:
-                    kept.append(group.create_task(_fail()))
-            return
-        kept.append(loop.create_task(_fail()))
-        await asyncio.sleep(0.001)
-        assert kept[0].done()
-        if sees == "the function":
-            await look()
-        elif sees == "another task":
-            kept.append(loop.create_task(look()))
-
-    cluster = _intercepting(connect, start)
-    if sees == "the test":
-        assert isinstance(kept[0].exception(), pytest.fail.Exception)
-    cluster.raise_unseen_errors()
-    cluster.close()
-
-
-def test_errors_of_tasks_wait_for_a_function_that_may_see_them(connect: Connect) -> None:
-    kept: list[asyncio.Task[None]] = []
-    go_on = threading.Event()
-
-    async def start(_request: InterceptedRequest) -> None:
-        kept.append(asyncio.get_running_loop().create_task(_fail()))
-        await asyncio.to_thread(go_on.wait, TIME_LIMIT)
-        with suppress(pytest.fail.Exception):
-            await kept[0]
-
-    with Cluster() as cluster:
-        cluster.create_topic("t")
-        interception = cluster.intercept("Metadata", start)
-        client = connect(cluster.bootstrap_servers)
-        client.start("Metadata", 8, topics=None)
-        cluster.wait_for(fault=(interception.id, 1), timeout=TIME_LIMIT)
-        cluster.high_watermark("t")
-        cluster.raise_unseen_errors()
-        go_on.set()
-        client.read()
-
-
-@pytest.mark.parametrize("later", [False, True])
-def test_error_of_a_callback_of_a_function_is_raised(connect: Connect, later: bool) -> None:
-    called = threading.Event()
-
-    def fail() -> None:
-        called.set()
-        pytest.fail("of the function")
-
-    def start(_request: InterceptedRequest) -> None:
-        loop = asyncio.get_running_loop()
-        if later:
-            loop.call_later(0.001, fail)
-        else:
-            loop.call_soon(fail)
-
-    cluster = _intercepting(connect, start)
-    assert called.wait(TIME_LIMIT)
-    with pytest.raises(pytest.fail.Exception, match="of the function") as raised:
-        cluster.close()
-    assert raised.value.__notes__ == ["It was raised in a callback of the cluster's event loop."]
-
-
-@pytest.mark.parametrize("ends_with", ["close", "end_functions", "reset"])
-@pytest.mark.parametrize("does", ["nothing", "catches", "is allowed", "awaits the response"])
-def test_task_of_a_function_that_is_cancelled_half_way_is_an_error(
-    connect: Connect, does: str, ends_with: str
-) -> None:
-    kept: list[asyncio.Task[None]] = []
-
-    async def wait(request: InterceptedRequest) -> None:
-        try:
-            if does == "awaits the response":
-                await request.handle()
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            if does != "catches":
-                raise
-
-    async def wait_for_task(request: InterceptedRequest) -> None:
-        await asyncio.get_running_loop().create_task(wait(request))
-
-    def start(request: InterceptedRequest) -> Any:
-        kept.append(asyncio.get_running_loop().create_task(wait_for_task(request)))
-        return request.error_response(ErrorCode.UNKNOWN_SERVER_ERROR)
-
-    cluster = Cluster().start()
-    cluster.create_topic("t")
-    interception = cluster.intercept("Fetch", start, may_be_cancelled=does == "is allowed")
-    client = connect(cluster.bootstrap_servers)
-    fetch(client, "t", 0, max_wait_ms=20_000)
-
-    def end() -> None:
-        getattr(cluster, ends_with)()
-        cluster.raise_unseen_errors()
-
-    if does == "nothing":
-        with pytest.raises(ClusterError, match="a task of the function that intercepts Fetch was"):
-            end()
-    else:
-        end()
-    cluster.close()
-    assert kept[0].done()
-    assert interception.cancelled == (does in ("nothing", "is allowed"))
-
-
-def test_work_that_a_function_gives_to_the_cluster_is_no_task_of_the_function(
-    connect: Connect,
-) -> None:
-    """Such as the handshakes of a node that it restarts, and the functions of other requests."""
-    seen: list[object] = []
-
-    async def start(request: InterceptedRequest) -> None:
-        await request.handle()
-        cluster.create_topic("u")
-        await asyncio.to_thread(cluster.kill, 0)
-        await asyncio.to_thread(cluster.restart, 0)
-        running = cluster._cluster
-        assert running is not None
-        seen.append(dict(running._interceptions.function_tasks._running))
-
-    with Cluster(nodes=2) as cluster:
-        client = connect(cluster.bootstrap_servers.split(",")[1])
-        with cluster.intercept("Metadata", start):
-            client.call("Metadata", 8, topics=None)
-    assert seen == [{}]
-
-
-def test_function_is_refused_the_end_of_functions(cluster: Cluster, client: RawClient) -> None:
-    def end(_request: InterceptedRequest) -> None:
-        cluster.end_functions()
-
-    with (
-        pytest.raises(ClusterError, match="can't end itself"),
-        cluster.intercept("Produce", end),
-    ):
-        produce(client, "t", b"x")
-
-
 def test_cancellation_by_the_function_itself_is_an_error(
     cluster: Cluster, client: RawClient
 ) -> None:
@@ -588,109 +370,6 @@ def test_response_that_is_broken_by_the_function_is_an_error_of_it(
         pytest.raises(ConnectionClosedError),
     ):
         produce(client, "t", b"x")
-
-
-def test_function_runs_commands_that_do_not_wait(cluster: Cluster, client: RawClient) -> None:
-    found: list[Any] = []
-    inner: list[Interception] = []
-
-    def look(request: InterceptedRequest) -> None:
-        found.append([each.value for each in cluster.records("t")])
-        found.append(cluster.describe_topic("t")[0]["leader"] == request.node)
-        found.append([each.api for each in cluster.requests(api="Produce")])
-        inner.append(cluster.intercept("Fetch", raising(ValueError("inner"))))
-        cluster.set_latency(request.node, 0)
-
-    with cluster.intercept("Produce", look):
-        assert produce(client, "t", b"x").error_code == 0
-    assert found == [[], True, ["Produce"]]
-    fetch(client, "t", 0)
-    with pytest.raises(ValueError, match="inner"):
-        inner[0].remove()
-
-
-def test_function_kills_the_node_that_received_the_request(
-    cluster: Cluster, client: RawClient
-) -> None:
-    def kill(request: InterceptedRequest) -> None:
-        cluster.kill(request.node)
-
-    with cluster.intercept("Produce", kill), pytest.raises(ConnectionClosedError):
-        produce(client, "t", b"x")
-    assert len(cluster.metrics()) == 2
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda cluster: cluster.wait_for(records=("t", 1)), "wait_for: a function given to"),
-        (lambda cluster: cluster.reset(), "asyncio.to_thread.cluster.reset"),
-        (lambda cluster: cluster.close(), "close: the cluster's own thread"),
-        (lambda cluster: cluster.create_topic(""), "create_topic: Topic name is invalid"),
-    ],
-)
-def test_function_is_refused_commands_that_wait_at_once(
-    cluster: Cluster, client: RawClient, call: Callable[[Cluster], None], message: str
-) -> None:
-    interception = cluster.intercept("Produce", lambda _request: call(cluster))
-    assert produce(client, "t", b"x").error_code == ErrorCode.UNKNOWN_SERVER_ERROR
-    with pytest.raises(ClusterError, match=message):
-        interception.remove()
-    assert fetch(client, "t", 0).high_watermark == 0
-
-
-def test_commands_that_wait_are_those_that_run_on_after_their_turn() -> None:
-    coroutines = {name for name, each in COMMANDS.items() if inspect.iscoroutinefunction(each)}
-    assert coroutines - {"records", "requests"} == WAITING_COMMANDS
-
-
-def test_coroutine_runs_commands_that_wait_on_a_thread(cluster: Cluster, client: RawClient) -> None:
-    async def restart(request: InterceptedRequest) -> None:
-        other = (request.node + 1) % 3
-        await asyncio.to_thread(cluster.kill, other)
-        await asyncio.to_thread(cluster.restart, other)
-
-    with cluster.intercept("Produce", restart):
-        assert produce(client, "t", b"x").error_code == 0
-
-
-def test_reset_of_an_async_cluster_in_a_function_is_refused(connect: Connect) -> None:
-    async def scenario() -> None:
-        async with AsyncCluster() as cluster:
-
-            async def reset(_request: InterceptedRequest) -> None:
-                await cluster.reset()
-
-            interception = cluster.intercept("Metadata", reset)
-            client = connect(cluster.addresses()[0])
-            await asyncio.to_thread(client.call, "Metadata", 8, topics=None)
-            with pytest.raises(ClusterError, match="reset: would end the function"):
-                interception.remove()
-            assert await asyncio.to_thread(client.call, "Metadata", 8, topics=None)
-
-    asyncio.run(scenario())
-
-
-def test_function_that_blocks_the_cluster_is_named(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    arrived, go_on = threading.Event(), threading.Event()
-
-    def block(_request: InterceptedRequest) -> None:
-        arrived.set()
-        assert go_on.wait(TIME_LIMIT)
-
-    with Cluster() as cluster:
-        cluster.intercept("Metadata", block)
-        connect(cluster.bootstrap_servers).start("Metadata", 8, topics=None)
-        assert arrived.wait(TIME_LIMIT)
-        with monkeypatch.context() as patched:
-            patched.setattr(cluster_module, "_TIMEOUT", 0.05)
-            with pytest.raises(ClusterError, match=r"faults: no answer .* for 0\.05 s"):
-                cluster.faults()
-            with pytest.raises(ClusterError, match="close: the cluster's thread is busy"):
-                cluster.close()
-        go_on.set()
 
 
 def test_failure_of_the_clusters_thread_is_raised_by_close() -> None:

@@ -7,7 +7,7 @@ import base64
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -31,6 +31,7 @@ from purgatory_broker.groups.consumer_protocol import assigned_partitions
 from purgatory_broker.metadata.topics import OFFSETS_TOPIC, TopicPartition
 from purgatory_broker.server.request_log import LoggedRequest
 from request_purgatory.errors import InvalidArgumentError
+from tests.broker.conftest import Connect
 from tests.broker.log.batches import NOW, batch
 from tests.broker.parity.raw import RawClient
 from tests.broker.raw_requests import fetch, produce
@@ -39,7 +40,6 @@ from tests.broker.test_faults import encoded_example
 
 TIME_LIMIT = 30.0
 LAG_MS = 200
-Connect = Callable[[str], RawClient]
 
 
 @pytest.fixture(scope="module", params=[Cluster, ClusterProcess], ids=["thread", "process"])

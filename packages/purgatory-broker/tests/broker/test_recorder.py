@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import shutil
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,9 @@ import pytest
 from purgatory_broker import Cluster, ClusterProcess, Recorder, RecorderError
 from purgatory_broker.replication import recorder as recorder_module
 from request_purgatory.errors import InvalidArgumentError, PurgatoryError
-from tests.broker.parity.raw import RawClient
+from tests.broker.conftest import Connect
 from tests.broker.raw_requests import fetch, fetch_fields, produce
 from tests.support.naive_trace import TraceEvent, TraceRequest, outcome
-
-Connect = Callable[[str], RawClient]
 
 
 def recorded(folder: Path, table: str) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import socket
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,9 @@ from purgatory_broker import Cluster, ClusterError, ClusterProcess
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.cluster.cluster_client import ClusterClient
 from request_purgatory.errors import InvalidArgumentError
+from tests.broker.conftest import Connect
 from tests.broker.parity.raw import ConnectionClosedError, RawClient
 from tests.broker.raw_requests import fetch, fetch_fields, produce
-
-Connect = Callable[[str], RawClient]
 
 
 @pytest.fixture(params=[Cluster, ClusterProcess], ids=["thread", "process"])

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 
 import pytest
 
 from purgatory_broker import Cluster
 from purgatory_broker._wire.error_code import ErrorCode
-from tests.broker.parity.raw import RawClient
+from tests.broker.conftest import Connect
 from tests.broker.raw_requests import fetch, records
-
-Connect = Callable[[str], RawClient]
 
 
 @pytest.mark.parametrize("topic_id", [uuid.UUID(int=0), uuid.UUID(int=5)])

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import pytest
 from purgatory_broker.cluster import async_cluster
 from purgatory_broker_command import main
 from request_purgatory.command_line.exit_codes import ExitCode
-from tests.broker.parity.raw import RawClient
+from tests.broker.conftest import Connect
 from tests.broker.raw_requests import produce
 from tests.support.live_page import LivePage, port_of, press
 
@@ -29,7 +29,6 @@ SERVE = (
     *(sys.executable, "-m", "purgatory_broker", "serve"),
     *("--port", "0", "--control-port", "0"),
 )
-Connect = Callable[[str], RawClient]
 
 
 @contextmanager

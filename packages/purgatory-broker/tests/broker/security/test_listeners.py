@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,10 +13,9 @@ from purgatory_broker.listeners import Listener, SecurityProtocol
 from purgatory_broker.server.security import warn_if_reachable
 from request_purgatory.errors import InvalidArgumentError
 from tests.broker.certificates import Certificates
-from tests.broker.parity.raw import RawClient
+from tests.broker.conftest import Connect
 from tests.support.ports import free_ports
 
-Connect = Callable[[str], RawClient]
 TWO = "PLAINTEXT://127.0.0.1:0,OUTSIDE://127.0.0.1:0"
 MAP = "PLAINTEXT:PLAINTEXT,OUTSIDE:PLAINTEXT"
 

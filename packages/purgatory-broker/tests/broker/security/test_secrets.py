@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,10 +13,10 @@ from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.cluster.cluster_client import ClusterClient
 from purgatory_broker.server.sasl import SaslLogin
 from request_purgatory.errors import InvalidArgumentError
+from tests.broker.conftest import Connect
 from tests.broker.parity.raw import RawClient
 from tests.broker.scram_client import NUMBERS, ScramClient, salted_password
 
-Connect = Callable[[str], RawClient]
 LISTENERS = "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0"
 PASSWORD = "hush-hush"
 

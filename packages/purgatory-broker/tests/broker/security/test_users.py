@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,12 +11,12 @@ from kafka.protocol.admin import AlterClientQuotasRequest
 from purgatory_broker import Cluster
 from purgatory_broker.server.security import distinguished_name
 from tests.broker.certificates import Certificates
+from tests.broker.conftest import Connect
 from tests.broker.log.batches import batch
 from tests.broker.parity.raw import RawClient, message
 from tests.broker.scram_client import ScramClient
 from tests.broker.security.test_tls import settings, tls_client, trusting
 
-Connect = Callable[[str], RawClient]
 DATA = batch(b"x" * 20_000)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 
 import pytest
 
@@ -11,10 +10,8 @@ from purgatory_broker import Cluster
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.server.faults import error_code
 from request_purgatory.errors import InvalidArgumentError
-from tests.broker.parity.raw import RawClient
+from tests.broker.conftest import Connect
 from tests.broker.raw_requests import produce
-
-Connect = Callable[[str], RawClient]
 
 #: Errors that kafka-python names otherwise than Kafka, by Kafka's name.
 _OTHER_NAMES = {

@@ -1,0 +1,158 @@
+"""Signal handlers that interrupt a cluster's start or a command, and run commands themselves."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from purgatory_broker import (
+    Cluster,
+    ClusterError,
+    ClusterProcess,
+)
+from purgatory_broker.cluster import cluster_process as cluster_process_module
+from purgatory_broker.cluster.outcome import Outcome
+
+TIME_LIMIT = 30.0
+
+
+class Interrupted(BaseException):
+    """What a signal handler raises."""
+
+
+@pytest.mark.parametrize("place", ["_read_first_line", "ControlClient"])
+def test_interrupted_start_leaves_no_process(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    def interrupt(*_args: object) -> None:
+        raise Interrupted
+
+    where = ClusterProcess if place.startswith("_") else cluster_process_module
+    monkeypatch.setattr(where, place, interrupt)
+    cluster = ClusterProcess()
+    with pytest.raises(Interrupted):
+        cluster.start()
+    assert cluster._process is not None
+    assert cluster._process.returncode == -signal.SIGKILL
+    cluster.close()
+
+
+def test_interrupted_start_stops_the_clusters_thread() -> None:
+    cluster = Cluster()
+
+    def interrupt(frame: FrameType, event: str, _arg: object) -> None:
+        if frame.f_code is Outcome.wait.__code__ and event == "call":
+            sys.settrace(None)
+            raise Interrupted
+
+    sys.settrace(interrupt)
+    try:
+        with pytest.raises(Interrupted):
+            cluster.start()
+    finally:
+        sys.settrace(None)
+    assert cluster._thread is not None
+    assert not cluster._thread.is_alive()
+    with pytest.raises(ClusterError, match="create_topic: the cluster is not running"):
+        cluster.create_topic("a")
+    cluster.close()
+
+
+def test_signal_handler_runs_a_command_wherever_it_interrupts_another() -> None:
+    """The handler is called at each line of Python, on a thread that can be given up."""
+    lines: set[tuple[str, int]] = set()
+    found: list[object] = []
+
+    def interrupt(frame: FrameType, event: str, _arg: object) -> Any:
+        line = (frame.f_code.co_filename, frame.f_lineno)
+        if event == "line" and line not in lines:
+            lines.add(line)
+            sys.settrace(None)
+            try:
+                found.append(cluster.high_watermark("t"))
+            finally:
+                sys.settrace(interrupt)
+        return interrupt
+
+    def run() -> None:
+        sys.settrace(interrupt)
+        try:
+            cluster.high_watermark("t")
+        finally:
+            sys.settrace(None)
+
+    with Cluster() as cluster:
+        cluster.create_topic("t")
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        thread.join(TIME_LIMIT)
+        assert not thread.is_alive()
+    assert {Cluster.call.__code__.co_filename, Outcome.wait.__code__.co_filename} <= {
+        file for file, _ in lines
+    }
+    assert found == [0] * len(lines)
+
+
+def test_signal_handler_runs_a_command_wherever_it_interrupts_the_start() -> None:
+    answers: list[object] = []
+    lines: set[tuple[str, int]] = set()
+
+    def interrupt(frame: FrameType, event: str, _arg: object) -> Any:
+        line = (frame.f_code.co_filename, frame.f_lineno)
+        if event == "line" and line not in lines:
+            lines.add(line)
+            sys.settrace(None)
+            try:
+                answers.append(clusters[-1].faults())
+            except ClusterError as error:
+                answers.append(str(error))
+            finally:
+                sys.settrace(interrupt)
+        return interrupt
+
+    def run() -> None:
+        sys.settrace(interrupt)
+        try:
+            clusters[-1].start()
+        finally:
+            sys.settrace(None)
+
+    clusters = [Cluster()]
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(TIME_LIMIT)
+    assert not thread.is_alive()
+    clusters[-1].close()
+    assert answers[0] == "faults: the cluster is not running"
+    assert answers[-1] == []
+
+
+def test_command_that_is_submitted_at_the_end_of_the_cluster_ends() -> None:
+    """Its caller has seen the cluster run, and the loop does not begin it."""
+    cluster = Cluster().start()
+    started: list[object] = []
+    commands: list[Any] = []
+
+    async def never(_cluster: object) -> None:
+        started.append(None)
+
+    def start(of: Any) -> Any:
+        commands.append(never(of))
+        return commands[0]
+
+    def close(*_: object, **__: object) -> None:
+        patched.undo()
+        cluster.close()
+
+    loop = cluster._loop
+    assert loop is not None
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(loop, "call_soon_threadsafe", close)
+        with pytest.raises(ClusterError, match="never: the cluster has stopped"):
+            cluster._submit("never", start, TIME_LIMIT)
+    assert not started
+    assert commands[0].cr_frame is None
+    assert not cluster._calls
