@@ -60,11 +60,11 @@ NATIVE = {
         (*_PURGATORY_TESTS, f"{CORE}/tests/model/test_watch_table_model.py"),
     ),
     "_native/linked_list.h": Native(
-        ("purgatory/watch_table", "timer/timer", "timer/wheel", "timer/task", "timer/bucket"),
+        ("purgatory/watch_table", "timer/timer", "timer/wheel", "timer/task", "timer/_bucket"),
         (*_TIMER_TESTS, *_PURGATORY_TESTS),
     ),
     "_native/primitives.h": Native(
-        ("purgatory/operation", "purgatory/core", "purgatory/counters", "timer/timer"),
+        ("purgatory/operation", "purgatory/core", "purgatory/_counters", "timer/timer"),
         (
             *_TIMER_TESTS,
             f"{CORE}/tests/unit/timer/test_task.py",
@@ -78,7 +78,7 @@ NATIVE = {
     ),
     "_native/hiding.pyx": Native(("_native/hiding",), tuple(_PURGATORY_TESTS[::-1])),
     "_native/hiding.h": Native(
-        ("purgatory/core", "purgatory/purge_backlog", "timer/timer"), tuple(_PURGATORY_TESTS[::-1])
+        ("purgatory/core", "purgatory/_purge_backlog", "timer/timer"), tuple(_PURGATORY_TESTS[::-1])
     ),
     "_native/construction.pyx": Native(
         ("_native/construction",),

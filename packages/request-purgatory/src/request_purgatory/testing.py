@@ -70,7 +70,7 @@ class ManualPurgatory(DelayedOperationPurgatory):
 
     What the callbacks of operations and futures raise, a failed assertion among it, fails the test:
     `advance` and `close` raise the first such error, and so does the end of a `with` block. Notes
-    of it name the others.
+    of it name up to ten others.
 
     >>> class Poll(DelayedOperation):
     ...     def try_complete(self):

@@ -134,7 +134,7 @@ class Sweeper:
     def post(self, key: Hashable) -> None:
         """Have the loop notify `key` soon, from any thread; once for all calls until then.
 
-        Where a signal handler raises in the loop's clock, the key is posted all the same.
+        Where a signal handler raises an exit in the loop's clock, the key is posted all the same.
         """
         asked_ms = self._posted.get(key)
         # The loop removes the key before it looks, so it sees what changed before this call.
