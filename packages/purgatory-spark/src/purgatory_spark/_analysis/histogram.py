@@ -67,9 +67,9 @@ class Histogram:
     def add_counts(self, buckets: Ints, counts: Ints) -> None:
         """Add the result of another histogram's `counts`."""
         if len(buckets):
-            added = np.zeros(int(buckets.max()) + 1, dtype=np.int64)
-            np.add.at(added, buckets, counts)
-            self._add(added)
+            total = np.zeros(int(buckets.max()) + 1, dtype=np.int64)
+            np.add.at(total, buckets, counts)
+            self._add(total)
 
     def merge(self, other: Histogram) -> None:
         self._add(other._counts)

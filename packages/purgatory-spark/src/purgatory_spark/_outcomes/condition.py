@@ -95,22 +95,23 @@ def running_totals(number: Ints, amount: Floats, starts: Ints, ends: Ints, bases
     """
     if not len(amount):
         return amount
-    sums, base = np.cumsum(amount), bases[number]
+    sums = np.cumsum(amount)
     if (
-        sums[-1] + base.max() < 2**53
+        sums[-1] + bases.max() < 2**53
         and np.all(amount == np.floor(amount))
-        and np.all(base == np.floor(base))
+        and np.all(bases == np.floor(bases))
     ):
         # Doubles add whole numbers below 2^53 exactly, in any order. So a key's total is a
         # difference of two sums over all keys.
-        before = np.concatenate([[0.0], sums])[starts]
-        exact: Floats = sums - before[number] + base
+        exact: Floats = sums + (bases - np.concatenate([[0.0], sums])[starts])[number]
         return exact
-    totals = np.empty_like(amount)
-    for at in np.unique(number).tolist():
-        start, end = starts[at], ends[at]
-        # Added one by one to the key's base, because rounding depends on the order.
-        totals[start:end] = np.cumsum(np.concatenate([[bases[at]], amount[start:end]]))[1:]
+    totals = amount.copy()
+    filled = np.flatnonzero(ends > starts)
+    totals[starts[filled]] += bases[filled]
+    # Added one by one to the key's base, because rounding depends on the order.
+    several = np.flatnonzero(ends - starts > 1)
+    for start, end in zip(starts[several].tolist(), ends[several].tolist(), strict=True):
+        np.cumsum(totals[start:end], out=totals[start:end])
     return totals
 
 

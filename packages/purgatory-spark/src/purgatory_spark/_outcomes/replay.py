@@ -333,8 +333,7 @@ class HostReplay(HostDriver):
         deadline = arrived + np.asarray(self._requests.timeouts_ms, dtype=np.int64) * 1000
         completed = self.satisfied_us <= deadline
         ended = np.where(completed, self.satisfied_us, deadline)
-        schema = utc_schema(_NUMBERED)
-        schema = schema.remove(schema.get_field_index(DESIGN_NUMBER))
+        schema = utc_schema(REPLAYED)
         columns = [
             *[self._table.column(name) for name in (*IDENTITY, "arrived_at")],
             pa.array(ended, pa.timestamp("us", tz="UTC")),

@@ -129,7 +129,7 @@ class SimulatedHost(HostDriver):
             self._max_late_us = max(self._max_late_us, int((ended.ended_us - ends_us).max()))
 
     def row(self) -> dict[str, Any]:
-        """Return this row of `cluster_simulation.HOSTS`, without the host's name and CPU times."""
+        """Return the row of `cluster_simulation.HOSTS`, without the host's name and CPU times."""
         waits = self.counts_by_outcome.waits()
         return {
             "design": self._settings.design,

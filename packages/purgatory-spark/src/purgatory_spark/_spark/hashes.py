@@ -204,6 +204,7 @@ def hash_strings(strings: pa.Array, seeds: Words) -> Words:
         at, left = at[further] + np.int32(_WORD_BYTES), left[further] - np.int32(_WORD_BYTES)
     if strings.null_count:
         is_null = strings.is_null().to_numpy(zero_copy_only=False)
+        # A null must differ from an empty string.
         hashes[is_null] = _mixed(seeds[is_null] ^ _P3)
     return hashes
 

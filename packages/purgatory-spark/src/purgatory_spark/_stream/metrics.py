@@ -83,6 +83,10 @@ class StreamMetrics(Collector):
         ]
 
 
+def _fields(batch: BatchProgress) -> dict[str, Any]:
+    return asdict(batch) | {"rows_per_second": round(batch.rows_per_second, 1)}
+
+
 @dataclass(frozen=True)
 class MetricsFile:
     """A file with one line of JSON for each batch."""
@@ -90,10 +94,8 @@ class MetricsFile:
     file: TextIO
 
     def add(self, batch: BatchProgress) -> None:
-        line = {"at": datetime.now(UTC).isoformat(timespec="milliseconds")} | asdict(batch)
-        self.file.write(
-            json.dumps(line | {"rows_per_second": round(batch.rows_per_second, 1)}) + "\n"
-        )
+        line = {"at": datetime.now(UTC).isoformat(timespec="milliseconds")} | _fields(batch)
+        self.file.write(json.dumps(line) + "\n")
         self.file.flush()
 
 
@@ -134,8 +136,5 @@ class StreamPanel:
             batches, sums = list(self._batches), dict(self._sums)
         return {
             "sums": sums,
-            "batches": [
-                asdict(each) | {"rows_per_second": round(each.rows_per_second, 1)}
-                for each in batches
-            ],
+            "batches": [_fields(batch) for batch in batches],
         }

@@ -4,7 +4,8 @@ A segment is written once, so a new version of the code does not rewrite what is
 segments of an earlier layout as if they were of its own, and writes only its own. So the segments
 of an earlier layout disappear as they are merged, or no longer needed, and a stream resumes without
 a migration beforehand, whatever the size of its state. The columns that are passed on from requests
-to outcomes have no part in the layout: those that a segment lacks have their defaults.
+to outcomes have no part in the layout: those that a segment lacks have their defaults, and others
+that it has are left out.
 
 | layout | difference to the one before |
 |---|---|
@@ -23,7 +24,8 @@ import pyarrow.compute as pc
 from purgatory_spark._rows.schema import PASSED
 
 #: The layout of a shard's state: names of blobs, keys of the head and of segments, and columns of
-#: tables. A change gets the next number, and a function in `upgrade`.
+#: tables, but for those of `schema.PASSED`. A change gets the next number, and a function in
+#: `upgrade`.
 STATE_VERSION = 4
 #: The earliest layout that can be read; also of heads and segments without a number, which the code
 #: of this layout wrote. (Some code of layout 3 did so, too. Their columns tell them apart.)
