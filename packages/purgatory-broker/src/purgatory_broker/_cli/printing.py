@@ -154,7 +154,7 @@ PRINTERS: dict[str, Callable[[Console, Any], None]] = {
 
 
 def describe_failure(error: Exception) -> tuple[ExitCode, str]:
-    if isinstance(error, RecorderError):  # pyarrow is not installed
+    if isinstance(error, RecorderError) and isinstance(error.__cause__, ImportError):
         return ExitCode.MISSING_DEPENDENCY, str(error)
     if isinstance(error, (InvalidArgumentError, ControllerError)):
         return ExitCode.BAD_INPUT, str(error)

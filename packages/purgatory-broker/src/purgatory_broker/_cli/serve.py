@@ -147,27 +147,21 @@ async def _serve(
     for number in (signal.SIGINT, signal.SIGTERM):
         with suppress(NotImplementedError):  # Windows, where Ctrl-C raises KeyboardInterrupt
             loop.add_signal_handler(number, note, number)
-    recorder = None if record is None else Recorder(record)
-    try:
-        async with AsyncExitStack() as stack:
-            cluster = await stack.enter_async_context(AsyncCluster(settings, recorder=recorder))
-            control = await stack.enter_async_context(ControlServer(cluster, control_port))
-            for topic in topics:
-                _create_topic(cluster, *topic)
-            pages: dict[str, str] = {}
-            if metrics_listen is not None:
-                pages["metrics"] = stack.enter_context(_serve_metrics(metrics_listen))
-            if dashboard is not None:
-                page = serve_dashboard(
-                    port=dashboard, title="broker", panels=[broker_panel(cluster)]
-                )
-                pages["dashboard"] = stack.enter_context(page).url
-            _print_addresses(output, cluster, control.address, pages)
-            await stopped.wait()
-            metrics = cluster.metrics()
-    finally:
-        if recorder is not None:
-            recorder.close()
+    async with AsyncExitStack() as stack:
+        recorder = None if record is None else stack.enter_context(Recorder(record))
+        cluster = await stack.enter_async_context(AsyncCluster(settings, recorder=recorder))
+        control = await stack.enter_async_context(ControlServer(cluster, control_port))
+        for topic in topics:
+            _create_topic(cluster, *topic)
+        pages: dict[str, str] = {}
+        if metrics_listen is not None:
+            pages["metrics"] = stack.enter_context(_serve_metrics(metrics_listen))
+        if dashboard is not None:
+            page = serve_dashboard(port=dashboard, title="broker", panels=[broker_panel(cluster)])
+            pages["dashboard"] = stack.enter_context(page).url
+        _print_addresses(output, cluster, control.address, pages)
+        await stopped.wait()
+        metrics = cluster.metrics()
     print_metrics(output.console, metrics)
     return stop
 

@@ -25,8 +25,6 @@ _Broker = DescribeClusterResponse.DescribeClusterBroker
 #: The first version with an endpoint type, and the types (KIP-919).
 ENDPOINT_TYPE_SINCE = 1
 _BROKER_ENDPOINTS, _CONTROLLER_ENDPOINTS = 1, 2
-#: Error codes that only this API uses.
-_MISMATCHED_ENDPOINT_TYPE, _UNSUPPORTED_ENDPOINT_TYPE = 114, 115
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,11 @@ def _describe_cluster(broker: BrokerApi, context: RequestContext, request: _Desc
         is_known = request.endpoint_type == _CONTROLLER_ENDPOINTS
         name = ErrorCode.INVALID_REQUEST.name if is_known else ErrorCode.UNSUPPORTED_VERSION.name
         return DescribeClusterResponse(
-            error_code=_MISMATCHED_ENDPOINT_TYPE if is_known else _UNSUPPORTED_ENDPOINT_TYPE,
+            error_code=int(
+                ErrorCode.MISMATCHED_ENDPOINT_TYPE
+                if is_known
+                else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+            ),
             error_message=name,
             brokers=[],
         )

@@ -226,9 +226,9 @@ class Cluster(ClusterClient):
                 await self._stopping.wait()
 
     def _note_error_of_task(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Keep what a task or a callback has raised that a function has started.
+        """Keep what a task or a callback on this loop has raised, and nobody has seen.
 
-        And nobody has seen. Those of tasks that somebody refers to come by `raise_unseen_errors`.
+        Errors of functions' tasks that somebody refers to come by `raise_unseen_errors`.
         """
         loop.default_exception_handler(context)
         error = context.get("exception")
@@ -283,11 +283,11 @@ class Cluster(ClusterClient):
         self, command: str, start: Callable[[AsyncCluster], Coroutine[Any, Any, Any]], limit: float
     ) -> Any:
         """Run a coroutine on the cluster's loop."""
-        # A forked child has no thread, and maybe a lock that nobody releases.
-        if self._thread is None or not self._thread.is_alive():
+        # A forked child has no thread, but a copy of `_is_running`.
+        if self._thread is None or not self._thread.is_alive() or not self._is_running:
             raise self._not_running(command)
-        if not self._is_running or self._cluster is None or self._loop is None:
-            raise self._not_running(command)
+        assert self._cluster is not None
+        assert self._loop is not None
         loop, running = self._loop, start(self._cluster)
         outcome: Outcome[Any] = Outcome()
         tasks: list[asyncio.Task[Any]] = []

@@ -64,7 +64,6 @@ class Interception:
             raise InvalidArgumentError("may_be_cancelled", "True or False", may_be_cancelled)
         self.id = number
         self.hits = 0
-        self.is_removed = False
         self._errors: list[BaseException] = []
         self._unseen = UnseenErrors()
         self._num_cancelled = 0
@@ -75,6 +74,10 @@ class Interception:
         self._api = api
         #: None from the end on: a shared cluster's list of interceptions keeps no function.
         self._function: InterceptFunction | None = function
+
+    @property
+    def is_removed(self) -> bool:
+        return self._function is None
 
     @property
     def errors(self) -> list[BaseException]:
@@ -106,7 +109,6 @@ class Interception:
 
     def end(self) -> None:
         """Intercept no further request; what the function has raised stays unseen."""
-        self.is_removed = True
         self._function = None
 
     def __enter__(self) -> Interception:

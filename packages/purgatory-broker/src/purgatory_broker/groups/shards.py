@@ -87,7 +87,7 @@ class OffsetsStore(Protocol):
 
 
 def partition_of(group_id: str, num_partitions: int) -> int:
-    """Return the absolute value of Java's `String.hashCode` of the group, as `Utils.abs`."""
+    """Return a group's partition: `Utils.abs` of Java's `String.hashCode`, modulo their number."""
     code = 0
     raw = group_id.encode("utf-16-be", "surrogatepass")
     for position in range(0, len(raw), 2):

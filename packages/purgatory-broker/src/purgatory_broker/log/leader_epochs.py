@@ -44,7 +44,7 @@ class LeaderEpochs:
         return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Start an epoch, and remove entries that contradict it; no-op if it has started before."""
+        """Start an epoch, and remove entries that contradict it; no-op if it is the latest one."""
         epochs, starts = self._epochs, self._starts
         if epoch < 0 or (epochs and epoch == epochs[-1] and start_offset >= starts[-1]):
             return

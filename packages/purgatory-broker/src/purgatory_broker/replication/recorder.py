@@ -62,8 +62,8 @@ class Recorder:
         try:
             import pyarrow as pa
             import pyarrow.parquet as pq
-        except ImportError:
-            raise RecorderError("recording needs pyarrow: pip install pyarrow") from None
+        except ImportError as error:
+            raise RecorderError("recording needs pyarrow: pip install pyarrow") from error
         if folder.exists() and any(folder.iterdir()):
             raise InvalidArgumentError("record", "an empty or absent folder", str(folder))
         self._pa = pa

@@ -58,7 +58,7 @@ class ConnectionLimit:
 
 
 def _max_connections() -> int:
-    """With more than open files, the loop could not even accept a connection to close it."""
+    """Return how many may be open: without a free file, the loop could not accept one to close."""
     try:
         import resource
     except ImportError:
@@ -121,14 +121,11 @@ class Server:
         self._sweep: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
-        try:
-            for number, listener in enumerate(self.listeners):
-                port = await self._listen(listener)
-                bound = replace(listener, port=port)
-                self.listeners = (*self.listeners[:number], bound, *self.listeners[number + 1 :])
-        except BaseException:
-            self.stop()
-            raise
+        """Listen. A start that raises or is cancelled leaves what it has begun to `stop`."""
+        for number, listener in enumerate(self.listeners):
+            port = await self._listen(listener)
+            bound = replace(listener, port=port)
+            self.listeners = (*self.listeners[:number], bound, *self.listeners[number + 1 :])
         self._schedule_sweep()
 
     async def _listen(self, listener: Listener) -> int:
