@@ -80,6 +80,8 @@ class RequestContext:
     subjects: RequestSubjects | None = None
     #: Called when the client has disconnected, if a function of a test intercepts the request.
     on_cancel: Callable[[], None] | None = None
+    #: Called when the handler fails, if a function of a test intercepts the request.
+    on_failure: Callable[[Exception], None] | None = None
     #: The client's login; None if the client needs none, or is logged in.
     login: _Login | None = None
     #: Why the connection is closed after the response; None leaves it open.

@@ -18,6 +18,7 @@ from purgatory_broker import (
     InterceptedRequest,
 )
 from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.wire_error import WireError
 from request_purgatory.errors import InvalidArgumentError
 from tests.broker.conftest import Connect
 from tests.broker.parity.raw import ConnectionClosedError, RawClient
@@ -370,6 +371,38 @@ def test_response_that_is_broken_by_the_function_is_an_error_of_it(
         pytest.raises(ConnectionClosedError),
     ):
         produce(client, "t", b"x")
+
+
+def unreadable(request: Any) -> None:
+    request.topics = 7
+
+
+def unanswerable(request: Any) -> None:
+    request.topics[0].name = ["t"]
+
+
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize(("change", "error"), [(unreadable, WireError), (unanswerable, TypeError)])
+def test_request_that_is_broken_by_the_function_is_an_error_of_it(
+    cluster: Cluster,
+    client: RawClient,
+    change: Callable[[Any], None],
+    error: type[Exception],
+    waits: bool,
+) -> None:
+    def alone(request: InterceptedRequest) -> None:
+        change(request.request)
+
+    async def and_wait(request: InterceptedRequest) -> None:
+        change(request.request)
+        await request.handle()
+
+    with (
+        pytest.raises(error),
+        cluster.intercept("Metadata", and_wait if waits else alone),
+        suppress(ConnectionClosedError),
+    ):
+        client.call("Metadata", 8, topics=[{"name": "t"}])
 
 
 def test_failure_of_the_clusters_thread_is_raised_by_close() -> None:

@@ -83,6 +83,8 @@ def handle(broker: BrokerApi, api: ServedApi[R], context: RequestContext, reques
             _errors.log(
                 error, "node %d can't handle a %s request: %s", broker.node_id, api.name, request
             )
+            if context.on_failure is not None:
+                context.on_failure(error)
         try:
             response = api.error_response(request, code)
         except Exception:

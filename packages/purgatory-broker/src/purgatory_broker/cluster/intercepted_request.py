@@ -9,7 +9,6 @@ from enum import Enum
 from typing import Any
 
 from purgatory_broker._wire.messages import encode_response
-from purgatory_broker._wire.wire_error import WireError
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.registry import decode
 from purgatory_broker.api.served_api import ServedApi
@@ -66,6 +65,8 @@ class InterceptedRequest:
         #: The calls of `handle` that wait for the broker's response.
         self._num_waiting = 0
         self._response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        #: What the handler has raised, which is the function's doing, and is logged.
+        self.failure: Exception | None = None
 
     @property
     def subjects(self) -> RequestSubjects:
@@ -91,15 +92,20 @@ class InterceptedRequest:
         Returns:
             The response, with the fields of Kafka's message; None for a request without one
             (Produce with acks=0). The client gets it with the function's changes.
+
+        Raises:
+            WireError: the function has broken the request.
         """
         if self._inner is None:
             # The handler's own context, since the function may answer before the handler does.
-            self._inner = replace(self._context, send=self._take_response, on_cancel=None)
-            try:
-                with tasks_of(None):
-                    self._handle(self._inner, self.request)
-            except WireError as error:
-                self._context.close_connection(str(error))
+            self._inner = replace(
+                self._context,
+                send=self._take_response,
+                on_cancel=None,
+                on_failure=self._note_failure,
+            )
+            with tasks_of(None):
+                self._handle(self._inner, self.request)
         self._num_waiting += 1
         try:
             return await asyncio.shield(self._response)
@@ -120,6 +126,9 @@ class InterceptedRequest:
 
     def _decode(self) -> Any:
         return decode(self._served_api, self.request, self._context)
+
+    def _note_failure(self, error: Exception) -> None:
+        self.failure = error
 
     def _take_response(self, _context: RequestContext, response: Any) -> None:
         if not self._response.done():

@@ -349,6 +349,8 @@ class Interceptions:
                     break
             if answer is None:
                 answer = await request.handle()
+            if request.failure is not None:
+                called.fail(request.api, request.failure)
             request.finish(answer)
         except Exception as error:
             # The broker can't handle what the function has made of the request, or of its answer.
