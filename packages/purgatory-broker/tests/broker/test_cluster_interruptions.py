@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+import socket
 import sys
 import threading
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -128,6 +130,76 @@ def test_signal_handler_runs_a_command_wherever_it_interrupts_the_start() -> Non
     clusters[-1].close()
     assert answers[0] == "faults: the cluster is not running"
     assert answers[-1] == []
+
+
+FILES = {code.co_filename for code in (Cluster.call.__code__, Outcome.wait.__code__)} | {
+    threading.__file__
+}
+
+
+class RaisesAtLine:
+    """A signal handler that raises at the n-th line of these files in its block."""
+
+    def __init__(self, number: int) -> None:
+        self._left = number
+
+    def _trace(self, frame: FrameType, event: str, _arg: object) -> Any:
+        if event == "line" and frame.f_code.co_filename in FILES:
+            self._left -= 1
+            if self._left == 0:
+                sys.settrace(None)
+                raise Interrupted
+        return self._trace
+
+    def __enter__(self) -> RaisesAtLine:
+        sys.settrace(self._trace)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+
+    @property
+    def has_raised(self) -> bool:
+        return self._left <= 0
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .run_command. was never awaited")
+def test_cluster_runs_on_wherever_a_handler_raises_in_a_command(cluster: Cluster) -> None:
+    cluster.create_topic("t")
+    for number in range(1, 1000):
+        with suppress(Interrupted), RaisesAtLine(number) as handler:
+            cluster.high_watermark("t")
+        assert cluster.high_watermark("t") == 0
+        if not handler.has_raised:
+            break
+    assert number > 20
+
+
+def test_cluster_is_closed_wherever_a_handler_raises_in_close() -> None:
+    for number in range(1, 1000):
+        cluster = Cluster().start()
+        host, port = cluster.bootstrap_servers.split(":")
+        with suppress(Interrupted), RaisesAtLine(number) as handler:
+            cluster.close()
+        cluster.close()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((host, int(port)), timeout=TIME_LIMIT)
+        if not handler.has_raised:
+            break
+    assert number > 10
+
+
+def test_cluster_that_gets_no_thread_can_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    cluster = Cluster()
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        cluster.start()
+    cluster.close()
+    with pytest.raises(ClusterError, match="faults: the cluster is not running"):
+        cluster.faults()
 
 
 def test_command_that_is_submitted_at_the_end_of_the_cluster_ends() -> None:

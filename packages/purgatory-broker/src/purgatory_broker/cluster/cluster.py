@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
@@ -98,6 +99,10 @@ class Cluster(ClusterClient):
         #: before its caller looks whether the cluster runs, and the end takes out all after that.
         self._calls: dict[Outcome[Any], Coroutine[Any, Any, Any]] = {}
         self._is_running = False
+        #: The end of the thread, and the process that it is of. `Thread.is_alive` and `join` take a
+        #: thread for ended that runs on, if a signal handler raises in them (before Python 3.13).
+        self._ended: Outcome[None] = Outcome()
+        self._pid = 0
         #: What has ended the thread, until `close` raises it.
         self._failure: BaseException | None = None
 
@@ -118,6 +123,7 @@ class Cluster(ClusterClient):
         if self._thread is not None:
             raise RuntimeError("a cluster can be started once only; create another one")
         started: Outcome[None] = Outcome()
+        self._pid = os.getpid()
         _started.add(self)
         self._thread = threading.Thread(
             target=self._run, args=(started,), name="purgatory-cluster", daemon=True
@@ -129,8 +135,9 @@ class Cluster(ClusterClient):
             started.take()
         except BaseException:  # The start has failed, or a signal handler has raised.
             self._ask_to_stop()
-            if self._thread.is_alive():
-                self._thread.join(_TIMEOUT)
+            if self._thread.ident is None:  # The system has no thread for it.
+                self._ended.set(None)
+            self._ended.wait(_TIMEOUT)
             raise
         return self
 
@@ -153,11 +160,11 @@ class Cluster(ClusterClient):
             return
         if self._is_own_thread:
             raise ClusterError("close: the cluster's own thread can't wait for its end")
-        if self._thread.is_alive():
+        if self._has_thread:
             self._ask_to_stop()
-            self._thread.join(_TIMEOUT)
-            if self._thread.is_alive():
+            if not self._ended.wait(_TIMEOUT):
                 raise ClusterError(f"close: the cluster's thread is busy for {_TIMEOUT:g} s")
+            self._thread.join(_TIMEOUT)
         self._is_closed = True
         failure, self._failure = self._failure, None
         if failure is not None:
@@ -179,7 +186,7 @@ class Cluster(ClusterClient):
 
         if self._is_own_thread:
             raise ClusterError("end_functions: a function given to intercept can't end itself")
-        if self._is_running and self._thread is not None and self._thread.is_alive():
+        if self._is_running and self._has_thread:
             self._submit("end_functions", end, _TIMEOUT)
 
     def raise_unseen_errors(self) -> None:
@@ -188,6 +195,11 @@ class Cluster(ClusterClient):
     def take_unseen_errors(self) -> list[BaseException]:
         """Return what `raise_unseen_errors` would raise, which then counts as seen."""
         return [] if self._cluster is None else self._cluster.take_unseen_errors()
+
+    @property
+    def _has_thread(self) -> bool:
+        """Whether the thread runs in this process; a forked child has none."""
+        return self._pid == os.getpid() and not self._ended.is_set
 
     @property
     def _is_own_thread(self) -> bool:
@@ -209,6 +221,8 @@ class Cluster(ClusterClient):
             while self._calls:
                 with suppress(KeyError):  # Its caller has taken out the last one.
                     self._end_call(*self._calls.popitem())
+            # Nothing raises above: no signal handler is called on this thread.
+            self._ended.set(None)
 
     async def _main(self, started: Outcome[None]) -> None:
         self._stopping = asyncio.Event()
@@ -283,8 +297,8 @@ class Cluster(ClusterClient):
         self, command: str, start: Callable[[AsyncCluster], Coroutine[Any, Any, Any]], limit: float
     ) -> Any:
         """Run a coroutine on the cluster's loop."""
-        # A forked child has no thread, but a copy of `_is_running`.
-        if self._thread is None or not self._thread.is_alive() or not self._is_running:
+        # A forked child has a copy of `_is_running`.
+        if not self._is_running or not self._has_thread:
             raise self._not_running(command)
         assert self._cluster is not None
         assert self._loop is not None

@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Outcome(Generic[T]):
-    """A result or an exception that one thread sets and another one waits for.
+    """A result or an exception that one thread sets and others wait for.
 
     A `concurrent.futures.Future` has a lock for both: a signal handler that interrupts its waiter
     would hold up the thread that sets it. Here `set` and `fail` never wait.
@@ -43,8 +43,10 @@ class Outcome(Generic[T]):
         self._pending.release()
 
     def wait(self, timeout: float) -> bool:
-        """Wait in one thread, for some seconds; return whether there is an outcome."""
-        return self._is_set or self._pending.acquire(timeout=timeout) or self._is_set
+        """Wait for some seconds; return whether there is an outcome."""
+        if not self._is_set and self._pending.acquire(timeout=timeout):
+            self._pending.release()  # For others that wait.
+        return self._is_set
 
     def take(self) -> T:
         """Return the result, or raise the exception, which is forgotten."""
