@@ -75,14 +75,16 @@ async def _answer(
 async def _act(request: HttpRequest, writer: asyncio.StreamWriter, feed: Feed) -> None:
     try:
         asked = json.loads(request.body)
-        result = await feed.act(asked["panel"], asked["action"], asked["arguments"])
-        body = json.dumps({"result": result}, default=str).encode()
-    except PurgatoryError as error:
-        raise RequestError(HTTPStatus.BAD_REQUEST, str(error)) from error
+        panel, action, arguments = asked["panel"], asked["action"], asked["arguments"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise RequestError(
             HTTPStatus.BAD_REQUEST, f"not a valid action: {type(error).__name__}: {error}"
         ) from error
+    try:
+        result = await feed.act(panel, action, arguments)
+        body = json.dumps({"result": result}, default=str).encode()
+    except PurgatoryError as error:
+        raise RequestError(HTTPStatus.BAD_REQUEST, str(error)) from error
     except Exception as error:
         # A panel's own exception. The page shows it, and stays connected.
         _errors.log(error, "an action of the live page has failed")

@@ -261,7 +261,6 @@ def test_action_of_a_panel_is_done_and_shown_at_once(serve: Serve) -> None:
         (("lamp", "burn", {}), "action must be switch, got 'burn'"),
         (("lamp", 1, {}), "action must be a name, got 1"),
         (("lamp", "switch", []), "arguments must be an object"),
-        (("lamp", "switch", {}), "not a valid action: KeyError: 'on'"),
         (("other", "switch", {}), r"panel must be one of ['lamp'], got 'other'"),
         (("dark", "switch", {}), r"panel must be one of ['lamp'], got 'dark'"),
         ((["lamp"], "switch", {}), r"panel must be one of ['lamp']"),
@@ -287,9 +286,10 @@ def test_failure_of_an_action_is_shown_and_logged(
         raise OSError("the port is taken" + "!" * arguments["more"])
 
     port = port_of(serve(panels=[Panel("lamp", read, act)]).url)
+    assert press(port, "lamp", "switch", {}) == (500, {"error": "KeyError: 'more'"})
+    assert "an action of the live page has failed" in caplog.text
     status, answer = press(port, "lamp", "switch", {"more": 0})
     assert (status, answer["error"]) == (500, "OSError: the port is taken")
-    assert "an action of the live page has failed" in caplog.text
     _, answer = press(port, "lamp", "switch", {"more": 10_000})
     assert len(answer["error"]) == 500
 
