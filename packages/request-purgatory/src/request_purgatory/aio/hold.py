@@ -52,22 +52,8 @@ class HoldFuture(asyncio.Future[T]):
                 f"a future of purgatory {getattr(purgatory, 'name', None)!r} belongs to its loop's "
                 "thread: call loop.call_soon_threadsafe(future.cancel) from other threads"
             )
-        borrowed = primitives.borrow_levels()
-        try:
-            callbacks = self._callbacks
-            try:
-                return super().cancel(msg)
-            except BaseException:
-                if self.done():
-                    self._schedule(callbacks)
-                raise
-        finally:
-            try:
-                # Also where a closed loop refuses the future's callbacks: it is cancelled all the
-                # same.
-                discard(self.operation)
-            finally:
-                primitives.return_levels(borrowed)
+        self._end_by_hand(asyncio.Future.cancel, msg)
+        return True
 
     def set_result(self, result: T) -> None:
         """End the future by hand, and cancel its operation.
@@ -75,7 +61,7 @@ class HoldFuture(asyncio.Future[T]):
         Raises:
             InvalidStateError: The future is done.
         """
-        self._set_by_hand(asyncio.Future.set_result, result)
+        self._end_by_hand(asyncio.Future.set_result, result)
 
     def set_exception(self, exception: type | BaseException) -> None:
         """End the future by hand, as `set_result`.
@@ -83,21 +69,21 @@ class HoldFuture(asyncio.Future[T]):
         Raises:
             InvalidStateError: The future is done.
         """
-        self._set_by_hand(asyncio.Future.set_exception, exception)
+        self._end_by_hand(asyncio.Future.set_exception, exception)
 
-    def _set_by_hand(self, set_to: Callable[..., None], value: Any) -> None:
+    def _end_by_hand(self, end: Callable[..., object], value: Any) -> None:
         borrowed = primitives.borrow_levels()
-        callbacks: Callbacks | None = None
         try:
-            callbacks = self._callbacks
+            callbacks: Callbacks = self._callbacks
             try:
-                set_to(self, value)
+                end(self, value)
             except BaseException:
                 if self.done():
                     self._schedule(callbacks)
                 raise
         finally:
             try:
+                # Also where a closed loop refuses the future's callbacks, which it forgets.
                 if self.done():
                     discard(self.operation)
             finally:

@@ -200,3 +200,26 @@ def test_call_on_a_loop_ends_all_without_memory_to_go_on(call: str, loop: str) -
 @pytest.mark.parametrize("call", CALLS)
 def test_call_on_a_loop_fails_alone_at_the_limit(call: str, loop: str) -> None:
     fails_at_the_limit(lambda: LoopScene(LOOPS[loop], CALLS[call]))
+
+
+def test_cancellation_of_a_future_without_memory_is_made_whole_or_not_at_all() -> None:
+    import _testcapi
+
+    async def scenario() -> None:
+        failed = 0
+        async with Purgatory("test") as purgatory:
+            for number in range(30):
+                answer = purgatory.hold(["h"], until=bool)
+                answer.add_done_callback(id)
+                _testcapi.set_nomemory(number, number + 1)
+                try:
+                    answer.cancel()
+                except MemoryError:
+                    failed += 1
+                finally:
+                    _testcapi.remove_mem_hooks()
+                assert answer.cancelled() is (purgatory.num_delayed == 0)
+                answer.cancel()
+        assert failed
+
+    asyncio.run(scenario())
