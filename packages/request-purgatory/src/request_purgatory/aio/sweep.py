@@ -209,17 +209,18 @@ class Sweeper:
     def _ask_for_round(self) -> None:
         """Have the loop call `_next_round`; also where a signal handler raises, and then raise."""
         failure: BaseException | None = None
+        asked = False
         attempts = MAX_ATTEMPTS
-        while attempts:
+        while attempts and not asked:
             attempts -= 1
             try:
                 self._loop.call_soon(self._next_round)
                 self._round_ms = self._now_ms()
-                break
+                asked = True
             except BaseException as interruption:
                 # A round too many does nothing.
                 failure = interruption
-        if failure is not None and (not attempts or not issubclass(type(failure), MemoryError)):
+        if failure is not None and not (asked and issubclass(type(failure), MemoryError)):
             raise failure
 
     def _next_round(self) -> None:
