@@ -126,16 +126,16 @@ class _Listener:
     def leave(self, operation: QuorumOperation) -> None:
         self._operations.pop(operation, None)
 
-    def __call__(self, _future: object) -> None:
+    def __call__(self, future: FutureLike) -> None:
         """Try the operations in the order of their arrival; raise an exit after the last one."""
         leaving: BaseException | None = None
         for operation in list(self._operations):
             try:
-                operation.future_done()
+                operation.future_done(future)
             except BaseException as error:
                 leaving = error  # The others are tried first: nothing else will try them.
                 try:
-                    operation.future_done()  # The future does not call again.
+                    operation.future_done(future)  # The future does not call again.
                 except BaseException as second:
                     leaving = second
         if leaving is not None:
@@ -147,9 +147,23 @@ _listeners: dict[int, weakref.ref[_Listener]] = {}
 
 
 class QuorumOperation(FutureOperation):
-    """Waits until a quorum of futures has succeeded, or cannot be reached; ends a future."""
+    """Waits until a quorum of futures has succeeded, or cannot be reached; ends a future.
 
-    __slots__ = ("_futures", "_listeners", "_needed")
+    A try that futures ask for looks at those that have ended since the last one, which are counted
+    by their ids: n futures cost O(n) in all. Any other try looks at all futures.
+    """
+
+    __slots__ = (
+        "_all_seen",
+        "_failed",
+        "_futures",
+        "_listeners",
+        "_needed",
+        "_new",
+        "_num_seen",
+        "_succeeded",
+        "_times",
+    )
 
     def __init__(
         self,
@@ -165,6 +179,17 @@ class QuorumOperation(FutureOperation):
         self._futures = futures
         self._needed = len(futures) if needed is None else needed
         self._listeners: list[_Listener] = []
+        # How often each future was given.
+        self._times: dict[int, int] = {}
+        for each in futures:
+            self._times[id(each)] = self._times.get(id(each), 0) + 1
+        # Tries never overlap, but futures end on any thread: they are appended, and counted by the
+        # next try.
+        self._new: list[FutureLike] = []
+        self._num_seen = 0
+        self._all_seen = False
+        self._succeeded: set[int] = set()
+        self._failed: set[int] = set()
         if not 0 <= self._needed <= len(futures):
             raise InvalidArgumentError(
                 "quorum", f"from 0 to {len(futures)}, the number of futures", needed
@@ -188,7 +213,11 @@ class QuorumOperation(FutureOperation):
             if self._purgatory is None or self.is_completed:
                 self._let_go()
 
-    def future_done(self) -> None:
+    def future_done(self, future: FutureLike) -> None:
+        try:
+            self._new.append(future)
+        except MemoryError:
+            self._all_seen = False
         purgatory = self._purgatory
         if purgatory is not None:  # Else the first try is still to come.
             purgatory.check_and_complete(self)
@@ -236,14 +265,43 @@ class QuorumOperation(FutureOperation):
 
     def _is_decided(self) -> bool:
         """Return True if the quorum has succeeded, or can no longer be reached."""
-        succeeded = failed = 0
-        for future in self._futures:
-            if future.done():
-                if _has_succeeded(future):
-                    succeeded += 1
-                else:
-                    failed += 1
-        return not succeeded < self._needed <= len(self._futures) - failed
+        if self._num_seen == len(self._new):
+            self._all_seen = False  # Whoever asks for this try knows why.
+        while self._num_seen < len(self._new):
+            future = self._new[self._num_seen]
+            if id(future) in self._times:
+                self._count(future)
+            else:
+                self._all_seen = False  # A future that calls back with something else than itself.
+            self._num_seen += 1
+        if not self._all_seen:
+            # First: what another thread cannot append meanwhile, the next try looks for.
+            self._all_seen = True
+            try:
+                for future in self._futures:
+                    self._count(future)
+            except BaseException:
+                self._all_seen = False
+                raise
+        possible = len(self._futures) - self._num(self._failed)
+        return not self._num(self._succeeded) < self._needed <= possible
+
+    def _count(self, future: FutureLike) -> None:
+        """Count a future that has ended, once."""
+        if future.done():
+            if _has_succeeded(future):
+                self._succeeded.add(id(future))
+            else:
+                self._failed.add(id(future))
+
+    def _num(self, ids: set[int]) -> int:
+        """Return how many of the given futures have these ids."""
+        if len(self._times) == len(self._futures):
+            return len(ids)
+        times = 0
+        for number in ids:
+            times += self._times[number]
+        return times
 
     def _make_answer(self) -> BaseException | None:
         if self._state == states.CANCELLED:

@@ -30,7 +30,7 @@ from request_purgatory import (
     SystemTimer,
 )
 from request_purgatory.purgatory.hold import HoldFuture, HoldOperation
-from request_purgatory.purgatory.quorum import QuorumOperation
+from request_purgatory.purgatory.quorum import FutureLike, QuorumOperation
 from request_purgatory.testing import ManualPurgatory
 
 TIME_LIMIT = 20.0
@@ -428,11 +428,11 @@ def test_interrupted_call_of_a_future_is_made_again_for_each_gather() -> None:
     raised: list[type[BaseException]] = []
 
     class Interrupting(QuorumOperation):
-        def future_done(self) -> None:
+        def future_done(self, future: FutureLike) -> None:
             if len(raised) < 2 or self is second:
                 raised.append(KeyboardInterrupt if len(raised) % 2 == 0 else SystemExit)
                 raise raised[-1]
-            super().future_done()
+            super().future_done(future)
 
     with ManualPurgatory() as purgatory:
         source = Source()

@@ -301,6 +301,68 @@ def test_quorum_is_decided_at_once_by_futures_that_are_done(
     assert answers.given == ([(how, 1)] if how else [])
 
 
+class Asked(Future[Any]):
+    """Counts how often it is asked whether it is done."""
+
+    times = 0
+
+    def done(self) -> bool:
+        self.times += 1
+        return super().done()
+
+
+def test_each_future_is_asked_a_few_times_however_many_end(
+    purgatory: DelayedOperationPurgatory, answers: Answers
+) -> None:
+    acks = [Asked() for _ in range(100)]
+    gather(purgatory, acks, answers)
+    for ack in acks:
+        end(ack, "+")
+    assert answers.given == [("completed", 0)]
+    assert max(ack.times for ack in acks) <= 5
+
+
+def test_future_that_was_given_twice_counts_twice(
+    purgatory: DelayedOperationPurgatory, answers: Answers
+) -> None:
+    acks = futures(2)
+    gather(purgatory, [acks[0], acks[0], acks[1]], answers, quorum=2)
+    end(acks[0], "+")
+    assert answers.given == [("completed", 1)]
+
+
+class Strange:
+    """A future that calls back with something else than itself."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self.callbacks: list[Callable[[Any], object]] = []
+
+    def done(self) -> bool:
+        return self.ended
+
+    def cancelled(self) -> bool:
+        return False
+
+    def exception(self) -> None:
+        return None
+
+    def add_done_callback(self, callback: Callable[[Any], object], /) -> None:
+        self.callbacks.append(callback)
+
+
+def test_future_that_calls_back_with_something_else_is_looked_at(
+    purgatory: DelayedOperationPurgatory, answers: Answers
+) -> None:
+    strange = Strange()
+    (ack,) = futures(1)
+    gather(purgatory, [strange, ack], answers)
+    strange.ended = True
+    strange.callbacks[0](None)
+    end(ack, "+")
+    assert answers.given == [("completed", 0)]
+
+
 # -- every end is reported
 
 
