@@ -7,6 +7,7 @@ JAVA := packages/purgatory-spark/src/purgatory_spark/_spark/java.py
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 CORE_PACKAGE := packages/request-purgatory
+COMMANDS_PACKAGE := packages/purgatory-command-line
 BROKER_PACKAGE := packages/purgatory-broker
 SPARK_PACKAGE := packages/purgatory-spark
 # Exact versions to install, such as constraints.txt, which CI takes; none unless given: the newest that the packages allow.
@@ -87,7 +88,7 @@ coverage: $(VENV)/.coverage $(INTERPRETED)/.copied ## branch coverage; fails if 
 		$(BIN)/coverage run -m pytest -c pyproject.toml --rootdir . -q -n $(WORKERS) --dist loadgroup -m "$(FAST)" $(ARGS) || code=$$?; \
 	$(BIN)/coverage combine -q || exit 1; \
 	echo "core:"; $(BIN)/coverage report $(CORE_FILES) --fail-under 100 || code=$$?; \
-	for part in $(SOURCES)/aio $(BROKER_PACKAGE)/src $(SPARK_PACKAGE)/src; do \
+	for part in $(SOURCES)/aio $(COMMANDS_PACKAGE)/src $(BROKER_PACKAGE)/src $(SPARK_PACKAGE)/src; do \
 		echo "$$part:"; $(BIN)/coverage report --include "$$part/*"; \
 	done; \
 	exit $$code
@@ -122,7 +123,7 @@ archive: $(VENV)/.packages ## what the machines of a Spark cluster need, into di
 lint: $(VENV)/.lint ## ruff, import-linter's contracts on the layers, zizmor on the workflows, and the changelog's files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	PYTHONPATH=$(CORE_PACKAGE)/src:$(BROKER_PACKAGE)/src:$(SPARK_PACKAGE)/src $(BIN)/lint-imports --no-cache
+	PYTHONPATH=$(CORE_PACKAGE)/src:$(COMMANDS_PACKAGE)/src:$(BROKER_PACKAGE)/src:$(SPARK_PACKAGE)/src $(BIN)/lint-imports --no-cache
 	$(BIN)/zizmor --offline --quiet .github
 	$(BIN)/towncrier build --draft --version next >/dev/null
 
@@ -158,16 +159,16 @@ $(VENV)/.java: $(JAVA)
 	@python="$$(tools/find_python.sh)" && "$$python" $(JAVA)
 	@mkdir -p $(VENV) && touch $@
 
-$(VENV)/.packages: $(BROKER_PACKAGE)/pyproject.toml $(SPARK_PACKAGE)/pyproject.toml | $(VENV)/.java $(VENV)/.built
-	$(PIP) install --editable $(BROKER_PACKAGE) --editable '$(SPARK_PACKAGE)[connect]'
+$(VENV)/.packages: $(COMMANDS_PACKAGE)/pyproject.toml $(BROKER_PACKAGE)/pyproject.toml $(SPARK_PACKAGE)/pyproject.toml | $(VENV)/.java $(VENV)/.built
+	$(PIP) install --editable $(COMMANDS_PACKAGE) --editable $(BROKER_PACKAGE) --editable '$(SPARK_PACKAGE)[connect]'
 	@touch $@
 
 $(VENV)/.core: $(CORE_PACKAGE)/pyproject.toml | $(VENV)/.built
 	$(PIP) install --group $(CORE_PACKAGE)/pyproject.toml:test
 	@touch $@
 
-$(VENV)/.broker: $(BROKER_PACKAGE)/pyproject.toml | $(VENV)/.built
-	$(PIP) install --editable $(BROKER_PACKAGE) --group $(BROKER_PACKAGE)/pyproject.toml:test
+$(VENV)/.broker: $(COMMANDS_PACKAGE)/pyproject.toml $(BROKER_PACKAGE)/pyproject.toml | $(VENV)/.built
+	$(PIP) install --editable $(COMMANDS_PACKAGE) --editable $(BROKER_PACKAGE) --group $(BROKER_PACKAGE)/pyproject.toml:test
 	@touch $@
 
 $(VENV)/.soak: pyproject.toml | $(VENV)/.built
@@ -208,8 +209,8 @@ constraints: ## the newest versions of all that CI installs, into constraints.tx
 	python="$$(tools/find_python.sh)" && "$$python" -m venv build/constraints
 	build/constraints/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
 	REQUEST_PURGATORY_BUILD=interpreted PIP_CONSTRAINT= build/constraints/bin/python -m pip install --quiet \
-		'setuptools>=77' --editable $(CORE_PACKAGE) --editable $(BROKER_PACKAGE) --editable '$(SPARK_PACKAGE)[connect]' \
-		$(foreach package,$(CORE_PACKAGE) $(BROKER_PACKAGE) $(SPARK_PACKAGE),--group $(package)/pyproject.toml:test) \
+		'setuptools>=77' --editable $(CORE_PACKAGE) --editable $(COMMANDS_PACKAGE) --editable $(BROKER_PACKAGE) --editable '$(SPARK_PACKAGE)[connect]' \
+		$(foreach package,$(CORE_PACKAGE) $(COMMANDS_PACKAGE) $(BROKER_PACKAGE) $(SPARK_PACKAGE),--group $(package)/pyproject.toml:test) \
 		$(foreach group,test coverage mutants lint types docs,--group $(group))
 	@echo '# Exact versions of all that CI installs, on Python 3.11; `make constraints` renews them.' >constraints.txt
 	build/constraints/bin/python -m pip freeze --all --exclude-editable --exclude pip >>constraints.txt

@@ -10,7 +10,7 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("request-purgatory", "purgatory-broker", "purgatory-spark")
+PACKAGES = ("request-purgatory", "purgatory-command-line", "purgatory-broker", "purgatory-spark")
 #: Seconds; the tests of a package in an environment of its own are the longest command.
 TIME_LIMIT = 1500.0
 

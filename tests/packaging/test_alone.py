@@ -21,12 +21,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.xdist_gro
 #: What a package must not bring along, by package.
 ABSENT = {
     "request-purgatory": {
+        "purgatory-command-line",
         "purgatory-broker",
         "purgatory-spark",
         "pyspark",
         "kafka-python",
         "numpy",
     },
+    "purgatory-command-line": {"purgatory-broker", "purgatory-spark", "numpy"},
     "purgatory-broker": {"purgatory-spark", "pyspark"},
     "purgatory-spark": {"purgatory-broker", "kafka-python"},
 }

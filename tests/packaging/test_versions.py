@@ -12,7 +12,7 @@ from tests.packaging.builds import PACKAGES, ROOT
 
 @pytest.mark.parametrize("package", PACKAGES[1:])
 def test_package_has_the_cores_version(package: str) -> None:
-    """A release sets it in three files."""
+    """A release sets it in four files."""
     path = ROOT / "packages" / package / "pyproject.toml"
     project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
     assert project["version"] == request_purgatory.__version__

@@ -13,9 +13,9 @@ from collections.abc import Collection, Sequence
 
 from cyclopts import App, Group
 
-from request_purgatory.command_line.command import NO_NEGATIVES
-from request_purgatory.command_line.run import run
-from request_purgatory.command_line.version import version_text
+from purgatory_command_line.command import NO_NEGATIVES
+from purgatory_command_line.run import run
+from purgatory_command_line.version import version_text
 
 _CLUSTER = Group("Cluster", sort_key=1)
 _CONTROL = Group("Control of a running cluster", sort_key=2)

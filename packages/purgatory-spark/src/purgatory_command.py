@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from cyclopts import App, Group
 
-from request_purgatory.command_line.command import NO_NEGATIVES
-from request_purgatory.command_line.run import run
-from request_purgatory.command_line.version import version_text
+from purgatory_command_line.command import NO_NEGATIVES
+from purgatory_command_line.run import run
+from purgatory_command_line.version import version_text
 
 _TRACES = Group("Traces and analysis", sort_key=1)
 _STREAM = Group("Stream", sort_key=2)

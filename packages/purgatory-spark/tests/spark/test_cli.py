@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from purgatory_command_line.exit_codes import ExitCode
 from purgatory_spark._output_folder import read_json
-from request_purgatory.command_line.exit_codes import ExitCode
 from tests.spark.command import Purgatory, command_runner
 from tests.spark.naive_trace import TraceEvent, TraceRequest
 from tests.spark.small_analyses import write_trace

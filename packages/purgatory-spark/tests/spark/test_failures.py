@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
+from purgatory_command_line.exit_codes import ExitCode
 from purgatory_spark._cli.failures import describe_failure
 from purgatory_spark._errors import SchemaError, TraceFormatError
 from purgatory_spark._output_folder import OutputExistsError
@@ -12,7 +13,6 @@ from purgatory_spark._spark.java import JavaNotFoundError
 from purgatory_spark._stream.endpoints.connector import ConnectorError
 from purgatory_spark._stream.state.layout import StateLayoutError
 from request_purgatory import InvalidArgumentError
-from request_purgatory.command_line.exit_codes import ExitCode
 
 
 @pytest.mark.parametrize("kind", [TraceFormatError, SchemaError, OutputExistsError])

@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from purgatory_command import main
+from purgatory_command_line import output
+from purgatory_command_line.exit_codes import ExitCode
 from purgatory_spark._analysis.histogram import RELATIVE_ERROR, Histogram
 from purgatory_spark._cli import session
 from purgatory_spark._outcomes.batch import batch_outcomes
@@ -58,8 +60,6 @@ from purgatory_spark._traces import workload_blocks as blocks_module
 from purgatory_spark._traces.workload import LOW_TIMEOUT, START, Workload, cluster_workload
 from purgatory_spark._traces.workload_blocks import HOST_BLOCK, host_blocks, workload_trace
 from request_purgatory import InvalidArgumentError
-from request_purgatory.command_line import output
-from request_purgatory.command_line.exit_codes import ExitCode
 from tests.spark.foreign_sessions import foreign_session
 from tests.spark.naive_trace import TraceEvent, TraceRequest, outcome
 from tests.spark.trace_strategies import EVENTS, requests

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from purgatory_command_line.exit_codes import ExitCode
 from purgatory_spark._stream.checkpoint import CheckpointError
 from purgatory_spark._stream.endpoints.address import AddressOptions, parse_endpoints
 from purgatory_spark._stream.progress import BatchProgress
@@ -21,7 +22,6 @@ from purgatory_spark._stream.state.layout import STATE_VERSION
 from purgatory_spark._stream.state.store import ShardStore
 from purgatory_spark._stream.stored_state import SHARD_STATE, describe_state
 from purgatory_spark.stream import StreamSettings, read_stream_state
-from request_purgatory.command_line.exit_codes import ExitCode
 from tests.spark.command import command_runner
 from tests.spark.stream_files import StreamTrace, expected_outcomes, stream_trace, write_trace
 from tests.spark.test_layouts import STORED, resumed

@@ -14,7 +14,6 @@ import request_purgatory
 MODULES = [
     module.name
     for module in pkgutil.walk_packages(request_purgatory.__path__, "request_purgatory.")
-    if ".command_line" not in module.name
 ]
 
 

@@ -14,10 +14,10 @@ from purgatory_broker.cluster._commands.cluster_commands import COMMANDS
 from purgatory_broker.cluster.admin_server import CONTROL_PORT, ControlClient
 from purgatory_broker.cluster.cluster_client import ClusterClient
 from purgatory_broker.cluster.json_values import to_json
-from request_purgatory.command_line.command import command
-from request_purgatory.command_line.exit_codes import ExitCode
-from request_purgatory.command_line.output import OutputOptions
-from request_purgatory.command_line.settings_options import option_type
+from purgatory_command_line.command import command
+from purgatory_command_line.exit_codes import ExitCode
+from purgatory_command_line.output import OutputOptions
+from purgatory_command_line.settings_options import option_type
 
 
 class _RemoteCluster(ClusterClient):

@@ -14,7 +14,7 @@ from purgatory_broker.cluster.client_request import ClientRequest
 from purgatory_broker.cluster.snapshots import GroupSnapshot, TopicRecord
 from purgatory_broker.metadata.topics import ControllerError
 from purgatory_broker.replication.recorder import RecorderError
-from request_purgatory.command_line.exit_codes import ExitCode
+from purgatory_command_line.exit_codes import ExitCode
 from request_purgatory.errors import InvalidArgumentError, PurgatoryError
 
 _COUNTS = (

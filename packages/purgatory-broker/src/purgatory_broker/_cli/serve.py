@@ -18,12 +18,12 @@ from purgatory_broker.cluster.async_cluster import AsyncCluster, collecting_less
 from purgatory_broker.cluster.broker_panel import broker_panel
 from purgatory_broker.replication.recorder import Recorder
 from purgatory_broker.settings import ClusterSettings
-from request_purgatory.command_line.command import command
-from request_purgatory.command_line.converters import LocalPath, whole_number
-from request_purgatory.command_line.exit_codes import ExitCode
-from request_purgatory.command_line.output import Output, OutputOptions
-from request_purgatory.command_line.settings_options import FieldsOf
-from request_purgatory.command_line.stop_signals import StopRequest
+from purgatory_command_line.command import command
+from purgatory_command_line.converters import LocalPath, whole_number
+from purgatory_command_line.exit_codes import ExitCode
+from purgatory_command_line.output import Output, OutputOptions
+from purgatory_command_line.settings_options import FieldsOf
+from purgatory_command_line.stop_signals import StopRequest
 from request_purgatory.dashboard import serve_dashboard
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.metrics.metrics_server import (

@@ -18,9 +18,9 @@ from purgatory_broker.cluster._commands.cluster_commands import COMMANDS as CLUS
 from purgatory_broker.cluster.cluster_client import ClusterClient
 from purgatory_broker.settings import ClusterSettings
 from purgatory_broker_command import COMMANDS, main
+from purgatory_command_line.exit_codes import ExitCode
+from purgatory_command_line.settings_options import FieldsOf
 from request_purgatory import __compiled__, __version__
-from request_purgatory.command_line.exit_codes import ExitCode
-from request_purgatory.command_line.settings_options import FieldsOf
 
 
 def test_table_has_each_command_of_a_cluster_in_its_order() -> None:

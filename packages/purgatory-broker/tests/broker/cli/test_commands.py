@@ -19,7 +19,7 @@ import pytest
 
 from purgatory_broker.cluster import async_cluster
 from purgatory_broker_command import main
-from request_purgatory.command_line.exit_codes import ExitCode
+from purgatory_command_line.exit_codes import ExitCode
 from tests.broker.conftest import Connect
 from tests.broker.raw_requests import produce
 from tests.support.live_page import LivePage, port_of, press

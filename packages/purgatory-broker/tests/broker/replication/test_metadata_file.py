@@ -17,7 +17,7 @@ from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.metadata.topics import NO_LEADER, ControllerError
 from purgatory_broker_command import main
-from request_purgatory.command_line.exit_codes import ExitCode
+from purgatory_command_line.exit_codes import ExitCode
 from request_purgatory.errors import InvalidArgumentError
 from tests.broker import apis
 from tests.broker.conftest import FullMetadataDisk

@@ -10,6 +10,11 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.markup import escape
 
+from purgatory_command_line.command import command
+from purgatory_command_line.converters import LocalPath
+from purgatory_command_line.exit_codes import ExitCode
+from purgatory_command_line.output import Output, OutputOptions
+from purgatory_command_line.settings_options import FieldsOf, Given
 from purgatory_spark._analysis.analysis import analyze
 from purgatory_spark._analysis.analysis_folder import Analysis
 from purgatory_spark._analysis.findings import find
@@ -18,6 +23,7 @@ from purgatory_spark._analysis.report import write_report
 from purgatory_spark._analysis.small_tables import SmallTables
 from purgatory_spark._cli import session
 from purgatory_spark._cli.failures import describe_failure
+from purgatory_spark._cli.options import Force, LocalPaths, Timeouts, count, print_made
 from purgatory_spark._cli.traces import ImportOptions
 from purgatory_spark._outcomes.replay import DESIGNS, ReplaySettings
 from purgatory_spark._output_folder import OutputExistsError, output_folder
@@ -26,11 +32,6 @@ from purgatory_spark._spark.job_progress import step
 from purgatory_spark._traces.trace_folder import TraceFolder
 from purgatory_spark._traces.trace_reader import check_source
 from purgatory_spark._traces.workload import CASES, Workload
-from request_purgatory.command_line.command import Force, command
-from request_purgatory.command_line.converters import LocalPath, LocalPaths, Timeouts, count
-from request_purgatory.command_line.exit_codes import ExitCode
-from request_purgatory.command_line.output import Output, OutputOptions
-from request_purgatory.command_line.settings_options import FieldsOf, Given
 from request_purgatory.errors import InvalidArgumentError
 
 _AnalysisOptions = Annotated[
@@ -133,7 +134,7 @@ def analyze_trace(
             analysis = analyze(spark, opened, replays, folder, **limits)
         differing = print_summary(output.console, spark, [analysis])
     made = _analysis_result(Analysis(out)) | {"differing": differing}
-    output.print_made(out, following=f"report {out} --out report.html", result=made)
+    print_made(output, out, following=f"report {out} --out report.html", result=made)
     return _agreement(output, differing)
 
 

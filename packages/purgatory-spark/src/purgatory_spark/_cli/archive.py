@@ -7,12 +7,13 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.markup import escape
 
+from purgatory_command_line.command import command
+from purgatory_command_line.converters import LocalPath
+from purgatory_command_line.exit_codes import ExitCode
+from purgatory_command_line.output import OutputOptions
 from purgatory_spark._cli.failures import describe_failure
+from purgatory_spark._cli.options import Force
 from purgatory_spark._spark.archive import make_archive, submit_instructions
-from request_purgatory.command_line.command import Force, command
-from request_purgatory.command_line.converters import LocalPath
-from request_purgatory.command_line.exit_codes import ExitCode
-from request_purgatory.command_line.output import OutputOptions
 
 
 @command(describe_failure)

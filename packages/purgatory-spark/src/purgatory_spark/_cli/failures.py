@@ -8,6 +8,7 @@ from urllib.parse import unquote
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
+from purgatory_command_line.exit_codes import ExitCode
 from purgatory_spark._errors import SchemaError, TraceFormatError
 from purgatory_spark._output_folder import OutputExistsError
 from purgatory_spark._rows.host_sizes import HostTooLargeError
@@ -20,7 +21,6 @@ from purgatory_spark._stream.endpoints.connector import ConnectorError
 from purgatory_spark._stream.endpoints.endpoint import EndpointError
 from purgatory_spark._stream.run import DrainError
 from purgatory_spark._stream.state.layout import StateLayoutError
-from request_purgatory.command_line.exit_codes import ExitCode
 from request_purgatory.errors import InvalidArgumentError
 
 #: A file that Spark can't read, somewhere in a message of many lines.

@@ -7,8 +7,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from purgatory_command_line.command import command
+from purgatory_command_line.converters import LocalPath
+from purgatory_command_line.exit_codes import ExitCode
+from purgatory_command_line.output import OutputOptions
+from purgatory_command_line.settings_options import FieldsOf, Given
 from purgatory_spark._cli import session
 from purgatory_spark._cli.failures import describe_failure
+from purgatory_spark._cli.options import Count, Force, print_made
 from purgatory_spark._cli.traces import Case, PurgatoryOptions
 from purgatory_spark._output_folder import output_folder
 from purgatory_spark._simulation.cluster_simulation import SimulationPlan, run_simulation
@@ -16,11 +22,6 @@ from purgatory_spark._simulation.extrapolation import TargetLoad
 from purgatory_spark._simulation.printing import print_simulation
 from purgatory_spark._spark.job_progress import step
 from purgatory_spark._traces.workload import CASES, Workload, cluster_workload
-from request_purgatory.command_line.command import Force, command
-from request_purgatory.command_line.converters import Count, LocalPath
-from request_purgatory.command_line.exit_codes import ExitCode
-from request_purgatory.command_line.output import OutputOptions
-from request_purgatory.command_line.settings_options import FieldsOf, Given
 
 
 def _by_case(field: str) -> Callable[[object], str]:
@@ -95,5 +96,5 @@ def simulate(
             with step(output.console, spark, label):
                 summary = run_simulation(spark, simulation, sizes, folder)
             print_simulation(output.console, summary)
-    output.print_made(out, result=summary)
+    print_made(output, out, result=summary)
     return ExitCode.OK

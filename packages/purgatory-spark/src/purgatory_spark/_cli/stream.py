@@ -10,8 +10,15 @@ from typing import Annotated, Any
 from cyclopts import Group, Parameter
 from rich.markup import escape
 
+from purgatory_command_line.command import command, print_error
+from purgatory_command_line.converters import LocalPath, whole_number
+from purgatory_command_line.exit_codes import ExitCode
+from purgatory_command_line.output import Output, OutputOptions
+from purgatory_command_line.settings_options import FieldsOf, Given
+from purgatory_command_line.stop_signals import stop_on_signals
 from purgatory_spark._cli import session
 from purgatory_spark._cli.failures import describe_failure
+from purgatory_spark._cli.options import column_mapping, name_value_pairs
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._rows.checks import TIME_UNITS
 from purgatory_spark._rows.mapping import TableMapping
@@ -36,17 +43,6 @@ from purgatory_spark._stream.job import ROUTES, StreamSettings
 from purgatory_spark._stream.metrics import StreamMetrics, StreamPanel, open_metrics_file
 from purgatory_spark._stream.progress import BatchProgress, print_batch
 from purgatory_spark._stream.run import StreamPlan, run_stream
-from request_purgatory.command_line.command import command, print_error
-from request_purgatory.command_line.converters import (
-    LocalPath,
-    column_mapping,
-    name_value_pairs,
-    whole_number,
-)
-from request_purgatory.command_line.exit_codes import ExitCode
-from request_purgatory.command_line.output import Output, OutputOptions
-from request_purgatory.command_line.settings_options import FieldsOf, Given
-from request_purgatory.command_line.stop_signals import stop_on_signals
 from request_purgatory.dashboard import serve_dashboard
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.metrics.metrics_server import (

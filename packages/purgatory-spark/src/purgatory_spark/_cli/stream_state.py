@@ -9,15 +9,15 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from purgatory_command_line.command import command
+from purgatory_command_line.converters import LocalPath
+from purgatory_command_line.exit_codes import ExitCode
+from purgatory_command_line.output import OutputOptions
 from purgatory_spark._analysis.units import format_bytes, format_share
 from purgatory_spark._cli import session
 from purgatory_spark._cli.failures import describe_failure
 from purgatory_spark._stream.checkpoint import CheckpointError
 from purgatory_spark._stream.stored_state import HEAD, read_stream_state
-from request_purgatory.command_line.command import command
-from request_purgatory.command_line.converters import LocalPath
-from request_purgatory.command_line.exit_codes import ExitCode
-from request_purgatory.command_line.output import OutputOptions
 
 _TIMES = ("oldest_arrived_at", "first_deadline_at", "last_deadline_at")
 _SUMS = ("pending", "requests_ahead", "events_ahead", "remembered_keys", "reserved_ids", "segments")

@@ -8,9 +8,15 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from purgatory_command_line.command import command, print_error
+from purgatory_command_line.converters import LocalPath
+from purgatory_command_line.exit_codes import ExitCode
+from purgatory_command_line.output import OutputOptions
+from purgatory_command_line.settings_options import FieldsOf, Given
 from purgatory_spark._analysis.replay_folder import replay_trace
 from purgatory_spark._cli import session
 from purgatory_spark._cli.failures import describe_failure
+from purgatory_spark._cli.options import Count, Force, column_mapping, count, print_made
 from purgatory_spark._importers.spans import KEY_KINDS
 from purgatory_spark._outcomes.replay import DESIGNS, ReplaySettings
 from purgatory_spark._output_folder import output_folder
@@ -22,11 +28,6 @@ from purgatory_spark._traces.marks import Mark
 from purgatory_spark._traces.trace_folder import TraceFolder, import_trace, make_workload_trace
 from purgatory_spark._traces.trace_reader import FORMATS, ImportSettings, check_source
 from purgatory_spark._traces.workload import CASES, Workload
-from request_purgatory.command_line.command import Force, command, print_error
-from request_purgatory.command_line.converters import Count, LocalPath, column_mapping, count
-from request_purgatory.command_line.exit_codes import ExitCode
-from request_purgatory.command_line.output import OutputOptions
-from request_purgatory.command_line.settings_options import FieldsOf, Given
 from request_purgatory.errors import InvalidArgumentError
 
 #: The name of a published workload.
@@ -116,7 +117,7 @@ def make_workload(
         with step(output.console, spark, label):
             trace = make_workload_trace(spark, chosen, folder)
         print_row_counts(output.console, trace)
-    output.print_made(out, following=f"replay {out} --out NAME", result=trace.manifest)
+    print_made(output, out, following=f"replay {out} --out NAME", result=trace.manifest)
     return ExitCode.OK
 
 
@@ -147,10 +148,10 @@ def import_source(
             trace = import_trace(spark, source, folder, settings)
         print_row_counts(output.console, trace)
     if not trace.manifest["rows"]["requests out"]:
-        output.print_made(out, result=trace.manifest)
+        print_made(output, out, result=trace.manifest)
         print_error(f"{source}: no request is left; {out / 'rejects'} has the rows and reasons")
         return ExitCode.BAD_INPUT
-    output.print_made(out, following=f"replay {out} --out NAME", result=trace.manifest)
+    print_made(output, out, following=f"replay {out} --out NAME", result=trace.manifest)
     return ExitCode.OK
 
 
@@ -182,7 +183,8 @@ def replay(
         with step(output.console, spark, label):
             replayed = replay_trace(spark, opened, settings, folder, **limits)
         print_replay_rate(output.console, spark, replayed)
-    output.print_made(
+    print_made(
+        output,
         out,
         following=f"analyze {trace} --replay {out} --out NAME",
         result={"settings": settings.parameters()},

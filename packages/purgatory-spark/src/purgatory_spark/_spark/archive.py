@@ -22,7 +22,8 @@ from purgatory_spark._output_folder import OutputExistsError
 from request_purgatory.errors import InvalidArgumentError
 
 _PACKAGE = "purgatory-spark"
-_CORE = "request-purgatory"
+#: Packages of the same checkout that it needs.
+_SIBLINGS = ("request-purgatory", "purgatory-command-line")
 #: What a cluster provides itself.
 _SPARK = "pyspark"
 #: Driver and workers exchange objects of these packages, so both sides need the same versions.
@@ -63,7 +64,7 @@ def make_archive(target: Path, *, source: str | None = None, replace: bool = Fal
     partial = target.with_name(f".{target.name}.partial")
     try:
         with tempfile.TemporaryDirectory(prefix="purgatory-archive-") as folder:
-            packages = [requirement(_CORE), requirement(_PACKAGE, source)]
+            packages = [*map(requirement, _SIBLINGS), requirement(_PACKAGE, source)]
             python = _create_environment(Path(folder) / "env", packages)
             _pack(Path(folder) / "env", partial)
         partial.replace(target)
@@ -93,9 +94,11 @@ def requirement(package: str, source: str | None = None) -> str:
 
 def _dependencies() -> list[str]:
     found = []
-    for required in requires(_PACKAGE) or ():
+    for required in [
+        each for package in (_PACKAGE, *_SIBLINGS) for each in requires(package) or ()
+    ]:
         name = re.match(r"[\w.-]+", required)
-        if name and name.group() not in (_SPARK, _CORE) and "extra ==" not in required:
+        if name and name.group() not in (_SPARK, *_SIBLINGS) and "extra ==" not in required:
             found.append(required)
     return found
 

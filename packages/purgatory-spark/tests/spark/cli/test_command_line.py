@@ -6,7 +6,6 @@ import ast
 import importlib
 import inspect
 import os
-import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from purgatory_command import COMMANDS, make_app
+from purgatory_command_line.exit_codes import ExitCode
 from request_purgatory import __compiled__, __version__
-from request_purgatory.command_line import version
-from request_purgatory.command_line.exit_codes import ExitCode
 from tests.spark.command import Purgatory
 
 WORDS = [entry.name for entry in COMMANDS]
@@ -76,27 +74,6 @@ def test_version_names_the_build(purgatory: Purgatory) -> None:
     assert ran.code == ExitCode.OK
     build = "compiled" if __compiled__ else "interpreted"
     assert ran.out.startswith(f"purgatory-spark {__version__}, core {build}")
-
-
-@pytest.mark.parametrize(
-    ("is_compiled", "implementation", "build"),
-    [
-        (True, "CPython", "compiled"),
-        (False, "PyPy", "interpreted"),
-        (
-            False,
-            "CPython",
-            "interpreted, several times slower than compiled: install a C compiler, and then "
-            "request-purgatory again with --force-reinstall",
-        ),
-    ],
-)
-def test_version_says_what_an_interpreted_core_costs(
-    monkeypatch: pytest.MonkeyPatch, is_compiled: bool, implementation: str, build: str
-) -> None:
-    monkeypatch.setattr(version, "__compiled__", is_compiled)
-    monkeypatch.setattr(platform, "python_implementation", lambda: implementation)
-    assert version.version_text("some") == f"some {__version__}, core {build}"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from purgatory_command import main
-from request_purgatory.command_line.exit_codes import ExitCode
+from purgatory_command_line.exit_codes import ExitCode
 from tests.spark.command import Purgatory
 
 CLI_PAGE = Path(__file__).parents[5] / "docs" / "reference" / "command.md"

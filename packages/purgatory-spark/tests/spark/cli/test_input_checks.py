@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from purgatory_command_line.exit_codes import ExitCode
 from purgatory_spark._output_folder import write_json
-from request_purgatory.command_line.exit_codes import ExitCode
 from tests.spark.command import Purgatory
 
 pytestmark = pytest.mark.usefixtures("no_session")

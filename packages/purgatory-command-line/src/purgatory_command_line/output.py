@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 from rich.console import Console
-from rich.markup import escape
 
-from request_purgatory.command_line.settings_options import FieldsOf
+from purgatory_command_line.settings_options import FieldsOf
 
 #: Columns where standard output is a file or a pipe, which has no width of its own.
 _PIPE_WIDTH = 120
@@ -44,14 +41,6 @@ class Output:
         """
         if self.json:
             print(json.dumps(result, indent=indent, ensure_ascii=False, default=str), flush=True)
-
-    def print_made(
-        self, path: Path, *, following: str = "", result: Mapping[str, Any] | None = None
-    ) -> None:
-        """Print what was made, and the arguments of the command that usually follows, if any."""
-        self.print_result({"path": str(path), **(result or {})})
-        hint = f"; next: purgatory {escape(following)}" if following else ""
-        self.console.print(f"made [bold]{escape(str(path))}[/]{hint}", soft_wrap=True)
 
 
 #: The annotation of a command's parameter for its output.

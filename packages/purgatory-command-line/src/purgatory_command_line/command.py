@@ -8,21 +8,16 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 from cyclopts import Parameter
 
-from request_purgatory.command_line.exit_codes import ExitCode
-from request_purgatory.command_line.settings_options import with_settings_options
+from purgatory_command_line.exit_codes import ExitCode
+from purgatory_command_line.settings_options import with_settings_options
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: From an exception to the exit code and the message for the user.
 DescribeFailure = Callable[[Exception], tuple[ExitCode, str]]
-
-#: Replace an output that exists, if this command made it.
-Force = Annotated[
-    bool, Parameter(help="Replace an output that exists already.", show_default=False)
-]
 
 #: A flag has no opposite, and a list no way to be emptied, unless an option says otherwise.
 NO_NEGATIVES = Parameter(negative_bool=(), negative_iterable=())

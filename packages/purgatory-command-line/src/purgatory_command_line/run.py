@@ -10,8 +10,8 @@ from cyclopts import App, CycloptsError, UnknownCommandError
 from cyclopts.completion import ShellDetectionError
 from rich.console import Console
 
-from request_purgatory.command_line.command import PROGRAM, missing_package, print_error
-from request_purgatory.command_line.exit_codes import ExitCode
+from purgatory_command_line.command import PROGRAM, missing_package, print_error
+from purgatory_command_line.exit_codes import ExitCode
 
 
 def run(app: App, arguments: Sequence[str] | None = None) -> int:

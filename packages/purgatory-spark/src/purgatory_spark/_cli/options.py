@@ -1,67 +1,30 @@
-"""From the text on the command line to values.
-
-cyclopts calls a converter with a type and the option's tokens; a ValueError becomes the message of
-a usage error. Messages follow "expected WHAT, got 'TEXT'".
-"""
+"""Options that several commands have, from the text on the command line to values."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import Parameter, Token
+from cyclopts import Parameter
+from rich.markup import escape
+
+from purgatory_command_line.converters import Tokens, local_path, whole_number
+from purgatory_command_line.output import Output
 
 #: The largest timeout, in milliseconds: traces store timeouts as 32-bit integers.
 _LONGEST_TIMEOUT_MS = 2**31 - 1
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-
-Tokens = Sequence[Token]
 
 
-def whole_number(_type: Any, tokens: Tokens) -> int:
-    """Return the number that a token stands for: digits, with `_` or `,` between thousands.
-
-    cyclopts' own conversion rounds `1.5` to 2.
-    """
-    return _whole(tokens[-1].value)
-
-
-def optional_whole_number(_type: Any, tokens: Tokens) -> int | None:
-    """Return what `whole_number` returns, and None for `none`."""
-    return None if tokens[-1].value.lower() == "none" else _whole(tokens[-1].value)
-
-
-def _whole(text: str) -> int:
-    try:
-        return int(text.replace(",", "").replace("_", ""))
-    except ValueError:
-        raise ValueError(f"expected a whole number, got {text!r}") from None
-
-
-def count(_type: Any, tokens: Tokens) -> int:
-    number = _whole(tokens[-1].value)
+def count(type_: Any, tokens: Tokens) -> int:
+    number = whole_number(type_, tokens)
     if number < 1:
         raise ValueError(f"expected at least 1, got {number}")
     return number
 
 
-def local_path(_type: Any, tokens: Tokens) -> Path:
-    return _local(tokens[-1].value)
-
-
-def _local_paths(_type: Any, tokens: Tokens) -> list[Path]:
-    return [_local(token.value) for token in tokens]
-
-
-def _local(text: str) -> Path:
-    if _URL.match(text):
-        raise ValueError(
-            "expected a path of this machine's file system (on a cluster, one that all machines "
-            f"have mounted), got {text!r}; from Python, DataFrames of any source can be used"
-        )
-    return Path(text)
+def _local_paths(type_: Any, tokens: Tokens) -> list[Path]:
+    return [local_path(type_, (token,)) for token in tokens]
 
 
 def _timeouts(_type: Any, tokens: Tokens) -> list[int]:
@@ -109,9 +72,20 @@ def name_value_pairs(_type: Any, tokens: Tokens) -> list[tuple[str, str]]:
     return pairs
 
 
-#: A path of this machine's file system.
-LocalPath = Annotated[Path, Parameter(converter=local_path, metavar="PATH")]
-#: Several of them, or none.
+def print_made(
+    output: Output, path: Path, *, following: str = "", result: Mapping[str, Any] | None = None
+) -> None:
+    """Print what was made, and the arguments of the command that usually follows, if any."""
+    output.print_result({"path": str(path), **(result or {})})
+    hint = f"; next: purgatory {escape(following)}" if following else ""
+    output.console.print(f"made [bold]{escape(str(path))}[/]{hint}", soft_wrap=True)
+
+
+#: Replace an output that exists, if this command made it.
+Force = Annotated[
+    bool, Parameter(help="Replace an output that exists already.", show_default=False)
+]
+#: Several paths of this machine's file system, or none.
 LocalPaths = Annotated[list[Path] | None, Parameter(converter=_local_paths, metavar="PATH")]
 #: A whole number of at least 1.
 Count = Annotated[int, Parameter(converter=count, metavar="N")]

@@ -1,0 +1,1 @@
+"""What the commands `purgatory` and `purgatory-broker` share."""
