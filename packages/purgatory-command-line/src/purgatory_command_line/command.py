@@ -82,5 +82,5 @@ def _logging(*, verbose: bool) -> Iterator[None]:
     try:
         yield
     finally:
-        for each, level in levels.items():
-            each.setLevel(level)
+        for changed, level in levels.items():
+            changed.setLevel(level)

@@ -66,7 +66,7 @@ class FieldsOf:
 
     @property
     def names(self) -> tuple[str, ...]:
-        names = self.only or tuple(each.name for each in fields(self.settings))
+        names = self.only or tuple(setting.name for setting in fields(self.settings))
         return tuple(name for name in names if name not in self.without)
 
     def parameters(self, position: int) -> list[inspect.Parameter]:
@@ -78,27 +78,31 @@ class FieldsOf:
         helps = _field_helps(self.settings)
         group = (Parameter(group=Group(self.heading, sort_key=position)),) if self.heading else ()
         return [
-            self._parameter(each, hints[each.name], Parameter(help=helps.get(each.name)), *group)
-            for each in fields(self.settings)
-            if each.name in self.names
+            self._parameter(
+                setting, hints[setting.name], Parameter(help=helps.get(setting.name)), *group
+            )
+            for setting in fields(self.settings)
+            if setting.name in self.names
         ]
 
-    def _parameter(self, each: Field[Any], hint: Any, *extras: Parameter) -> inspect.Parameter:
-        default = self.defaults.get(each.name, _default(each))
-        found = [*extras, Parameter(show_default=_show_default(default))]
+    def _parameter(self, setting: Field[Any], hint: Any, *extras: Parameter) -> inspect.Parameter:
+        default = self.defaults.get(setting.name, _default(setting))
+        metadata = [*extras, Parameter(show_default=_show_default(default))]
         if hint is bool and default is True:
-            found.append(Parameter(negative_bool="no-"))
-        change = self.changes.get(each.name)
+            metadata.append(Parameter(negative_bool="no-"))
+        change = self.changes.get(setting.name)
         if change is None or isinstance(change, Parameter):
-            found += [each for each in (_BY_TYPE.get(hint), change) if each is not None]
+            metadata += [
+                parameter for parameter in (_BY_TYPE.get(hint), change) if parameter is not None
+            ]
         else:
             hint, *others = get_args(change)
-            found += others
+            metadata += others
         return inspect.Parameter(
-            each.name,
+            setting.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=default,
-            annotation=Annotated[(hint, *found)],
+            annotation=Annotated[(hint, *metadata)],
         )
 
 
@@ -112,7 +116,7 @@ def with_settings_options(function: F) -> F:
     parameters: list[inspect.Parameter] = []
     for position, parameter in enumerate(inspect.signature(function).parameters.values()):
         hint = hints[parameter.name]
-        marks = [each for each in get_args(hint)[1:] if isinstance(each, FieldsOf)]
+        marks = [mark for mark in get_args(hint)[1:] if isinstance(mark, FieldsOf)]
         if marks and get_origin(hint) is Annotated:
             marked[parameter.name] = marks[0]
             parameters += marks[0].parameters(position)
@@ -122,7 +126,7 @@ def with_settings_options(function: F) -> F:
     @functools.wraps(function)
     def command(*arguments: Any, **options: Any) -> Any:
         for name, fields_of in marked.items():
-            given = {each: options.pop(each) for each in fields_of.names if each in options}
+            given = {option: options.pop(option) for option in fields_of.names if option in options}
             as_given = get_args(hints[name])[0] == Given
             options[name] = (
                 given if as_given else fields_of.settings(**{**fields_of.defaults, **given})
@@ -130,7 +134,7 @@ def with_settings_options(function: F) -> F:
         return function(*arguments, **options)
 
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command  # type: ignore[return-value]
 
 
@@ -139,11 +143,11 @@ def option_type(hint: Any) -> Any:
     return Annotated[hint, _BY_TYPE[hint]] if hint in _BY_TYPE else hint
 
 
-def _default(each: Field[Any]) -> Any:
-    if each.default is not MISSING:
-        return each.default
-    if each.default_factory is not MISSING:
-        return each.default_factory()
+def _default(setting: Field[Any]) -> Any:
+    if setting.default is not MISSING:
+        return setting.default
+    if setting.default_factory is not MISSING:
+        return setting.default_factory()
     return inspect.Parameter.empty
 
 
@@ -172,7 +176,7 @@ def _field_helps(settings: type) -> dict[str, str]:
 
     Fields that they mention become options: `available_now` becomes `--available-now`.
     """
-    names = "|".join(each.name for each in fields(settings))
+    names = "|".join(setting.name for setting in fields(settings))
     helps = {}
     for entry in parse_from_object(settings).params:
         text = " ".join((entry.description or "").split())

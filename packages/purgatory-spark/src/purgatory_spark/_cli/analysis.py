@@ -81,7 +81,7 @@ def run_all(
         workloads=[replace(CASES[case], **requests) for case in cases],
         sources=sources,
         imports=imports,
-        replays=tuple(ReplaySettings(design=each) for each in dict.fromkeys(design or DESIGNS)),
+        replays=tuple(ReplaySettings(design=name) for name in dict.fromkeys(design or DESIGNS)),
         **limits,
     )
     for source in sources:
@@ -90,14 +90,14 @@ def run_all(
     with output_folder(out, replace=force) as folder, session.open_session() as spark:
         analyses = run(spark, plan, folder, output.console)
         differing = print_summary(output.console, spark, analyses)
-    moved = [Analysis(out.resolve() / each.path.relative_to(folder)) for each in analyses]
+    moved = [Analysis(out.resolve() / analysis.path.relative_to(folder)) for analysis in analyses]
     _print_report(
         output,
         out / "report.html",
         {
             "path": str(out),
             "differing": differing,
-            "analyses": [_analysis_result(each) for each in moved],
+            "analyses": [_analysis_result(analysis) for analysis in moved],
         },
     )
     return _agreement(output, differing)
@@ -127,8 +127,8 @@ def analyze_trace(
     opened = TraceFolder(trace)
     opened.require_requests()
     replays = [ReplayFolder(path) for path in replay or []]
-    for each in replays:
-        each.settings  # noqa: B018 - raises for a folder that is not a replay
+    for replayed in replays:
+        replayed.settings  # noqa: B018 - raises for a folder that is not a replay
     with output_folder(out, replace=force) as folder, session.open_session() as spark:
         with step(output.console, spark, f"analyze {opened.name}"):
             analysis = analyze(spark, opened, replays, folder, **limits)
@@ -158,8 +158,8 @@ def report(
     analyses = [Analysis(path) for path in analysis or []]
     if not analyses:
         raise InvalidArgumentError("analysis", "at least one folder", analyses)
-    for each in analyses:
-        each.manifest  # noqa: B018 - raises for a folder that is not an analysis
+    for analyzed in analyses:
+        analyzed.manifest  # noqa: B018 - raises for a folder that is not an analysis
     _require_free_file(out, force=force)
     partial = out.absolute().with_name(f".{out.name}.partial")
     partial.parent.mkdir(parents=True, exist_ok=True)
@@ -168,9 +168,9 @@ def report(
             write_report(spark, analyses, partial).replace(out)
     finally:
         partial.unlink(missing_ok=True)
-    for each in analyses:
-        print_findings(output.console, SmallTables(each))
-    _print_report(output, out, {"analyses": [_analysis_result(each) for each in analyses]})
+    for analyzed in analyses:
+        print_findings(output.console, SmallTables(analyzed))
+    _print_report(output, out, {"analyses": list(map(_analysis_result, analyses))})
     return ExitCode.OK
 
 

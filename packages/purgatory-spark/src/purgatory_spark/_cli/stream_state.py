@@ -43,8 +43,8 @@ def stream_state(checkpoint: LocalPath, /, *, output: OutputOptions) -> ExitCode
     if not checkpoint.is_dir():
         raise CheckpointError(f"{checkpoint}: no such folder")
     with session.open_session() as spark:
-        found = read_stream_state(spark, checkpoint).toArrow().to_pylist()
-    shards = sorted(found, key=lambda shard: shard["shard"])
+        rows = read_stream_state(spark, checkpoint).toArrow().to_pylist()
+    shards = sorted(rows, key=lambda shard: shard["shard"])
     totals: dict[str, Any] = {name: sum(shard[name] for shard in shards) for name in _SUMS}
     totals["bytes"] = {part: sum(shard["bytes"][part] for shard in shards) for part in _PART_NAMES}
     output.print_result(
