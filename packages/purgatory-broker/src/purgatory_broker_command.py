@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from cyclopts import App, Group
 
 from purgatory_command_line.command import NO_NEGATIVES
-from purgatory_command_line.run import run
+from purgatory_command_line.entry_point import run
 from purgatory_command_line.version import version_text
 
 _CLUSTER = Group("Cluster", sort_key=1)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from cyclopts import App, Group
 
 from purgatory_command_line.command import NO_NEGATIVES
-from purgatory_command_line.run import run
+from purgatory_command_line.entry_point import run
 from purgatory_command_line.version import version_text
 
 _TRACES = Group("Traces and analysis", sort_key=1)

@@ -43,7 +43,7 @@ def command(describe_failure: DescribeFailure) -> Callable[[F], F]:
                 try:
                     code: ExitCode = with_options(*arguments, **options)
                 except ModuleNotFoundError as error:
-                    code, message = ExitCode.MISSING_DEPENDENCY, missing_package(error)
+                    code, message = ExitCode.MISSING_DEPENDENCY, name_missing_package(error)
                 except KeyboardInterrupt:
                     code, message = ExitCode.INTERRUPTED, "interrupted; no partial output is left"
                 except Exception as error:
@@ -63,7 +63,7 @@ def print_error(message: str) -> None:
     print(f"{PROGRAM.get()}: {message}", file=sys.stderr)
 
 
-def missing_package(error: ModuleNotFoundError) -> str:
+def name_missing_package(error: ModuleNotFoundError) -> str:
     package = (error.name or "").partition(".")[0]
     return f"the Python package {package!r} is not installed"
 

@@ -10,7 +10,7 @@ from cyclopts import App, CycloptsError, UnknownCommandError
 from cyclopts.completion import ShellDetectionError
 from rich.console import Console
 
-from purgatory_command_line.command import PROGRAM, missing_package, print_error
+from purgatory_command_line.command import PROGRAM, name_missing_package, print_error
 from purgatory_command_line.exit_codes import ExitCode
 
 
@@ -34,7 +34,7 @@ def run(app: App, arguments: Sequence[str] | None = None) -> int:
         # cyclopts raises it for a command whose module it can't import.
         if not isinstance(error.__cause__, ModuleNotFoundError):
             raise
-        print_error(missing_package(error.__cause__))
+        print_error(name_missing_package(error.__cause__))
         return ExitCode.MISSING_DEPENDENCY
     return ExitCode.OK if code is None else int(code)
 

@@ -11,9 +11,9 @@ from cyclopts import App, Parameter
 
 from purgatory_command_line.command import command
 from purgatory_command_line.converters import LocalPath, whole_number
+from purgatory_command_line.entry_point import run
 from purgatory_command_line.exit_codes import ExitCode
 from purgatory_command_line.output import OutputOptions
-from purgatory_command_line.run import run
 
 
 def describe(error: Exception) -> tuple[ExitCode, str]:
