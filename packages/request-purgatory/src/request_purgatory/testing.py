@@ -39,30 +39,20 @@ _MAX_IDLE_S = 20.0
 #: A timer that is further away is none: 1,000 years. A request without a timeout has one of 10,000.
 _NEVER_S = 1000 * 365.25 * 86_400.0
 
-#: What ends the program or the task: nothing is raised in its place.
-_ENDING = (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError)
 
-
-def _raise_first(errors: Sequence[BaseException], during: BaseException | None) -> None:
+def _raise_first(errors: Sequence[BaseException]) -> None:
     """Raise the first error of callbacks, with notes on the others; no-op if there is none.
 
-    Args:
-        errors: The errors, in their order.
-        during: What leaves the block meanwhile; the context of what is raised. What ends the
-            program or the task goes on.
+    Also in place of what leaves the block meanwhile, which becomes its context: a test may expect
+    that, be it SystemExit.
     """
-    if isinstance(during, _ENDING):
-        _add_notes(during, errors)
-    elif errors:
-        _add_notes(errors[0], errors[1:])
-        raise errors[0]
-
-
-def _add_notes(error: BaseException, others: Sequence[BaseException]) -> None:
-    for other in others[:10]:
-        if other is not error:
+    if not errors:
+        return
+    for other in errors[1:11]:
+        if other is not errors[0]:
             text = "".join(traceback.format_exception_only(other)).rstrip()
-            error.add_note(f"A callback has raised, too: {text}")
+            errors[0].add_note(f"A callback has raised, too: {text}")
+    raise errors[0]
 
 
 class ManualPurgatory(DelayedOperationPurgatory):
@@ -177,16 +167,14 @@ class ManualPurgatory(DelayedOperationPurgatory):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        super().close()
-        # Also where the block raises: the test may expect that.
-        self._raise_first(error)
+        self.close()
 
-    def _raise_first(self, during: BaseException | None = None) -> None:
+    def _raise_first(self) -> None:
         """Raise the first error of callbacks, unless this is a callback of an `advance`."""
         if not self._advances:
             errors = self._raised.copy()
             self._raised.clear()
-            _raise_first(errors, during)
+            _raise_first(errors)
 
 
 class VirtualSelector(selectors.DefaultSelector):
@@ -320,11 +308,8 @@ def run(main: Coroutine[Any, Any, T], *, raise_callback_errors: bool = True) -> 
     try:
         with asyncio.Runner(loop_factory=lambda: loop) as runner:
             result = runner.run(main)
-    except BaseException as error:
+    finally:
+        # Once the loop is closed: its last tasks may have ended operations.
         if raise_callback_errors:
-            _raise_first(loop.callback_errors, error)
-        raise
-    # Once the loop is closed: its last tasks may have ended operations.
-    if raise_callback_errors:
-        _raise_first(loop.callback_errors, None)
+            _raise_first(loop.callback_errors)
     return result

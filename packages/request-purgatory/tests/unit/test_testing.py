@@ -334,15 +334,27 @@ def test_error_that_the_test_expects_of_the_block_hides_none_of_a_callback() -> 
     assert note.startswith("A callback has raised, too: AssertionError: asserted in on_cancel")
 
 
-def test_exit_out_of_the_block_goes_on_with_notes_on_the_errors_of_callbacks() -> None:
+EXITS = [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError]
+
+
+@pytest.mark.parametrize("leaving", EXITS)
+def test_exit_that_a_test_expects_hides_no_error_of_a_callback(
+    leaving: type[BaseException],
+) -> None:
     def block() -> None:
         with ManualPurgatory() as purgatory:
             purgatory.try_complete_else_watch(Asserting("on_cancellation"), ["a"])
-            raise KeyboardInterrupt
+            raise leaving
 
-    with pytest.raises(KeyboardInterrupt) as raised:
-        block()
-    assert "asserted in on_cancellation" in raised.value.__notes__[0]
+    async def main() -> None:
+        async with aio.Purgatory() as purgatory:
+            purgatory.try_complete_else_watch(Asserting("on_cancellation"), ["a"])
+            raise leaving
+
+    for call in (block, lambda: run(main())):
+        with pytest.raises(AssertionError, match="asserted in on_cancellation") as raised:
+            call()
+        assert type(raised.value.__context__) is leaving
 
 
 def test_callback_errors_may_be_left_to_metrics() -> None:
