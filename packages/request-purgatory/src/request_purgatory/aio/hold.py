@@ -15,6 +15,12 @@ from request_purgatory.purgatory.operation import DelayedOperation
 
 T = TypeVar("T")
 
+# Those of the class that `HoldFuture` is made of. nest_asyncio replaces `asyncio.Future` by another
+# one later.
+_cancel = asyncio.Future.cancel
+_set_result = asyncio.Future.set_result
+_set_exception = asyncio.Future.set_exception
+
 #: A future's callbacks, each with its context.
 Callbacks: TypeAlias = list[tuple[Any, Context]]
 
@@ -52,7 +58,7 @@ class HoldFuture(asyncio.Future[T]):
                 f"a future of purgatory {getattr(purgatory, 'name', None)!r} belongs to its loop's "
                 "thread: call loop.call_soon_threadsafe(future.cancel) from other threads"
             )
-        self._end_by_hand(asyncio.Future.cancel, msg)
+        self._end_by_hand(_cancel, msg)
         return True
 
     def set_result(self, result: T) -> None:
@@ -61,7 +67,7 @@ class HoldFuture(asyncio.Future[T]):
         Raises:
             InvalidStateError: The future is done.
         """
-        self._end_by_hand(asyncio.Future.set_result, result)
+        self._end_by_hand(_set_result, result)
 
     def set_exception(self, exception: type | BaseException) -> None:
         """End the future by hand, as `set_result`.
@@ -69,7 +75,7 @@ class HoldFuture(asyncio.Future[T]):
         Raises:
             InvalidStateError: The future is done.
         """
-        self._end_by_hand(asyncio.Future.set_exception, exception)
+        self._end_by_hand(_set_exception, exception)
 
     def _end_by_hand(self, end: Callable[..., object], value: Any) -> None:
         borrowed = primitives.borrow_levels()
@@ -133,11 +139,11 @@ class HoldFuture(asyncio.Future[T]):
             try:
                 callbacks = self._callbacks
                 if error is None:
-                    asyncio.Future.set_result(self, value)
+                    _set_result(self, value)
                 elif issubclass(type(error), (StopIteration, asyncio.CancelledError)):
-                    asyncio.Future.set_exception(self, wrap_error(error))
+                    _set_exception(self, wrap_error(error))
                 else:
-                    asyncio.Future.set_exception(self, error)
+                    _set_exception(self, error)
             except BaseException as interruption:
                 failure = interruption
                 if self.done():

@@ -44,6 +44,31 @@ def test_every_end_is_reported_once_after_the_callbacks(play: Scenario) -> None:
     play(scenario)
 
 
+def test_future_ends_where_another_class_took_the_name_of_its_own(
+    play: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As nest_asyncio does, before Python 3.14."""
+    monkeypatch.setattr(asyncio, "Future", asyncio.futures._PyFuture)  # type: ignore[attr-defined]
+
+    async def scenario() -> None:
+        async with opened() as purgatory:
+            answered = purgatory.hold(["a"], until=lambda: True)
+            expiring = purgatory.hold(["a"], until=lambda: False, timeout=0.01)
+            by_hand = [purgatory.hold(["a"], until=lambda: False) for _ in range(3)]
+            by_hand[0].set_result("by hand")
+            by_hand[1].set_exception(LookupError())
+            by_hand[2].cancel()
+            assert await answered is True
+            with pytest.raises(TimeoutError):
+                await expiring
+            assert await by_hand[0] == "by hand"
+            with pytest.raises(LookupError):
+                await by_hand[1]
+            assert by_hand[2].cancelled()
+
+    play(scenario)
+
+
 def test_operation_that_completes_while_the_purgatory_closes_has_completed(
     play: Scenario,
 ) -> None:
