@@ -11,6 +11,7 @@ cdef class Sweep:
     cdef public bint begun
     cdef public bint again
     cdef public bint done
+    cdef public bint in_vain
 
     @cython.locals(size=Py_ssize_t, start=Py_ssize_t, stop=Py_ssize_t)
     cpdef Py_ssize_t step(self, Py_ssize_t limit) except -1
@@ -26,6 +27,8 @@ cdef class Sweeper:
     cdef readonly object _turn
     cdef readonly object _rest
     cdef bint _sweeping
+    cdef readonly dict _in_vain
+    cdef bint _told_of_loop
     cdef long long _round_ms
     cdef readonly dict _posted
 
@@ -46,6 +49,11 @@ cdef class Sweeper:
 
     @cython.locals(sweep=Sweep)
     cdef _run(self, Py_ssize_t left)
+
+    cdef _forget_loops(self)
+
+    @cython.locals(times=Py_ssize_t)
+    cdef bint _loops(self, key) except -1
 
     @cython.locals(asked=bint)
     cdef _put_off(self)

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Hashable
 
 from request_purgatory.aio.hold import MAX_ATTEMPTS
+from request_purgatory.purgatory._nested_checks import MOST_IN_VAIN, loop_error
 from request_purgatory.purgatory.core import PurgatoryCore
 from request_purgatory.purgatory.operation import DelayedOperation
 
@@ -24,9 +25,10 @@ class Sweep:
         begun: True once operations were tried in this pass; a later change needs another pass.
         again: Set by a notification in the middle of a pass: another pass follows.
         done: True once all operations were tried after the last notification.
+        in_vain: True while this pass has completed nothing.
     """
 
-    __slots__ = ("_core", "_next", "_operations", "again", "begun", "done", "key")
+    __slots__ = ("_core", "_next", "_operations", "again", "begun", "done", "in_vain", "key")
 
     def __init__(self, core: PurgatoryCore, key: Hashable) -> None:
         self._core = core
@@ -36,18 +38,22 @@ class Sweep:
         self.begun = False
         self.again = False
         self.done = False
+        self.in_vain = True
 
     def step(self, limit: int) -> int:
         """Try at least one and at most `limit` operations, and return how many."""
-        self.begun = True
         core = self._core
+        if not self.begun:
+            self.begun = True
+            self.in_vain = True
         if self._operations is None:
             size = core.num_watchers(self.key)
             if size == 0:
                 self.done = True
                 return 0
             if size <= limit:
-                core.check_and_complete(self.key)
+                if core.check_and_complete(self.key):
+                    self.in_vain = False
                 self._end_pass()
                 return size
             self._operations = core._watching(self.key)
@@ -55,7 +61,8 @@ class Sweep:
         stop = min(start + limit, len(self._operations))
         while self._next < stop:
             self._next += 1
-            core._try_one(self.key, self._operations[self._next - 1])
+            if core._try_one(self.key, self._operations[self._next - 1]):
+                self.in_vain = False
         if stop == len(self._operations):
             self._operations = None
             self._next = 0
@@ -72,18 +79,21 @@ class Sweeper:
     """Notifies keys: at most a batch of operations is tried before the loop runs other tasks.
 
     Sweeps never overlap. A key that a condition or a callback notifies is handled after the present
-    one, and a key that is notified in the middle of its own sweep is swept once more.
+    one, and a key that is notified in the middle of its own sweep is swept once more. Keys whose
+    conditions notify one another without end are left out, and the others are swept.
     """
 
     __slots__ = (
         "_batch",
         "_core",
+        "_in_vain",
         "_loop",
         "_posted",
         "_rest",
         "_round_ms",
         "_sweeping",
         "_sweeps",
+        "_told_of_loop",
         "_turn",
     )
 
@@ -96,6 +106,9 @@ class Sweeper:
         self._turn: deque[Sweep] = deque()
         self._rest: deque[Sweep] = deque()
         self._sweeping = False
+        # The passes in a row that completed nothing, by the keys that sweeps notified.
+        self._in_vain: dict[Hashable, int] = {}
+        self._told_of_loop = False
         # When the loop was last asked for a next round.
         self._round_ms = 0
         # The keys that other threads have notified and the loop has not come to: when it was asked.
@@ -103,6 +116,8 @@ class Sweeper:
 
     def notify(self, key: Hashable) -> None:
         """Try the operations that watch `key`, or leave them to the loop's next rounds."""
+        if self._in_vain and not self._sweeping:
+            self._in_vain.pop(key, None)
         sweep = self._sweeps.get(key)
         if sweep is not None:
             sweep.again = sweep.begun
@@ -173,6 +188,7 @@ class Sweeper:
     def clear(self) -> None:
         """Forget all sweeps, when the purgatory is closed; one that runs ends by itself."""
         self._sweeps.clear()
+        self._forget_loops()
         self._rest.clear()
         self._posted.clear()
 
@@ -184,11 +200,22 @@ class Sweeper:
     def _run(self, left: int) -> None:
         """Try the operations of the keys in turn, until `left` operations have been tried."""
         turn = self._turn
+        failure: BaseException | None = None
         self._sweeping = True
         try:
             while turn and left > 0 and not self._core.is_closed:
                 sweep = turn[0]
-                left -= sweep.step(left)
+                if self._in_vain.get(sweep.key, 0) >= MOST_IN_VAIN:
+                    sweep.done = True
+                else:
+                    left -= sweep.step(left)
+                    if not sweep.in_vain:
+                        self._forget_loops()
+                    elif not sweep.begun and self._loops(sweep.key):
+                        if not self._told_of_loop:  # The first key of them is named.
+                            failure = loop_error(sweep.key)
+                            self._told_of_loop = True
+                        sweep.done = True
                 if sweep.done:
                     self._sweeps.pop(sweep.key, None)
                     turn.popleft()
@@ -196,7 +223,21 @@ class Sweeper:
             self._sweeping = False
             if turn:
                 self._put_off()
+            elif not self._rest:
+                self._forget_loops()
         self._core._raise_interrupt()
+        if failure is not None:
+            raise failure
+
+    def _forget_loops(self) -> None:
+        self._in_vain.clear()
+        self._told_of_loop = False
+
+    def _loops(self, key: Hashable) -> bool:
+        """Count a pass in vain; True if there were so many of them that they will not end."""
+        times = self._in_vain.get(key, 0) + 1
+        self._in_vain[key] = times
+        return times >= MOST_IN_VAIN
 
     def _put_off(self) -> None:
         asked = bool(self._rest) and self._is_trusted(self._round_ms)

@@ -13,8 +13,8 @@ from typing import Protocol
 
 from request_purgatory.errors import NotificationLoopError
 
-#: How often in a row a postponed check of one key may complete nothing and come back.
-_MOST_IN_VAIN = 1000
+#: How often in a row a check of one key may complete nothing and come back.
+MOST_IN_VAIN = 1000
 
 
 class Checking(Protocol):
@@ -51,7 +51,7 @@ def check_postponed(thread: int) -> None:
         check, _ = checks.popitem(last=False)  # Calls no `__hash__` of a key, which may raise.
         purgatory, key = check
         try:
-            if loops and in_vain.get(check, 0) >= _MOST_IN_VAIN:
+            if loops and in_vain.get(check, 0) >= MOST_IN_VAIN:
                 continue
             if purgatory.check_and_complete(key):
                 in_vain.clear()
@@ -60,11 +60,13 @@ def check_postponed(thread: int) -> None:
             leaving = error
         times = in_vain.get(check, 0) + 1
         in_vain[check] = times
-        if times == _MOST_IN_VAIN and not loops:  # The first of them is named.
+        if times == MOST_IN_VAIN and not loops:  # The first of them is named.
             loops = True
-            leaving = NotificationLoopError(
-                f"the check of watch key {reprlib.repr(key)}", _MOST_IN_VAIN
-            )
+            leaving = loop_error(key)
     postponed.pop(thread, None)  # Another greenlet of the thread may have done so.
     if leaving is not None:
         raise leaving
+
+
+def loop_error(key: Hashable) -> NotificationLoopError:
+    return NotificationLoopError(f"the check of watch key {reprlib.repr(key)}", MOST_IN_VAIN)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import weakref
+from functools import partial
 from typing import Any
 
 import pytest
 
-from request_purgatory import PurgatoryClosedError
+from request_purgatory import NotificationLoopError, PurgatoryClosedError
 from request_purgatory.aio import Purgatory
+from request_purgatory.purgatory._nested_checks import MOST_IN_VAIN
 from tests.support.requests import Request
 from tests.unit.aio.scenes import Condition, Scenario, opened, turns
 
@@ -230,5 +232,76 @@ def test_condition_that_closes_the_purgatory_ends_the_sweep(play: Scenario, batc
             for future in [*held, *others, *more]:
                 with pytest.raises(PurgatoryClosedError):
                     await future
+
+    play(scenario)
+
+
+def notifying(purgatory: Purgatory, pairs: dict[str, str], armed: list[bool]) -> Condition:
+    """Have a waiter of each key whose condition notifies another key once this is armed."""
+    looks = Condition()
+    for key, other in pairs.items():
+
+        def until(other: str = other) -> bool:
+            looks()
+            if armed:
+                purgatory.notify(other)
+            return False
+
+        purgatory.hold([key], until=until, timeout=1)
+    return looks
+
+
+@pytest.mark.parametrize("batch", [1, 100])
+@pytest.mark.parametrize("pairs", [{"a": "b", "b": "a"}, {"a": "a"}], ids=["two", "one"])
+def test_conditions_that_notify_one_another_without_end_are_left_out(
+    play: Scenario, pairs: dict[str, str], batch: int
+) -> None:
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        async with opened(batch=batch) as purgatory:
+            raised: list[BaseException] = []
+            loop.set_exception_handler(lambda _, context: raised.append(context["exception"]))
+            armed: list[bool] = []
+            looks = notifying(purgatory, pairs, armed)
+            armed.append(True)
+            for times in (1, 2):
+                try:
+                    purgatory.notify("a")
+                except NotificationLoopError as error:
+                    raised.append(error)
+                await asyncio.sleep(0.1)
+                assert [type(error) for error in raised] == [NotificationLoopError] * times
+                assert looks.looks <= times * (2 * MOST_IN_VAIN + 10)
+            armed.clear()
+            ended = Condition(1)
+            assert await purgatory.hold(["a"], until=ended, timeout=1) == 1
+            purgatory.close()
+
+    play(scenario)
+
+
+def test_chain_of_completions_may_be_as_long_as_it_likes(play: Scenario) -> None:
+    length = 3 * MOST_IN_VAIN
+
+    async def scenario() -> None:
+        async with opened(batch=7) as purgatory:
+            reached = [False] * length
+
+            def until(number: int) -> bool:
+                if reached[number] and number + 1 < length:
+                    reached[number + 1] = True
+                    purgatory.notify(number + 1)
+                    purgatory.notify("of all")
+                return reached[number]
+
+            held = [
+                purgatory.hold([number], until=partial(until, number), timeout=60)
+                for number in range(length)
+            ]
+            watching = purgatory.hold(["of all"], until=lambda: False, timeout=60)
+            reached[0] = True
+            purgatory.notify(0)
+            assert await asyncio.gather(*held) == [True] * length
+            watching.cancel()
 
     play(scenario)

@@ -16,7 +16,7 @@ MOST_IN_VAIN = 5
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Have checks in vain end early."""
-    monkeypatch.setattr(nested_checks, "_MOST_IN_VAIN", MOST_IN_VAIN)
+    monkeypatch.setattr(nested_checks, "MOST_IN_VAIN", MOST_IN_VAIN)
     yield
     assert nested_checks.postponed == {}
 
