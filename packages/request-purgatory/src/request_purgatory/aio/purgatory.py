@@ -406,7 +406,10 @@ class Purgatory:
 
     @property
     def timer(self) -> SystemTimer | None:
-        """The timer of the timeouts; None until the block is entered."""
+        """The timer of the timeouts, to look at; None until the block is entered.
+
+        Nothing advances it for other tasks: set those on the loop, by `loop.call_later`.
+        """
         return None if self._core is None else self._timer
 
     def metrics(self) -> PurgatoryMetrics:

@@ -105,7 +105,7 @@ cdef class PurgatoryCore(OperationHost):
     ) except -1
 
     @cython.locals(shard=WatchShard, watchers=WatcherList)
-    cpdef _try_one(self, key, DelayedOperation operation)
+    cpdef bint _try_one(self, key, DelayedOperation operation) except -1
 
     cpdef bint advance_clock(self, timeout_ms) except -1
 

@@ -229,7 +229,7 @@ class PurgatoryCore(OperationHost):
             )
         counted = False
         try:
-            if self.on_watch is not None:
+            if self.on_watch is not None and operation._state == states.PENDING:
                 self.on_watch(operation, keys)
             # One try is enough: an event before the watch is seen by the try, an event after it
             # finds the watcher. Kafka tries, watches, and tries again.
@@ -365,6 +365,8 @@ class PurgatoryCore(OperationHost):
         # The deadline first: a timer that comes to the operation now finds it renewed.
         if not operation._renew(now_ms, timeout_ms):
             return False
+        if operation._entered_ms < 0:
+            return True  # In its first try: it enters with this timeout.
         was_added = False
         try:
             self._add_to_timer(operation, primitives.ceil_ms(now_ns))
@@ -528,11 +530,11 @@ class PurgatoryCore(OperationHost):
         watchers = shard.get(key)
         return [] if watchers is None else shard.operations_of(watchers)
 
-    def _try_one(self, key: Hashable, operation: DelayedOperation) -> None:
+    def _try_one(self, key: Hashable, operation: DelayedOperation) -> bool:
+        """Try an operation that watches `key`; True if this completed it."""
         shard = self._table.shard_of(key)
         watchers = shard.get(key)
-        if watchers is not None:
-            self._try_watching(shard, watchers, operation)
+        return watchers is not None and self._try_watching(shard, watchers, operation)
 
     # -- the clock
 
@@ -554,7 +556,15 @@ class PurgatoryCore(OperationHost):
         if self._closed:
             raise PurgatoryClosedError(self.name)
         try:
-            came_due = self.timer.advance_clock(timeout_ms)
+            # First the count: a purge that is requested after the look ends the sleep, also if
+            # another thread that sleeps on the timer takes the wake-up.
+            num_wakes = 0 if self._wheel_timer is None else self._wheel_timer._num_wakes
+            if self._purge_requested:
+                timeout_ms = 0
+            if self._wheel_timer is None:
+                came_due = self.timer.advance_clock(timeout_ms)
+            else:
+                came_due = self._wheel_timer._advance(timeout_ms, num_wakes)
         except TimerClosedError:
             if self._closed:
                 raise PurgatoryClosedError(self.name) from None

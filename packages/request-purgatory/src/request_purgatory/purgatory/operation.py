@@ -34,7 +34,7 @@ _OUTCOMES: tuple[Outcome | None, ...] = (None, "completed", "expired", "cancelle
 reinit_in_child(lambda: primitives.reinit_locks())
 
 
-#: The methods that subclasses write.
+#: The methods that subclasses write. (`run` is the timer's, and a usual name for a job's work.)
 _METHODS = ("try_complete", "on_complete", "on_expiration", "on_cancellation")
 
 # The fields themselves: a metaclass may have its own, which raise.
@@ -51,16 +51,25 @@ def _remember_class(kind: type) -> None:
     _known_classes[key] = weakref.ref(kind, lambda _: _known_classes.pop(key, None))
 
 
+def _members(operation: DelayedOperation) -> list[Mapping[str, object]]:
+    return [_get_members(base) for base in _get_mro(type(operation))]
+
+
 def _check_methods(operation: DelayedOperation) -> None:
-    """Raise TypeError if a method that the purgatory calls is a coroutine or generator function."""
+    """Raise TypeError if the purgatory can't call a method of the operation's class."""
     for name in _METHODS:
-        members = [_get_members(base) for base in _get_mro(type(operation))]
-        *_, method = [each[name] for each in reversed(members) if name in each]
+        (method, *_) = [members[name] for members in _members(operation) if name in members]
         if type(method) is FunctionType and method.__code__.co_flags & _DEFERRED:
             raise TypeError(
                 f"{type_name(operation)}.{name} must be a plain function: the purgatory calls it, "
                 "and neither awaits a coroutine nor runs a generator"
             )
+    (run, *_) = [members["run"] for members in _members(operation) if "run" in members]
+    if run is not _get_members(DelayedOperation)["run"]:
+        raise TypeError(
+            f"{type_name(operation)}.run can't be overridden: the timer calls it to expire the "
+            "operation; give the method another name"
+        )
 
 
 class OperationHost(PutOff):
@@ -408,11 +417,12 @@ class DelayedOperation(TimerTask):
         return True
 
     def _renew(self, now_ms: int, timeout_ms: int) -> bool:
-        """Move the deadline; False if the operation has ended, or has not been counted in yet."""
+        """Move the deadline; False if the operation has ended."""
         primitives.lock_object(self)
-        pending = self._state == states.PENDING and self._entered_ms >= 0
+        pending = self._state == states.PENDING
         if pending:
-            self._entered_ms = now_ms
+            if self._entered_ms >= 0:  # Else it has not been counted in yet.
+                self._entered_ms = now_ms
             self.timer_delay_ms = timeout_ms
         primitives.unlock_object(self)
         return pending

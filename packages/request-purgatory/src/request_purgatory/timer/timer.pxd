@@ -23,6 +23,7 @@ cdef class SystemTimer:
     cdef readonly Bucket _due
     cdef readonly SleepingThreads _sleepers
     cdef bint _wake_requested
+    cdef long long _num_wakes
     cdef bint _closed
     cdef bint _initialized
     cdef readonly object _clock_thread
@@ -65,8 +66,10 @@ cdef class SystemTimer:
     @cython.locals(wheel=TimingWheel, next_ms=longlong)
     cdef _skip_idle_time(self, long long now_ms)
 
-    @cython.locals(came_due=bint)
     cpdef advance_clock(self, timeout_ms)
+
+    @cython.locals(came_due=bint)
+    cdef bint _advance(self, timeout_ms, long long num_wakes) except -1
 
     cpdef bint run_due(self, object at_most) except -1
 
@@ -81,7 +84,7 @@ cdef class SystemTimer:
         give_up_ms=longlong,
         others=bint,
     )
-    cdef bint _wait(self, timeout_ms) except -1
+    cdef bint _wait(self, timeout_ms, long long num_wakes) except -1
 
     @cython.locals(
         now_ms=longlong,

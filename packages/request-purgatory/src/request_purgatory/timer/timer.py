@@ -144,6 +144,7 @@ class SystemTimer:
         self._due = Bucket(self._pending)
         self._sleepers = SleepingThreads()
         self._wake_requested = False
+        self._num_wakes = 0
         self._closed = False
         self._clock_thread: ClockThread | None = None
         self._starts_with_first_task = False
@@ -414,13 +415,17 @@ class SystemTimer:
             InvalidArgumentError: `timeout_ms` is neither None nor a whole number.
         """
         primitives.require_init(self._initialized, self)
+        return self._advance(timeout_ms, self._num_wakes)
+
+    def _advance(self, timeout_ms: int | None, num_wakes: int) -> bool:
+        """As `advance_clock`; a call of `wake` since `num_wakes` was read ends the wait, too."""
         if self._closed:
             raise TimerClosedError(self.name)
         if timeout_ms is not None and type(timeout_ms) is not int:
             timeout_ms = whole_number("timeout_ms", timeout_ms)
         came_due = self._collect_due()
         if not came_due and (timeout_ms is None or timeout_ms > 0):
-            came_due = self._wait(timeout_ms)
+            came_due = self._wait(timeout_ms, num_wakes)
         self._run_due(-1)
         return came_due
 
@@ -460,7 +465,7 @@ class SystemTimer:
             if at_most != 0:
                 task = self._pop_due()
 
-    def _wait(self, timeout_ms: int | None) -> bool:
+    def _wait(self, timeout_ms: int | None, num_wakes: int) -> bool:
         """Sleep until a task is due, `wake` or `shutdown` is called, or `timeout_ms` have passed.
 
         Example: thread A calls this at 0 with `timeout_ms=100`; the only task is due at 60.
@@ -495,7 +500,7 @@ class SystemTimer:
                 # that cause.
                 sleeper.park(0)
                 lock.acquire()
-                if self._wake_requested or self._closed:
+                if self._wake_requested or self._closed or self._num_wakes != num_wakes:
                     self._wake_requested = False
                     lock.release()
                     return False
@@ -645,10 +650,11 @@ class SystemTimer:
             self._errors.log(error, "timer %r: %s raised", self.name, task)
 
     def wake(self) -> None:
-        """End the sleep of a thread in `advance_clock`; if none sleeps, the next call returns."""
+        """End all sleeps in `advance_clock`; if no thread sleeps, the next call returns at once."""
         primitives.require_init(self._initialized, self)
         self._lock.acquire()
         self._wake_requested = True
+        self._num_wakes += 1
         self._lock.release()
         self._sleepers.wake_all()
 

@@ -87,6 +87,15 @@ def test_every_watch_has_an_end_also_where_the_caller_gets_an_error(
     assert calls == [("watch", ["a"]), ("try", None), ("end", outcome)]
 
 
+def test_operation_that_had_ended_is_watched_by_no_hook(
+    make_purgatory: MakePurgatory, hooks: dict[str, Any], calls: Calls
+) -> None:
+    request = Request()
+    request.cancel()
+    make_purgatory(**hooks).try_complete_else_watch(request, ["a"])
+    assert calls == []
+
+
 def test_operation_of_a_freed_purgatory_ends_where_its_watch_was_told(
     hooks: dict[str, Any], calls: Calls
 ) -> None:

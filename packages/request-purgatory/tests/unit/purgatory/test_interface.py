@@ -213,6 +213,23 @@ def test_lease_may_be_renewed_for_a_shorter_time(
     assert lease.outcome == "expired"
 
 
+def test_operation_renewed_in_its_first_try_enters_with_that_timeout(
+    purgatory: DelayedOperationPurgatory, clock: ManualClock
+) -> None:
+    renewed: list[bool] = []
+    lease = Request(60_000)
+    lease.during["try"] = lambda: renewed.append(purgatory.renew(lease, 0.02))
+    purgatory.try_complete_else_watch(lease, ["a"])
+    assert (renewed, lease.timeout_ms) == ([True], 20)
+    clock.advance(19)
+    purgatory.advance_clock(0)
+    assert lease.outcome is None
+    clock.advance(1)
+    purgatory.advance_clock(0)
+    assert lease.outcome == "expired"
+    purgatory._check_invariants()
+
+
 def test_operation_renewed_while_it_falls_due_stays_pending(
     make_wheel_purgatory: Callable[..., DelayedOperationPurgatory], clock: ManualClock
 ) -> None:

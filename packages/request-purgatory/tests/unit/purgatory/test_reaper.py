@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
-from request_purgatory import DelayedOperationPurgatory, SystemTimer
+from request_purgatory import DelayedOperationPurgatory, ManualClock, SystemTimer
 from request_purgatory.legacy import LegacyPurgatory
 from tests.support.requests import Request
 from tests.support.sleeping_threads import SleepRecordingClock
@@ -134,6 +135,47 @@ def test_reaper_is_woken_for_every_purge(
             sleeper_clock.wait_for_sleep(sleeps)
             sleeps = len(sleeper_clock.sleeps) + 1
     assert reaped.metrics().purges >= 19
+
+
+@pytest.mark.parametrize("taker", ["its own thread", "another reaper"])
+def test_reaper_is_woken_for_a_purge_whatever_else_sleeps_on_its_timer(
+    sleeper_clock: SleepRecordingClock, taker: str
+) -> None:
+    timer = SystemTimer("test", clock=sleeper_clock)
+    with ExitStack() as stack:
+        if taker == "its own thread":
+            stack.enter_context(timer)
+        else:
+            stack.enter_context(DelayedOperationPurgatory("other", timer=timer))
+        sleeper_clock.wait_for_sleep(1)
+        purgatory = stack.enter_context(
+            DelayedOperationPurgatory("test", timer=timer, purge_interval=0)
+        )
+        for number in range(10):
+            slept = len(sleeper_clock.sleeps)
+            request = Request()
+            purgatory.try_complete_else_watch(request, ["a", "b"])
+            request.force_complete()
+            while purgatory.metrics().purges <= number:
+                sleeper_clock.wait_for_sleep(slept + 1)
+                slept += 1
+            assert purgatory.watched == 0
+    timer.shutdown()
+
+
+def test_purge_that_was_requested_before_keeps_no_thread_asleep(
+    clock: ManualClock, thread_group: ThreadGroup
+) -> None:
+    timer = SystemTimer("test", clock=clock)
+    purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False, purge_interval=0)
+    request = Request()
+    purgatory.try_complete_else_watch(request, ["a", "b"])
+    request.force_complete()
+    assert purgatory._purge_requested
+    thread_group.start(purgatory.advance_clock, None)
+    thread_group.join()
+    assert (purgatory.watched, purgatory._purge_requested) == (0, False)
+    purgatory.close()
 
 
 def test_purge_request_that_came_to_nothing_is_not_the_last(

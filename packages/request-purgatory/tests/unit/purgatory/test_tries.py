@@ -162,15 +162,6 @@ def test_renewal_of_an_operation_that_has_ended_changes_nothing(
     assert request.timeout_ms == 1000
 
 
-def test_renewal_in_the_first_try_changes_nothing(purgatory: DelayedOperationPurgatory) -> None:
-    renewed: list[bool] = []
-    request = Request(1000, **{"try": lambda: renewed.append(purgatory.renew(request, 5))})
-    purgatory.try_complete_else_watch(request, ["a"])
-    assert renewed == [False]
-    assert request.timeout_ms == 1000
-    purgatory._check_invariants()
-
-
 # -- expirations
 
 
