@@ -62,6 +62,9 @@ class QuorumFailedError(PurgatoryError):
         self.needed = needed
         self.quorum = quorum
 
+    def __reduce__(self) -> tuple[type[QuorumFailedError], tuple[int, Quorum]]:
+        return type(self), (self.needed, self.quorum)
+
 
 class QuorumTimeoutError(PurgatoryError, TimeoutError):
     """The timeout expired before a quorum of futures had succeeded.
@@ -77,6 +80,10 @@ class QuorumTimeoutError(PurgatoryError, TimeoutError):
         )
         self.needed = needed
         self.quorum = quorum
+        self._timeout_ms = timeout_ms
+
+    def __reduce__(self) -> tuple[type[QuorumTimeoutError], tuple[int, Quorum, int]]:
+        return type(self), (self.needed, self.quorum, self._timeout_ms)
 
 
 class _Listener:
@@ -175,6 +182,8 @@ class QuorumOperation(FutureOperation):
         for each in futures:
             if not callable(getattr(each, "add_done_callback", None)):
                 raise InvalidArgumentError("futures", "futures or tasks, no coroutines", each)
+        if needed is not None and not isinstance(needed, int):
+            raise InvalidArgumentError("quorum", "a whole number", needed)
         super().__init__(timeout_ms, answer)
         self._futures = futures
         self._needed = len(futures) if needed is None else needed

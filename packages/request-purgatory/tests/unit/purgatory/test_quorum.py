@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import copy
 import gc
 import sys
 import weakref
@@ -299,6 +300,19 @@ def test_quorum_is_decided_at_once_by_futures_that_are_done(
         end(ack, each)
     assert gather(purgatory, acks, answers, quorum=2).done() is (how is not None)
     assert answers.given == ([(how, 1)] if how else [])
+
+
+@pytest.mark.parametrize("quorum", [0.5, "1"])
+def test_quorum_is_a_whole_number(purgatory: DelayedOperationPurgatory, quorum: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="quorum must be a whole number"):
+        purgatory.gather(futures(2), quorum=quorum)
+
+
+def test_errors_of_a_quorum_can_be_copied() -> None:
+    quorum = Quorum((), (), ())
+    for error in (QuorumFailedError(2, quorum), QuorumTimeoutError(2, quorum, 5)):
+        copied = copy.copy(error)
+        assert (str(copied), copied.needed, copied.quorum) == (str(error), 2, quorum)
 
 
 class Asked(Future[Any]):
