@@ -31,18 +31,12 @@ class Watch:
 
     __slots__ = ("node_list", "node_next", "node_prev", "operation", "sibling")
 
-    operation: Any
-    sibling: Watch | None
-    node_list: WatcherList | None
-    node_prev: Watch | None
-    node_next: Watch | None
-
     def __init__(self, operation: Any, sibling: Watch | None) -> None:
         self.operation = operation
         self.sibling = sibling
-        self.node_list = None
-        self.node_prev = None
-        self.node_next = None
+        self.node_list: WatcherList | None = None
+        self.node_prev: Watch | None = None
+        self.node_next: Watch | None = None
 
 
 class WatcherList:
@@ -59,17 +53,10 @@ class WatcherList:
 
     __slots__ = ("head", "key", "removed", "shard", "size", "tail")
 
-    key: Hashable
-    head: Watch | None
-    tail: Watch | None
-    size: int
-    shard: int
-    removed: bool
-
     def __init__(self, key: Hashable, shard: int) -> None:
         self.key = key
-        self.head = None
-        self.tail = None
+        self.head: Watch | None = None
+        self.tail: Watch | None = None
         self.size = 0
         self.shard = shard
         self.removed = False
