@@ -494,18 +494,14 @@ class Purgatory:
             )
 
     def _here(self) -> PurgatoryCore:
-        core = self._opened()
+        core = self._entered()
+        if core.is_closed:
+            raise PurgatoryClosedError(self.name)
         if running_loop() is not self._loop:
             raise RuntimeError(
                 f"purgatory {self.name!r} belongs to the loop on which its block was entered, "
                 "and to that loop's thread"
             )
-        return core
-
-    def _opened(self) -> PurgatoryCore:
-        core = self._entered()
-        if core.is_closed:
-            raise PurgatoryClosedError(self.name)
         return core
 
     def _entered(self) -> PurgatoryCore:

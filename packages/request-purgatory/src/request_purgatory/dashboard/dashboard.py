@@ -108,13 +108,7 @@ class Dashboard:
     """A running server of the live page; `serve_dashboard` makes one. Any thread may call it."""
 
     def __init__(self, feed: Feed, listening: socket.socket, interval: float) -> None:
-        """Start the server.
-
-        Args:
-            feed: What the pages get.
-            listening: The socket to accept connections on; the server closes it.
-            interval: Seconds between two readings.
-        """
+        """Start the server, which closes the socket; `interval` is in seconds."""
         self._feed = feed
         self._socket = listening
         self._interval = interval
