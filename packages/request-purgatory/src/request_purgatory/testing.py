@@ -46,10 +46,7 @@ _ENDING = (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError)
 def _raise_first(errors: Sequence[BaseException], during: BaseException | None) -> None:
     """Raise the first error of callbacks, with notes on the others; no-op if there is none.
 
-    Args:
-        errors: The errors, in their order.
-        during: What leaves the block meanwhile; the context of what is raised. What ends the
-            program or the task goes on.
+    `during` leaves the block meanwhile. What ends the program or the task goes on.
     """
     if isinstance(during, _ENDING):
         _add_notes(during, errors)

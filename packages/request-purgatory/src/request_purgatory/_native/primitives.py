@@ -43,9 +43,7 @@ MAX_DELAY_MS = 10_000 * 31_557_600_000
 class _Hold:
     """A thread's acquisition of a CoreLock, from before it waits until after it releases.
 
-    Attributes:
-        lock: The lock.
-        frame: That of the function that changes something under the lock.
+    `frame` is that of the function that changes something under the lock.
     """
 
     __slots__ = ("frame", "lock")
