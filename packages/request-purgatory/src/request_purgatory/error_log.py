@@ -27,19 +27,15 @@ class ErrorLog:
 
     __slots__ = ("_counts", "_logger", "listener")
 
-    listener: Callable[[BaseException], object] | None
-
-    # By kinds. A kind has the ids of its types, as a metaclass may have a `__hash__` and `__eq__`
-    # that raise. The types are kept beside the number: a freed one's id is used again.
-    _counts: dict[tuple[object, ...], tuple[itertools.count[int], tuple[type, ...]]]
-
     #: The most kinds to tell apart. All further ones count as one kind.
     MAX_KINDS = 100
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
-        self._counts = {}
-        self.listener = None
+        # By kinds. A kind has the ids of its types, as a metaclass may have a `__hash__` and
+        # `__eq__` that raise. The types are kept beside the number: a freed one's id is used again.
+        self._counts: dict[tuple[object, ...], tuple[itertools.count[int], tuple[type, ...]]] = {}
+        self.listener: Callable[[BaseException], object] | None = None
 
     def log(self, error: BaseException, message: str, *args: object) -> None:
         """Log an exception that was caught, unless many of its kind were; as `log_contained`."""

@@ -132,18 +132,17 @@ class DelayQueueTimer:
             if timeout_ms is None
             else self.clock.ceil_ms + primitives.clamp(timeout_ms)
         )
+        # Made without the lock, as that may start the cyclic collector.
+        sleeper = SleepingThread()
         self._lock.acquire()
         try:
             spare = self._sleepers.take_free()
+            if spare is None:
+                self._sleepers.add(sleeper)
+            else:
+                sleeper = spare
         finally:
             self._lock.release()
-        sleeper = SleepingThread() if spare is None else spare
-        if spare is None:
-            self._lock.acquire()
-            try:
-                self._sleepers.add(sleeper)
-            finally:
-                self._lock.release()
         try:
             while True:
                 sleeper.park(0)
@@ -312,11 +311,7 @@ class LegacyPurgatory(DelayedOperationPurgatory):
         return super().watched + self.delay_queue.size
 
     def close(self) -> list[DelayedOperation]:
-        """Close the purgatory and cancel every pending operation.
-
-        Returns:
-            The operations that this call cancelled.
-        """
+        """As `DelayedOperationPurgatory.close`."""
         primitives.require_init(self._initialized, self)
         try:
             cancelled = super().close()

@@ -391,7 +391,7 @@ class Purging(RuleBasedStateMachine):
         assert purgatory.watched == sum(map(len, self.model.values()))
         pending = [request for request in self.requests if not request.is_completed]
         assert purgatory.num_delayed == len(pending)
-        assert len(purgatory._backlog) == len(self.remembered)
+        assert purgatory._backlog.chain.length == len(self.remembered)
         left = {
             number
             for number in range(len(self.requests))
@@ -405,7 +405,7 @@ class Purging(RuleBasedStateMachine):
         if hasattr(self, "purgatory"):
             pending = {id(request) for request in self.requests if not request.is_completed}
             assert {id(request) for request in self.purgatory.close()} == pending
-            assert (self.purgatory.watched, len(self.purgatory._backlog)) == (0, 0)
+            assert (self.purgatory.watched, self.purgatory._backlog.chain.length) == (0, 0)
 
 
 @pytest.mark.explore

@@ -76,7 +76,7 @@ class InterleavedLock:
 def interleave_lists(lists: WatchShard) -> InterleavedLock:
     """Give a shard's watcher lists a lock that the test can come before, and return it."""
     lock = InterleavedLock()
-    lists._lock = lock  # type: ignore[assignment]
+    lists.lock = lock  # type: ignore[assignment]
     return lock
 
 

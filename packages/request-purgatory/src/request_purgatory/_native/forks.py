@@ -23,8 +23,8 @@ class Forkable(Protocol):
     """An object with locks that another thread may hold during a fork."""
 
     def _fork_locks(self) -> Iterable[primitives.CoreLock]:
-        """Return the locks that guard the fields that a child reads."""
-        ...
+        """Return the locks that guard the fields that a child reads; by default none."""
+        return []
 
     def _reinit_locks(self) -> None: ...
 

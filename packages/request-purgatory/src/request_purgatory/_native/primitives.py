@@ -43,9 +43,7 @@ MAX_DELAY_MS = 10_000 * 31_557_600_000
 class _Hold:
     """A thread's acquisition of a CoreLock, from before it waits until after it releases.
 
-    Attributes:
-        lock: The lock.
-        frame: That of the function that changes something under the lock.
+    `frame` is that of the function that changes something under the lock.
     """
 
     __slots__ = ("frame", "lock")
@@ -164,33 +162,27 @@ def thread_tag() -> int:
     return get_ident() >> 12 & 0xFFFFFFFF
 
 
-class _Depth(threading.local):
-    value = 0
+class _OfThread(threading.local):
+    depth = 0
     postponed = False
+    error: BaseException | None = None
 
 
-_depth = _Depth()
+_own = _OfThread()
 
 
 def enter_check() -> int:
     """Return the number of nested checks on this thread, with the new one."""
-    _depth.value += 1
-    return _depth.value
+    _own.depth += 1
+    return _own.depth
 
 
 def check_depth() -> int:
-    return _depth.value
+    return _own.depth
 
 
 def leave_check() -> None:
-    _depth.value -= 1
-
-
-class _Raised(threading.local):
-    error: BaseException | None = None
-
-
-_raised = _Raised()
+    _own.depth -= 1
 
 
 def try_complete(operation: Any) -> int:
@@ -198,13 +190,13 @@ def try_complete(operation: Any) -> int:
     try:
         return 1 if operation.try_complete() else 0
     except BaseException as error:
-        _raised.error = error
+        _own.error = error
         return -1
 
 
 def take_error() -> BaseException | None:
     """Return what the last `try_complete` on this thread raised, once."""
-    error, _raised.error = _raised.error, None
+    error, _own.error = _own.error, None
     return error
 
 
@@ -232,11 +224,6 @@ def is_made_slowly(target: object) -> bool:  # noqa: ARG001 - interpreted, there
     return False  # pragma: no cover - asked in the compiled build alone
 
 
-def is_shared(target: object) -> bool:  # noqa: ARG001 - interpreted, there is no cheap answer
-    """Return True if there may be references besides the one variable of the caller."""
-    return True  # pragma: no cover - asked in the compiled build alone
-
-
 def dict_get(mapping: dict[Key, Value], key: Key) -> Value | None:
     """Return `mapping.get(key)`, safe against other threads that change the dict."""
     return mapping.get(key)
@@ -257,11 +244,11 @@ def return_levels(borrowed: bool) -> None:
 
 def set_postponed(value: bool) -> None:
     """Record whether this thread has postponed checks because they were nested too deep."""
-    _depth.postponed = value
+    _own.postponed = value
 
 
 def has_postponed() -> bool:
-    return _depth.postponed
+    return _own.postponed
 
 
 def clamp(number: int) -> int:

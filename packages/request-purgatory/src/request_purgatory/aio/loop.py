@@ -28,17 +28,15 @@ _new_handle: Callable[[type[WheelHandle]], WheelHandle] = object.__new__
 # True if asyncio's handles have the fields that they have had since Python 3.7. If a new version
 # adds fields, handles are made by its own `__init__`.
 _SLOTS_KNOWN = {*asyncio.Handle.__slots__, *asyncio.TimerHandle.__slots__} == {
-    *(
-        "_callback",
-        "_args",
-        "_context",
-        "_loop",
-        "_when",
-        "_cancelled",
-        "_scheduled",
-        "_repr",
-        "_source_traceback",
-    ),
+    "_callback",
+    "_args",
+    "_context",
+    "_loop",
+    "_when",
+    "_cancelled",
+    "_scheduled",
+    "_repr",
+    "_source_traceback",
     "__weakref__",
 }
 

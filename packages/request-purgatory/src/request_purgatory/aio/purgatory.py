@@ -119,7 +119,8 @@ class Purgatory:
         self._wheel_size = number_within("wheel_size", wheel_size, 2, MAX_WHEEL_SIZE)
         self._purge_interval = checked_purge_interval(purge_interval)
         # Until the block is entered; from then on the core has them.
-        self._hooks = (on_watch, on_try, on_end)
+        self._hooks = (on_watch, on_try)
+        self._answers = WaitAnswers(self.name, on_end)
         self._core: PurgatoryCore | None = None
         self._in_child = False
 
@@ -129,12 +130,10 @@ class Purgatory:
         on_try: Callable[[DelayedOperation], object],
         on_end: Callable[[DelayedOperation], object],
     ) -> None:
-        on_end = both(self._hooks[2], on_end)
-        self._hooks = (on_watch, on_try, on_end)
+        self._answers.on_end = both(self._answers.on_end, on_end)
+        self._hooks = (on_watch, on_try)
         if self._core is not None:
-            self._core.on_watch = on_watch
-            self._core.on_try = on_try
-            self._answers.on_end = on_end
+            self._core.on_watch, self._core.on_try = self._hooks
 
     def __getattr__(self, name: str) -> NoReturn:
         # Called for missing fields alone; every method looks at this one first.
@@ -160,8 +159,7 @@ class Purgatory:
             wheel_size=self._wheel_size,
             clock=clock_of(self._loop),
         )
-        on_watch, on_try, on_end = self._hooks
-        self._answers = WaitAnswers(self.name, on_end)
+        on_watch, on_try = self._hooks
         self._core = PurgatoryCore(
             self.name,
             timer=self._timer,
@@ -497,18 +495,14 @@ class Purgatory:
             )
 
     def _here(self) -> PurgatoryCore:
-        core = self._opened()
+        core = self._entered()
+        if core.is_closed:
+            raise PurgatoryClosedError(self.name)
         if running_loop() is not self._loop:
             raise RuntimeError(
                 f"purgatory {self.name!r} belongs to the loop on which its block was entered, "
                 "and to that loop's thread"
             )
-        return core
-
-    def _opened(self) -> PurgatoryCore:
-        core = self._entered()
-        if core.is_closed:
-            raise PurgatoryClosedError(self.name)
         return core
 
     def _entered(self) -> PurgatoryCore:

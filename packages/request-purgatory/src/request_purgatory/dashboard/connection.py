@@ -136,7 +136,7 @@ async def _send_events(
     try:
         await feed.look()
         writer.write(_head(HTTPStatus.OK, "text/event-stream", {}))
-        event, text, seen = "hello", feed.hello(), feed.taken
+        event, text, seen = "hello", feed.hello(), feed.history.taken
         while not gone.done():
             writer.write(f"event: {event}\ndata: {text}\n\n".encode())
             news = feed.news()
@@ -144,7 +144,7 @@ async def _send_events(
                 await writer.drain()
             awaited: set[asyncio.Future[Any]] = {gone, news}
             await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
-            event, text, seen = "reading", feed.reading(seen), feed.taken
+            event, text, seen = "reading", feed.reading(seen), feed.history.taken
     finally:
         feed.pages -= 1
         gone.cancel()

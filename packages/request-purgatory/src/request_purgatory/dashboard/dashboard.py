@@ -9,13 +9,12 @@ import numbers
 import os
 import socket
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from types import TracebackType
 
-from request_purgatory._native import primitives
-from request_purgatory._native.forks import register_for_forks
+from request_purgatory._native.forks import Forkable, register_for_forks
 from request_purgatory.clock import Clock, MonotonicClock
 from request_purgatory.dashboard._http_request import MAX_HEAD_BYTES
 from request_purgatory.dashboard._shown import Showable, Shown
@@ -104,17 +103,11 @@ def _listen(port: int) -> socket.socket:
         raise InvalidArgumentError("port", f"free on {LOOPBACK} ({reason})", port) from error
 
 
-class Dashboard:
+class Dashboard(Forkable):
     """A running server of the live page; `serve_dashboard` makes one. Any thread may call it."""
 
     def __init__(self, feed: Feed, listening: socket.socket, interval: float) -> None:
-        """Start the server.
-
-        Args:
-            feed: What the pages get.
-            listening: The socket to accept connections on; the server closes it.
-            interval: Seconds between two readings.
-        """
+        """Start the server, which closes the socket; `interval` is in seconds."""
         self._feed = feed
         self._socket = listening
         self._interval = interval
@@ -232,9 +225,6 @@ class Dashboard:
             writer.transport.abort()
 
     # -- in a forked child
-
-    def _fork_locks(self) -> Iterable[primitives.CoreLock]:
-        return []
 
     def _reinit_locks(self) -> None:
         """Do nothing: the server shares no lock with other threads."""

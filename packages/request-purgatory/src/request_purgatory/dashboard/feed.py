@@ -35,6 +35,7 @@ class Feed:
     It belongs to one event loop, that of the dashboard's thread.
 
     Attributes:
+        history: The samples.
         pages: The number of open pages. What waits is only looked at if there are any; the counts
             for the pictures over time always are.
     """
@@ -44,7 +45,7 @@ class Feed:
         self._clock = clock
         self._panels = {panel.name: panel for panel in panels}
         self._title = title
-        self._history = SampleHistory(shown, clock)
+        self.history = SampleHistory(shown, clock)
         self._present = "{}"
         self._news: asyncio.Future[None] | None = None
         self.pages = 0
@@ -53,7 +54,7 @@ class Feed:
         """Take a sample, look and announce; return the seconds of this thread that it took."""
         began_ns = self._clock.now_ns
         try:
-            self._history.take()
+            self.history.take()
         except BaseException as error:
             log_contained(logger, error, "a sample for the dashboard has failed")
         return (self._clock.now_ns - began_ns) / 1e9 + await self.look()
@@ -96,10 +97,6 @@ class Feed:
             self._news = asyncio.get_running_loop().create_future()
         return self._news
 
-    @property
-    def taken(self) -> int:
-        return self._history.taken
-
     def hello(self) -> str:
         """Return what a page is sent first, as JSON: all samples, and what does not change."""
         about = {
@@ -118,7 +115,7 @@ class Feed:
         return f"{{{self._reading(seen)}}}"
 
     def _reading(self, seen: int) -> str:
-        return f'"samples":{self._history.since(seen)},"now":{self._present}'
+        return f'"samples":{self.history.since(seen)},"now":{self._present}'
 
     async def act(self, panel: object, action: object, arguments: object) -> object:
         """Do what a button says, and announce what came of it; PurgatoryError if it is refused."""

@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 import request_purgatory
-from request_purgatory._native import primitives
-from request_purgatory._native.forks import living, register_for_forks
+from request_purgatory._native.forks import Forkable, living, register_for_forks
 from request_purgatory.purgatory._counters import PurgatoryCounters
 from request_purgatory.purgatory._metric_table import (
     OF_PURGATORIES,
@@ -34,7 +33,7 @@ def build_labels() -> dict[str, str]:
     return {"version": request_purgatory.__version__, "build": build}
 
 
-class ProcessMetrics:
+class ProcessMetrics(Forkable):
     """Reads all purgatories of the process, those of threads and those of event loops.
 
     Purgatories of one name are added up. What is counted does not fall when one of them is freed:
@@ -88,9 +87,6 @@ class ProcessMetrics:
         return found
 
     # -- in a forked child
-
-    def _fork_locks(self) -> Iterable[primitives.CoreLock]:
-        return []
 
     def _reinit_locks(self) -> None:
         self._lock = threading.Lock()

@@ -5,7 +5,7 @@ from request_purgatory._native cimport primitives, states
 
 @cython.final
 cdef class PurgatoryCounters:
-    cdef primitives.CoreLock _lock
+    cdef readonly primitives.CoreLock lock
     cdef bytearray _waits
     cdef readonly long long entered
     cdef readonly long long completed
@@ -21,7 +21,6 @@ cdef class PurgatoryCounters:
     cdef readonly long long max_callback_ms
 
     cpdef reset(self)
-    cpdef primitives.CoreLock fork_lock(self)
     cdef long long pending_unlocked(self) noexcept
     cpdef long long count_entered(self) noexcept
     @cython.locals(bucket=int, unpurged=longlong)

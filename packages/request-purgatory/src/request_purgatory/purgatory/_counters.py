@@ -19,7 +19,6 @@ class PurgatoryCounters:
     """
 
     __slots__ = (
-        "_lock",
         "_waits",
         "callback_errors",
         "cancelled",
@@ -27,6 +26,7 @@ class PurgatoryCounters:
         "entered",
         "estimate",
         "expired",
+        "lock",
         "max_callback_ms",
         "max_late_ms",
         "purged",
@@ -39,7 +39,7 @@ class PurgatoryCounters:
         self.reset()
 
     def reset(self) -> None:
-        self._lock = primitives.CoreLock()
+        self.lock = primitives.CoreLock()
         self._waits = primitives.zeros(WAIT_BUCKETS)
         self.entered = 0
         self.completed = 0
@@ -54,22 +54,19 @@ class PurgatoryCounters:
         self.max_late_ms = 0
         self.max_callback_ms = 0
 
-    def fork_lock(self) -> primitives.CoreLock:
-        return self._lock
-
     @property
     def pending(self) -> int:
-        self._lock.acquire()
+        self.lock.acquire()
         pending = self.pending_unlocked()
-        self._lock.release()
+        self.lock.release()
         return pending
 
     @property
     def unpurged(self) -> int:
         """About how many ended operations are still in the watcher lists: estimate - pending."""
-        self._lock.acquire()
+        self.lock.acquire()
         unpurged = self.estimate - self.pending_unlocked()
-        self._lock.release()
+        self.lock.release()
         return unpurged
 
     def pending_unlocked(self) -> int:
@@ -78,12 +75,12 @@ class PurgatoryCounters:
 
     def count_entered(self) -> int:
         """Count an operation that is about to be watched, and return `unpurged`."""
-        self._lock.acquire()
+        self.lock.acquire()
         self.entered += 1
         self.estimate += 1
         self.since_purge += 1
         unpurged = self.estimate - self.pending_unlocked()
-        self._lock.release()
+        self.lock.release()
         return unpurged
 
     def count_ended(self, state: int, waited_ms: int) -> int:
@@ -91,21 +88,21 @@ class PurgatoryCounters:
         bucket = primitives.bit_length(waited_ms)
         if bucket >= 32:  # WAIT_BUCKETS: a constant for the compiler, too
             bucket = 31
-        self._lock.acquire()
+        self.lock.acquire()
         primitives.count_at(self._waits, bucket)
         self.total_wait_ms += waited_ms
         self._count_end(state)
         unpurged = self.estimate - self.pending_unlocked()
-        self._lock.release()
+        self.lock.release()
         return unpurged
 
     def count_ended_at_once(self, state: int) -> None:
         """Count an operation that ended before it was watched, in one of `states`."""
-        self._lock.acquire()
+        self.lock.acquire()
         self.entered += 1
         primitives.count_at(self._waits, 0)
         self._count_end(state)
-        self._lock.release()
+        self.lock.release()
 
     def _count_end(self, state: int) -> None:
         if state == states.COMPLETED:
@@ -117,33 +114,33 @@ class PurgatoryCounters:
 
     def begin_purge(self) -> None:
         """Set the estimate to `pending`: the purge is about to remove the ended operations."""
-        self._lock.acquire()
+        self.lock.acquire()
         self.estimate = self.pending_unlocked()
         self.since_purge = 0
-        self._lock.release()
+        self.lock.release()
 
     def end_purge(self, dropped: int) -> None:
-        self._lock.acquire()
+        self.lock.acquire()
         self.purges += 1
         self.purged += dropped
-        self._lock.release()
+        self.lock.release()
 
     def count_callback_error(self) -> None:
-        self._lock.acquire()
+        self.lock.acquire()
         self.callback_errors += 1
-        self._lock.release()
+        self.lock.release()
 
     def record_callback_times(self, late_ms: int, took_ms: int) -> None:
-        self._lock.acquire()
+        self.lock.acquire()
         if late_ms > self.max_late_ms:
             self.max_late_ms = late_ms
         if took_ms > self.max_callback_ms:
             self.max_callback_ms = took_ms
-        self._lock.release()
+        self.lock.release()
 
     def snapshot(self, purgatory_size: int) -> PurgatoryMetrics:
         waits = [0] * WAIT_BUCKETS
-        self._lock.acquire()
+        self.lock.acquire()
         for bucket in range(WAIT_BUCKETS):
             waits[bucket] = primitives.number_at(self._waits, bucket)
         pending = self.pending_unlocked()
@@ -152,7 +149,7 @@ class PurgatoryCounters:
         completed, expired, cancelled = self.completed, self.expired, self.cancelled
         purges, purged, callback_errors = self.purges, self.purged, self.callback_errors
         max_late_ms, max_callback_ms = self.max_late_ms, self.max_callback_ms
-        self._lock.release()
+        self.lock.release()
         return PurgatoryMetrics(
             purgatory_size=purgatory_size,
             num_delayed_operations=pending,

@@ -9,26 +9,20 @@ from __future__ import annotations
 import reprlib
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import Protocol
 
 from request_purgatory.errors import NotificationLoopError
+from request_purgatory.purgatory.operation import OperationHost
 
 #: How often in a row a check of one key may complete nothing and come back.
 MOST_IN_VAIN = 1000
 
 
-class Checking(Protocol):
-    """What has keys to check: a purgatory."""
-
-    def check_and_complete(self, key: Hashable) -> int: ...
-
-
 #: By the tags of threads, the checks that came too deep inside of others, each once, in the order
 #: in which they came.
-postponed: dict[int, OrderedDict[tuple[Checking, Hashable], None]] = {}
+postponed: dict[int, OrderedDict[tuple[OperationHost, Hashable], None]] = {}
 
 
-def postpone(thread: int, purgatory: Checking, key: Hashable) -> None:
+def postpone(thread: int, purgatory: OperationHost, key: Hashable) -> None:
     """Leave a check to the outermost one of this thread, which makes it before it returns."""
     postponed.setdefault(thread, OrderedDict())[purgatory, key] = None
 
@@ -46,7 +40,7 @@ def check_postponed(thread: int) -> None:
         return
     leaving: BaseException | None = None
     loops = False
-    in_vain: dict[tuple[Checking, Hashable], int] = {}
+    in_vain: dict[tuple[OperationHost, Hashable], int] = {}
     while checks:
         check, _ = checks.popitem(last=False)  # Calls no `__hash__` of a key, which may raise.
         purgatory, key = check

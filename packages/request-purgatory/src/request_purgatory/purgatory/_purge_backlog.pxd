@@ -9,15 +9,11 @@ from request_purgatory.purgatory.watch_table cimport WatchTable
 @cython.final
 cdef class PurgeBacklog:
     cdef WatchTable _table
-    cdef readonly OperationChain _chain
+    cdef readonly OperationChain chain
     cdef Py_ssize_t _max_length
 
     @cython.locals(operation=DelayedOperation)
     cpdef clear(self)
-
-    cpdef show_all(self)
-
-    cpdef hide_all(self)
 
     cpdef add(self, DelayedOperation operation)
 

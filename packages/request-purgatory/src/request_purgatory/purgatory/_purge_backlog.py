@@ -17,33 +17,24 @@ class PurgeBacklog:
     An operation that ends in a check of its only key is removed there. Every other one is
     remembered here, so a purge costs what it removes and need not walk the lists past all that is
     pending. Any thread may call every method.
+
+    Attributes:
+        chain: The operations.
     """
 
-    __slots__ = ("_chain", "_max_length", "_table")
+    __slots__ = ("_max_length", "_table", "chain")
 
     def __init__(self, table: WatchTable, lock: primitives.CoreLock) -> None:
         self._table = table
-        self._chain = OperationChain(lock)
+        self.chain = OperationChain(lock)
         self._max_length = _MIN_SHRINK_LENGTH
 
     def clear(self) -> None:
         """Forget all operations, for a table that is empty."""
-        operation = self._chain.pop()
+        operation = self.chain.pop()
         while operation is not None:
             hiding.show(operation)
-            operation = self._chain.pop()
-
-    def renew_lock(self, lock: primitives.CoreLock) -> None:
-        self._chain.lock = lock
-
-    def __len__(self) -> int:
-        return self._chain.length
-
-    def show_all(self) -> None:
-        self._chain.show_all()
-
-    def hide_all(self) -> None:
-        self._chain.hide_all()
+            operation = self.chain.pop()
 
     def add(self, operation: DelayedOperation) -> None:
         """Leave an operation that has ended to the next purge, if it is still watched.
@@ -52,7 +43,7 @@ class PurgeBacklog:
         """
         if not self._table.is_watched(operation):
             hiding.show(operation)
-        elif self._chain.push(operation) and self._chain.length > self._max_length:
+        elif self.chain.push(operation) and self.chain.length > self._max_length:
             self._drop_already_removed()
 
     def _drop_already_removed(self) -> None:
@@ -60,21 +51,21 @@ class PurgeBacklog:
 
         With a large purge interval they would stay for a long time.
         """
-        for _ in range(self._chain.length):
-            operation = self._chain.pop()
+        for _ in range(self.chain.length):
+            operation = self.chain.pop()
             if operation is None:
                 break  # Another thread purges.
             if self._table.is_watched(operation):
-                self._chain.push(operation)
+                self.chain.push(operation)
             else:
                 hiding.show(operation)
-        self._max_length = max(_MIN_SHRINK_LENGTH, 2 * self._chain.length)
+        self._max_length = max(_MIN_SHRINK_LENGTH, 2 * self.chain.length)
 
     def purge(self) -> int:
         """Remove all remembered operations from their lists, and return the number of entries."""
         dropped = 0
-        for _ in range(self._chain.length):
-            operation = self._chain.pop()
+        for _ in range(self.chain.length):
+            operation = self.chain.pop()
             if operation is None:
                 break  # Another thread purges, too.
             dropped += self._table.drop_watches(operation)

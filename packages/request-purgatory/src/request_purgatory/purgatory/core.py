@@ -649,7 +649,7 @@ class PurgatoryCore(OperationHost):
     def _show_waiting(self) -> None:
         for task in self.timer._pending_tasks():
             hiding.show(task)
-        self._backlog.show_all()
+        self._backlog.chain.show_all()
 
     def _hide_waiting(self) -> None:
         for task in self.timer._pending_tasks():
@@ -657,7 +657,7 @@ class PurgatoryCore(OperationHost):
                 operation: DelayedOperation = task
                 if operation._purgatory is self and operation._state == states.PENDING:
                     hiding.hide(operation)
-        self._backlog.hide_all()
+        self._backlog.chain.hide_all()
 
     # -- what it holds
 
@@ -810,7 +810,7 @@ class PurgatoryCore(OperationHost):
             pass
 
     def _holds_nothing(self) -> bool:
-        return self._table.num_keys == 0 and self._leaving.length == 0 and len(self._backlog) == 0
+        return not (self._table.num_keys or self._leaving.length or self._backlog.chain.length)
 
     def _abandon_leaving(self, notify: bool) -> None:
         failure: BaseException | None = None
@@ -913,18 +913,15 @@ class PurgatoryCore(OperationHost):
     # -- the host interface: in a forked child
 
     def _fork_locks(self) -> list[primitives.CoreLock]:
-        return [
-            self._counters.fork_lock(),
-            self._chain_lock,
-            *(shard.fork_lock() for shard in self._table.shards),
-        ]
+        shard_locks = (shard.lock for shard in self._table.shards)
+        return [self._counters.lock, self._chain_lock, *shard_locks]
 
     def _reinit_locks(self) -> None:
         for shard in self._table.shards:
-            shard.renew_lock()
+            shard.lock = primitives.CoreLock()
         self._chain_lock = primitives.CoreLock()
         self._leaving.lock = self._chain_lock
-        self._backlog.renew_lock(self._chain_lock)
+        self._backlog.chain.lock = self._chain_lock
 
     def _reset_in_child(self) -> None:
         """Begin empty: the parent answers what it holds.

@@ -46,8 +46,6 @@ cdef class DelayedOperation(TimerTask):
     cpdef bint cancel(self) except -1
     cpdef _abandon_in_child(self)
 
-    cpdef bint _expire(self, long long now_ms) except -1
-
     @cython.final
     @cython.locals(borrowed=bint, ended=bint)
     cdef bint _run_out(self, long long now_ms) except -1

@@ -347,16 +347,12 @@ class DelayedOperation(TimerTask):
         self._remove_from_timer()
         hiding.show(self)
 
-    def _expire(self, now_ms: int) -> bool:
+    def _run_out(self, now_ms: int) -> bool:
         """End as expired, and call both callbacks even if the first one raises.
 
         An operation whose deadline is after `now_ms` was renewed and stays pending: the caller puts
         it back into the timer. True for the one caller that ended the operation.
         """
-        return self._run_out(now_ms)
-
-    def _run_out(self, now_ms: int) -> bool:
-        # Compiled, no override of `_expire` is looked for, which would need memory.
         borrowed = primitives.borrow_levels()
         ended = False
         try:

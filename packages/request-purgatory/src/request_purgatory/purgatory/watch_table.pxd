@@ -25,7 +25,7 @@ cdef class WatchShard:
     cdef dict _lists
     cdef WatcherList _spare
     cdef object _errors
-    cdef primitives.CoreLock _lock
+    cdef public primitives.CoreLock lock
 
     cpdef WatcherList get(self, object key)
     cpdef DelayedOperation only_operation(self, WatcherList watchers)
@@ -33,8 +33,6 @@ cdef class WatchShard:
     cpdef bint drop(self, WatcherList watchers, DelayedOperation operation) except -1
     cpdef list lists(self)
     cpdef remove_all(self, OperationChain removed)
-    cpdef primitives.CoreLock fork_lock(self)
-    cpdef renew_lock(self)
 
     cdef watch(self, object key, DelayedOperation operation, Node *node, size_t place)
     cdef WatcherList _add_list(self, object key)

@@ -31,18 +31,12 @@ class Watch:
 
     __slots__ = ("node_list", "node_next", "node_prev", "operation", "sibling")
 
-    operation: Any
-    sibling: Watch | None
-    node_list: WatcherList | None
-    node_prev: Watch | None
-    node_next: Watch | None
-
     def __init__(self, operation: Any, sibling: Watch | None) -> None:
         self.operation = operation
         self.sibling = sibling
-        self.node_list = None
-        self.node_prev = None
-        self.node_next = None
+        self.node_list: WatcherList | None = None
+        self.node_prev: Watch | None = None
+        self.node_next: Watch | None = None
 
 
 class WatcherList:
@@ -59,17 +53,10 @@ class WatcherList:
 
     __slots__ = ("head", "key", "removed", "shard", "size", "tail")
 
-    key: Hashable
-    head: Watch | None
-    tail: Watch | None
-    size: int
-    shard: int
-    removed: bool
-
     def __init__(self, key: Hashable, shard: int) -> None:
         self.key = key
-        self.head = None
-        self.tail = None
+        self.head: Watch | None = None
+        self.tail: Watch | None = None
         self.size = 0
         self.shard = shard
         self.removed = False
@@ -101,17 +88,17 @@ class WatchShard:
     freed after the lock is released, because finalizers are user code.
     """
 
-    __slots__ = ("_errors", "_lists", "_lock", "index")
+    __slots__ = ("_errors", "_lists", "index", "lock")
 
     def __init__(self, index: int, errors: ErrorLog) -> None:
         self.index = index
         self._errors = errors
-        self._lock = primitives.CoreLock()
+        self.lock = primitives.CoreLock()
         self._lists: dict[Hashable, WatcherList] = {}
 
     def watch(self, key: Hashable, operation: DelayedOperation) -> None:
         watch = Watch(operation, operation._watches)
-        lock = self._lock
+        lock = self.lock
         watchers = primitives.dict_get(self._lists, key)
         while True:
             if watchers is None:
@@ -127,14 +114,14 @@ class WatchShard:
 
     def _add_list(self, key: Hashable) -> WatcherList:
         made = WatcherList(key, self.index)
-        self._lock.acquire()
+        self.lock.acquire()
         try:
             watchers = self._lists.setdefault(key, made)
             if watchers.removed:
                 # The key's __hash__ or __eq__ raised when this list should have left the map.
                 self._lists[key] = watchers = made
         finally:
-            self._lock.release()
+            self.lock.release()
         return watchers
 
     def get(self, key: Hashable) -> WatcherList | None:
@@ -142,19 +129,19 @@ class WatchShard:
 
     def operations_of(self, watchers: WatcherList) -> list[DelayedOperation]:
         """Return the operations of one of this shard's lists, once for each watch."""
-        self._lock.acquire()
+        self.lock.acquire()
         try:
             return [watch.operation for watch in linked_list.objects_in(watchers)]
         finally:
-            self._lock.release()
+            self.lock.release()
 
     def only_operation(self, watchers: WatcherList) -> DelayedOperation | None:
         """Return the operation of a list that has exactly one entry; None for any other list."""
         operation: DelayedOperation | None = None
-        self._lock.acquire()
+        self.lock.acquire()
         if watchers.size == 1 and watchers.head is not None:
             operation = watchers.head.operation
-        self._lock.release()
+        self.lock.release()
         return operation
 
     def lists(self) -> list[WatcherList]:
@@ -162,21 +149,21 @@ class WatchShard:
 
     def drop(self, watchers: WatcherList, operation: DelayedOperation) -> bool:
         """Remove an operation from a list, and a list that is empty then; False if not there."""
-        self._lock.acquire()
+        self.lock.acquire()
         watch = operation._watches
         while watch is not None:
             if linked_list.is_in(watchers, watch):
                 return self._unlink(watchers, watch)
             watch = watch.sibling
-        self._lock.release()
+        self.lock.release()
         return False
 
     def drop_watch(self, watch: Watch) -> bool:
         """Remove a watch of this shard from its list; False if another thread has removed it."""
-        self._lock.acquire()
+        self.lock.acquire()
         watchers = linked_list.list_of(watch)
         if watchers is None:
-            self._lock.release()
+            self.lock.release()
             return False
         return self._unlink(watchers, watch)
 
@@ -184,7 +171,7 @@ class WatchShard:
         """Remove a watch from its list, under the lock, which is released; True."""
         watchers.remove(watch)
         if watchers.size > 0:
-            self._lock.release()
+            self.lock.release()
             return True
         watchers.removed = True
         # A watch keeps its list alive. An operation that is its own key would keep itself alive by
@@ -196,7 +183,7 @@ class WatchShard:
         except Exception as error:
             failed = error
         finally:
-            self._lock.release()
+            self.lock.release()
         if failed is not None:
             # Raised by the key's own __hash__ or __eq__. The map keeps an empty list of the key
             # until the key is watched again or the table is emptied.
@@ -217,23 +204,17 @@ class WatchShard:
             watch = watchers.head
             while watch is not None:
                 operation = None
-                self._lock.acquire()
+                self.lock.acquire()
                 watch = watchers.head
                 if watch is not None:
                     operation = watch.operation
                     watchers.remove(watch)
-                self._lock.release()
+                self.lock.release()
                 if operation is not None:
                     removed.push(operation)
             watchers.key = None  # As in `_unlink`; the map still has the key.
         # Not key by key: a key's __hash__ may raise by now.
         self._lists.clear()
-
-    def fork_lock(self) -> primitives.CoreLock:
-        return self._lock
-
-    def renew_lock(self) -> None:
-        self._lock = primitives.CoreLock()
 
     @property
     def size(self) -> int:

@@ -117,7 +117,7 @@ cdef class WatchShard:
     def __init__(self, int index, errors):
         self.index = index
         self._errors = errors
-        self._lock = primitives.CoreLock()
+        self.lock = primitives.CoreLock()
         self._lists = {}
 
     cdef watch(self, object key, DelayedOperation operation, Node *node, size_t place):
@@ -125,10 +125,10 @@ cdef class WatchShard:
         while True:
             if watchers is None:
                 watchers = self._add_list(key)
-            self._lock.acquire()
+            self.lock.acquire()
             if not watchers.removed:
                 break
-            self._lock.release()
+            self.lock.release()
             watchers = None
         if watchers._size == 0:
             Py_INCREF(watchers)
@@ -136,7 +136,7 @@ cdef class WatchShard:
         set_shard(node, self.index)
         append_node(&watchers.nodes, <PyObject *> watchers, node, place)
         watchers._size += 1
-        self._lock.release()
+        self.lock.release()
 
     cdef WatcherList _add_list(self, object key):
         cdef WatcherList made = None
@@ -151,13 +151,13 @@ cdef class WatchShard:
         made.key = key
         made.shard = self.index
         made.removed = False
-        self._lock.acquire()
+        self.lock.acquire()
         found = primitives.dict_setdefault(self._lists, key, made)
         if found != NULL and (<WatcherList> found).removed:
             # The key's __hash__ or __eq__ raised when this list should have left the map.
             found = primitives.dict_replace(self._lists, key, made)
         watchers = None if found == NULL else <WatcherList> found
-        self._lock.release()
+        self.lock.release()
         if watchers is None:
             raise primitives.take_error()
         return watchers
@@ -168,42 +168,42 @@ cdef class WatchShard:
     cpdef DelayedOperation only_operation(self, WatcherList watchers):
         """Return the operation of a list that has exactly one entry; None for any other list."""
         cdef DelayedOperation operation = None
-        self._lock.acquire()
+        self.lock.acquire()
         if watchers._size == 1:
             operation = <DelayedOperation> operation_at(watchers.nodes.head)
-        self._lock.release()
+        self.lock.release()
         return operation
 
     cpdef list operations_of(self, WatcherList watchers):
         cdef list operations = []
         cdef Node *node
-        self._lock.acquire()
+        self.lock.acquire()
         try:
             node = watchers.nodes.head
             while node != NULL:
                 operations.append(<object> operation_at(node))
                 node = node.next
         finally:
-            self._lock.release()
+            self.lock.release()
         return operations
 
     cpdef bint drop(self, WatcherList watchers, DelayedOperation operation) except -1:
         """Remove an operation from one of this shard's lists, and a list that is empty then."""
         cdef Node *node
-        self._lock.acquire()
+        self.lock.acquire()
         node = find_node(operation, watchers)
         if node == NULL:
-            self._lock.release()
+            self.lock.release()
             return False
         return self._unlink(watchers, node)
 
     cdef bint drop_node(self, Node *node) except -1:
         """Remove a node of this shard from its list; its operation is alive."""
         cdef PyObject *found
-        self._lock.acquire()
+        self.lock.acquire()
         found = list_of_node(node)
         if found == NULL:
-            self._lock.release()
+            self.lock.release()
             return False
         return self._unlink(<WatcherList> found, node)
 
@@ -218,7 +218,7 @@ cdef class WatchShard:
         remove_node(&watchers.nodes, node)
         watchers._size -= 1
         if watchers._size > 0:
-            self._lock.release()
+            self.lock.release()
             Py_DECREF(<object> operation)
             return True
         watchers.removed = True
@@ -229,7 +229,7 @@ cdef class WatchShard:
             failed = primitives.take_error()
         elif primitives.HOLDS_GIL:
             self._spare = watchers
-        self._lock.release()
+        self.lock.release()
         Py_DECREF(<object> operation)
         Py_DECREF(watchers)
         if failed is not None:
@@ -267,7 +267,7 @@ cdef class WatchShard:
                 while True:
                     operation = None
                     emptied = False
-                    self._lock.acquire()
+                    self.lock.acquire()
                     node = watchers.nodes.head
                     if node != NULL:
                         found = operation_at(node)
@@ -275,7 +275,7 @@ cdef class WatchShard:
                         remove_node(&watchers.nodes, node)
                         watchers._size -= 1
                         emptied = watchers._size == 0
-                    self._lock.release()
+                    self.lock.release()
                     if operation is None:
                         break
                     Py_DECREF(operation)
@@ -295,19 +295,13 @@ cdef class WatchShard:
         cdef WatcherList watchers = None
         cdef PyObject *key
         cdef PyObject *found
-        self._lock.acquire()
+        self.lock.acquire()
         while PyDict_Next(self._lists, position, &key, &found):
             if (<WatcherList> found)._size > 0:
                 watchers = <WatcherList> found
                 break
-        self._lock.release()
+        self.lock.release()
         return watchers
-
-    cpdef primitives.CoreLock fork_lock(self):
-        return self._lock
-
-    cpdef renew_lock(self):
-        self._lock = primitives.CoreLock()
 
     @property
     def size(self):

@@ -12,6 +12,8 @@ from request_purgatory._native import linked_list, primitives
 from request_purgatory.errors import (
     InvalidArgumentError,
     TaskInUseError,
+    refuse_copy,
+    refuse_pickling,
     shown,
     whole_number,
 )
@@ -117,16 +119,9 @@ class TimerTask:
         """Return True if a change of `delay_ms` has no effect; a task reads it at each adding."""
         return False
 
-    def __copy__(self) -> NoReturn:
-        """Refuse to be copied: a copy would share the original's links in timer and purgatory."""
-        raise TypeError(f"{type(self).__name__} can't be copied: it may be pending")
-
-    def __deepcopy__(self, memo: object) -> NoReturn:
-        self.__copy__()
-
-    def __reduce__(self) -> NoReturn:
-        """Refuse to be pickled, for the same reason."""
-        raise TypeError(f"{type(self).__name__} can't be pickled: it may be pending")
+    # A copy would share the original's links in timer and purgatory.
+    __copy__ = __deepcopy__ = refuse_copy
+    __reduce__ = refuse_pickling
 
     def run(self) -> None:
         """Do the task's work. Override this.

@@ -30,9 +30,9 @@ def test_backlog_is_looked_through_when_it_is_longer_than_a_thousand(
 ) -> None:
     end(purgatory, FIRST_LOOK, "gone")
     purgatory.cancel_for_key("gone")
-    assert len(purgatory._backlog) == FIRST_LOOK
+    assert purgatory._backlog.chain.length == FIRST_LOOK
     end(purgatory, 1, "stays")
-    assert len(purgatory._backlog) == 1
+    assert purgatory._backlog.chain.length == 1
 
 
 def test_next_look_comes_when_the_backlog_has_doubled(
@@ -41,9 +41,9 @@ def test_next_look_comes_when_the_backlog_has_doubled(
     end(purgatory, FIRST_LOOK + 1, "stays")
     end(purgatory, FIRST_LOOK + 1, "gone")
     purgatory.cancel_for_key("gone")
-    assert len(purgatory._backlog) == 2 * (FIRST_LOOK + 1)
+    assert purgatory._backlog.chain.length == 2 * (FIRST_LOOK + 1)
     end(purgatory, 1, "last")
-    assert len(purgatory._backlog) == FIRST_LOOK + 2
+    assert purgatory._backlog.chain.length == FIRST_LOOK + 2
 
 
 def test_no_look_comes_before_the_backlog_has_doubled(
@@ -53,7 +53,7 @@ def test_no_look_comes_before_the_backlog_has_doubled(
     end(purgatory, FIRST_LOOK // 2, "gone")
     purgatory.cancel_for_key("gone")
     end(purgatory, 1, "last")
-    assert len(purgatory._backlog) == FIRST_LOOK + FIRST_LOOK // 2 + 2
+    assert purgatory._backlog.chain.length == FIRST_LOOK + FIRST_LOOK // 2 + 2
 
 
 def test_look_that_leaves_little_keeps_the_first_length(
@@ -62,6 +62,6 @@ def test_look_that_leaves_little_keeps_the_first_length(
     for _ in range(2):
         end(purgatory, FIRST_LOOK, "gone")
         purgatory.cancel_for_key("gone")
-    assert len(purgatory._backlog) == FIRST_LOOK
+    assert purgatory._backlog.chain.length == FIRST_LOOK
     end(purgatory, 1, "stays")
-    assert len(purgatory._backlog) <= FIRST_LOOK
+    assert purgatory._backlog.chain.length <= FIRST_LOOK

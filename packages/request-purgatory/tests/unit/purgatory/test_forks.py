@@ -19,7 +19,7 @@ from request_purgatory import (
     SystemTimer,
 )
 from request_purgatory._native import primitives
-from request_purgatory._native.forks import register_for_forks
+from request_purgatory._native.forks import Forkable, register_for_forks
 from request_purgatory.legacy import LegacyPurgatory
 from tests.support.children import in_child
 from tests.support.requests import Request, fail
@@ -247,6 +247,18 @@ class Recorded:
 
     def _reset_in_child(self) -> None:
         self.asked.append("begin")
+
+
+class Unlocked(Forkable):
+    """Registered for forks, it names no locks."""
+
+    def _reinit_locks(self) -> None: ...
+
+    def _reset_in_child(self) -> None: ...
+
+
+def test_what_names_no_locks_has_none() -> None:
+    assert list(Unlocked()._fork_locks()) == []
 
 
 def test_fork_holds_the_locks_of_what_may_be_half_done(thread_group: ThreadGroup) -> None:

@@ -79,13 +79,13 @@ def test_what_checks_have_met_is_not_kept_for_a_purge_that_never_comes(
         purgatory.check_and_complete("a")
         purgatory.check_and_complete(number)
     assert purgatory.watched == 0
-    assert len(purgatory._backlog) <= 1_001
+    assert purgatory._backlog.chain.length <= 1_001
     kept = [Request(60_000) for _ in range(3_000)]
     for request in kept:
         purgatory.try_complete_else_watch(request, ["a"])
         request.force_complete()
     assert purgatory.purge() == 3_000
-    assert (purgatory.watched, len(purgatory._backlog)) == (0, 0)
+    assert (purgatory.watched, purgatory._backlog.chain.length) == (0, 0)
 
 
 class Finalized(Request):
@@ -109,7 +109,7 @@ def test_finalizers_that_purge_take_part_in_the_purge(make_wheel_purgatory: Make
     del request
     own = purgatory.purge()
     assert len(purged) == 4
-    assert (own + sum(purged), purgatory.watched, len(purgatory._backlog)) == (8, 0, 0)
+    assert (own + sum(purged), purgatory.watched, purgatory._backlog.chain.length) == (8, 0, 0)
     assert 0 < own < 8
     assert purgatory.metrics().purged_entries == 8
 
@@ -133,6 +133,6 @@ def test_finalizer_that_purges_while_met_operations_are_forgotten_loses_none(
     last.force_complete()
     # `met` goes when the next one is looked at, which is kept.
     assert purged == [999]
-    assert (purgatory.watched, len(purgatory._backlog)) == (1, 1)
+    assert (purgatory.watched, purgatory._backlog.chain.length) == (1, 1)
     assert purgatory.purge() == 1
     assert purgatory.watched == 0

@@ -205,7 +205,7 @@ def test_interrupted_thread_is_told_what_it_may_not_do() -> None:
     purgatory = DelayedOperationPurgatory("test", reaper=False)
     request = Request()
     purgatory.try_complete_else_watch(request, ["a"])
-    lock = purgatory._counters.fork_lock()
+    lock = purgatory._counters.lock
     lock.acquire()
     for use in (
         lambda: purgatory.check_and_complete("a"),
@@ -237,9 +237,9 @@ def test_thread_whose_handler_raised_inside_of_the_core_is_served_again(
 
     def interrupted() -> None:
         if lock == "counters":
-            purgatory._counters._lock.acquire()
+            purgatory._counters.lock.acquire()
         elif lock == "shard":
-            purgatory._table.shards[0]._lock.acquire()
+            purgatory._table.shards[0].lock.acquire()
         elif lock == "timer":
             purgatory.timer._lock.acquire()  # type: ignore[attr-defined]
         elif lock == "operation":
