@@ -56,11 +56,11 @@ def living(kind: type[T]) -> list[T]:
     Registering costs every timer and purgatory the same anyway, so those who look for them - the
     metrics, a signal handler - need no registry of their own.
     """
-    return [found for found in _living() if isinstance(found, kind)]
+    return [forkable for forkable in _living() if isinstance(forkable, kind)]
 
 
 def _living() -> list[Forkable]:
-    return [found for reference in list(_forkables) if (found := reference()) is not None]
+    return [forkable for reference in list(_forkables) if (forkable := reference()) is not None]
 
 
 def _before() -> None:

@@ -538,5 +538,5 @@ class Purgatory:
 
 
 def _unique_keys(keys: Iterable[Hashable]) -> list[Hashable]:
-    found = checked_keys("keys", keys)
-    return found if len(found) == 1 else list(dict.fromkeys(found))
+    checked = checked_keys("keys", keys)
+    return checked if len(checked) == 1 else list(dict.fromkeys(checked))

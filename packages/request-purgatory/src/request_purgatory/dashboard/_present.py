@@ -26,7 +26,7 @@ def present(shown: Shown) -> dict[str, Any]:
     O(watched) for the purgatories, as `snapshot`; for each timer with tasks O(its buckets), and at
     most `MAX_IN_BUCKET` for each bucket.
     """
-    open_ones = [each for each in shown.purgatories() if not each.is_closed]
+    open_ones = [purgatory for purgatory in shown.purgatories() if not purgatory.is_closed]
     by_type: list[Row] = []
     by_key: list[Row] = []
     longest: list[Row] = []
@@ -37,13 +37,13 @@ def present(shown: Shown) -> dict[str, Any]:
         by_type += _rows(purgatory.name, snapshot.by_type)
         by_key += _rows(purgatory.name, snapshot.by_key)
         longest += _rows(purgatory.name, snapshot.longest)
-    totals.sort(key=lambda each: (-each["pending"], each["name"]))
+    totals.sort(key=lambda row: (-row["pending"], row["name"]))
     return {
         "purgatories": totals[:MAX_PURGATORIES],
         "others": max(0, len(totals) - MAX_PURGATORIES),
-        "by_type": sorted(by_type, key=lambda each: -each["count"])[:MAX_ROWS],
-        "by_key": sorted(by_key, key=lambda each: -each["count"])[:MAX_ROWS],
-        "longest": sorted(longest, key=lambda each: -each["waited_ms"])[:MAX_ROWS],
+        "by_type": sorted(by_type, key=lambda row: -row["count"])[:MAX_ROWS],
+        "by_key": sorted(by_key, key=lambda row: -row["count"])[:MAX_ROWS],
+        "longest": sorted(longest, key=lambda row: -row["waited_ms"])[:MAX_ROWS],
         "timers": _timers(shown.timers()),
     }
 
@@ -65,14 +65,14 @@ def _total(purgatory: Readable, num_keys: int) -> Row:
     }
 
 
-def _rows(purgatory: str, found: Iterable[WaitingGroup | WaitingOperation]) -> list[Row]:
-    return [{"purgatory": purgatory, **asdict(each)} for each in found]
+def _rows(purgatory: str, waiting: Iterable[WaitingGroup | WaitingOperation]) -> list[Row]:
+    return [{"purgatory": purgatory, **asdict(group)} for group in waiting]
 
 
 def _timers(timers: list[SystemTimer]) -> list[Row]:
     """Return the timers with the most pending tasks, and the tasks in their wheels."""
     sizes = [(timer.size, timer) for timer in timers]
-    busiest = sorted(sizes, key=lambda each: -each[0])[:MAX_TIMERS]
+    busiest = sorted(sizes, key=lambda sized: -sized[0])[:MAX_TIMERS]
     return [
         {"name": timer.name, "pending": size, "wheels": _wheels(timer) if size else []}
         for size, timer in busiest

@@ -46,8 +46,8 @@ class _Counts:
 
     def as_json(self) -> dict[str, Any]:
         waits = [[index, count] for index, count in sorted(self.waits.items()) if count]
-        found: dict[str, Any] = {**self.counts, "waits": waits}
-        return {name: value for name, value in found.items() if value}
+        values: dict[str, Any] = {**self.counts, "waits": waits}
+        return {name: value for name, value in values.items() if value}
 
 
 class SampleHistory:
@@ -61,7 +61,9 @@ class SampleHistory:
         self._shown = shown
         self._clock = clock
         self._before: weakref.WeakKeyDictionary[Readable, PurgatoryMetrics] = (
-            weakref.WeakKeyDictionary({each: each.metrics() for each in shown.purgatories()})
+            weakref.WeakKeyDictionary(
+                {purgatory: purgatory.metrics() for purgatory in shown.purgatories()}
+            )
         )
         self._before_ms = clock.now_ms
         #: The samples as JSON, and the number of those that were taken.
@@ -74,7 +76,7 @@ class SampleHistory:
         sample = {
             "at_ms": now_ms,
             "span_ms": now_ms - self._before_ms,
-            "purgatories": {name: each.as_json() for name, each in self._counts().items()},
+            "purgatories": {name: counts.as_json() for name, counts in self._counts().items()},
         }
         self._before_ms = now_ms
         self._samples.append(json.dumps(sample, separators=(",", ":")))
@@ -82,16 +84,16 @@ class SampleHistory:
 
     def _counts(self) -> dict[str, _Counts]:
         """Return the counts since the last sample, the names with the most pending first."""
-        found: dict[str, _Counts] = {}
+        by_name: dict[str, _Counts] = {}
         for purgatory in self._shown.purgatories():
             metrics = purgatory.metrics()
             before = self._before.get(purgatory)
-            found.setdefault(purgatory.name, _Counts()).add(metrics, before)
+            by_name.setdefault(purgatory.name, _Counts()).add(metrics, before)
             self._before[purgatory] = metrics
-        names = sorted(found, key=lambda name: (-found[name].counts["pending"], name))
-        kept = {name: found[name] for name in names[:MAX_NAMES]}
+        names = sorted(by_name, key=lambda name: (-by_name[name].counts["pending"], name))
+        kept = {name: by_name[name] for name in names[:MAX_NAMES]}
         for name in names[MAX_NAMES:]:
-            kept.setdefault(OTHERS, _Counts()).merge(found[name])
+            kept.setdefault(OTHERS, _Counts()).merge(by_name[name])
         return kept
 
     def since(self, seen: int) -> str:

@@ -23,10 +23,10 @@ class Shown:
 
     def __init__(self, chosen: Sequence[Showable]) -> None:
         """Note what to show; all of the process, also what is made later, if nothing is chosen."""
-        for each in chosen:
-            if not isinstance(each, (PurgatoryCore, Purgatory, SystemTimer)):
-                raise InvalidArgumentError("shown", "purgatories and timers", each)
-        self._chosen: list[weakref.ref[Any]] = [weakref.ref(each) for each in chosen]
+        for showable in chosen:
+            if not isinstance(showable, (PurgatoryCore, Purgatory, SystemTimer)):
+                raise InvalidArgumentError("shown", "purgatories and timers", showable)
+        self._chosen: list[weakref.ref[Any]] = [weakref.ref(showable) for showable in chosen]
         self._all = not chosen
 
     def purgatories(self) -> list[Readable]:
@@ -34,22 +34,23 @@ class Shown:
         if self._all:
             return list(living(PurgatoryCore))
         return [
-            each
-            for each in self._living()
-            if not isinstance(each, SystemTimer) and each.timer is not None
+            showable
+            for showable in self._living()
+            if not isinstance(showable, SystemTimer) and showable.timer is not None
         ]
 
     def timers(self) -> list[SystemTimer]:
         """Return the timers that are alive, those of the purgatories included, by name."""
         if self._all:
-            found = living(SystemTimer)
+            timers = living(SystemTimer)
         else:
-            timers = [
-                each if isinstance(each, SystemTimer) else each.timer for each in self._living()
-            ]
+            shown = self._living()
+            all_of_them = [one if isinstance(one, SystemTimer) else one.timer for one in shown]
             # One timer may serve several purgatories.
-            found = [each for each in dict.fromkeys(timers) if isinstance(each, SystemTimer)]
-        return sorted(found, key=lambda timer: timer.name)
+            timers = [
+                timer for timer in dict.fromkeys(all_of_them) if isinstance(timer, SystemTimer)
+            ]
+        return sorted(timers, key=lambda timer: timer.name)
 
     def _living(self) -> list[Any]:
-        return [found for reference in self._chosen if (found := reference()) is not None]
+        return [showable for reference in self._chosen if (showable := reference()) is not None]

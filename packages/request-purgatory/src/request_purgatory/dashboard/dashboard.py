@@ -76,7 +76,7 @@ def serve_dashboard(
         raise InvalidArgumentError("port", "between 0 and 65535", port)
     if not isinstance(title, str):
         raise InvalidArgumentError("title", "a str", title)
-    if not isinstance(panels, Sequence) or not all(isinstance(each, Panel) for each in panels):
+    if not isinstance(panels, Sequence) or not all(isinstance(panel, Panel) for panel in panels):
         raise InvalidArgumentError("panels", "a sequence of Panel", panels)
     if clock is not None and not isinstance(clock, Clock):
         raise InvalidArgumentError("clock", "a Clock or None", clock)
@@ -85,13 +85,13 @@ def serve_dashboard(
 
 
 def _positive_number(name: str, value: object) -> float:
-    found = math.nan
+    seconds = math.nan
     if isinstance(value, numbers.Real) and not isinstance(value, bool):
         with suppress(OverflowError):
-            found = float(value)
-    if not (math.isfinite(found) and found > 0):
+            seconds = float(value)
+    if not (math.isfinite(seconds) and seconds > 0):
         raise InvalidArgumentError(name, "a positive number of seconds", value)
-    return found
+    return seconds
 
 
 def _listen(port: int) -> socket.socket:

@@ -65,15 +65,15 @@ class Feed:
         if self.pages:
             began_ns = self._clock.now_ns
             try:
-                found = present(self._shown)
+                reading = present(self._shown)
             except BaseException as error:
                 # Also SystemExit, as of a key's `repr`: on this thread it ends the server alone.
                 log_contained(logger, error, "a reading for the dashboard has failed")
-                found = {"error": f"the reading has failed: {str(error) or type(error).__name__}"}
+                reading = {"error": f"the reading has failed: {str(error) or type(error).__name__}"}
             took = (self._clock.now_ns - began_ns) / 1e9
             panels = [f"{_json(name)}:{await self._read(name)}" for name in self._panels]
-            found["at_ms"] = self._clock.now_ms
-            self._present = f'{_json(found)[:-1]},"panels":{{{",".join(panels)}}}}}'
+            reading["at_ms"] = self._clock.now_ms
+            self._present = f'{_json(reading)[:-1]},"panels":{{{",".join(panels)}}}}}'
         news, self._news = self._news, None
         if news is not None:
             news.set_result(None)
@@ -119,9 +119,9 @@ class Feed:
 
     async def act(self, panel: object, action: object, arguments: object) -> object:
         """Do what a button says, and announce what came of it; PurgatoryError if it is refused."""
-        found = self._panels.get(panel) if isinstance(panel, str) else None
-        if found is None or found.act is None:
-            known = [name for name, each in self._panels.items() if each.act is not None]
+        named = self._panels.get(panel) if isinstance(panel, str) else None
+        if named is None or named.act is None:
+            known = [name for name, shown in self._panels.items() if shown.act is not None]
             raise InvalidArgumentError("panel", f"one of {known}", panel)
         if not isinstance(action, str):
             raise InvalidArgumentError("action", "a name", action)
@@ -129,7 +129,7 @@ class Feed:
             raise InvalidArgumentError("arguments", "an object", arguments)
         try:
             async with asyncio.timeout(_ACTION_TIMEOUT):
-                return await found.act(action, arguments)
+                return await named.act(action, arguments)
         except TimeoutError:
             raise PurgatoryError(f"{action}: no answer for {_ACTION_TIMEOUT:.0f} s") from None
         finally:

@@ -60,31 +60,31 @@ class ProcessMetrics(Forkable):
         # Freed after the lock is released, in case this has the last references.
         cores = living(PurgatoryCore)
         with self._lock:
-            found: dict[str, PurgatoryMetrics] = {}
+            by_name: dict[str, PurgatoryMetrics] = {}
             for core in cores:
                 self._known[weakref.ref(core)] = (core.name, core._counters)
-                _add(found, core.name, core.metrics(), OF_PURGATORIES)
-            for reference in [each for each in self._known if each() is None]:
+                _add(by_name, core.name, core.metrics(), OF_PURGATORIES)
+            for reference in [known for known in self._known if known() is None]:
                 name, counters = self._known.pop(reference)
                 # What was pending when it was freed has been dropped.
                 counted = replace(
                     counters.snapshot(0), num_delayed_operations=0, estimated_operations=0
                 )
                 _add(self._freed, name, counted, OF_PURGATORIES)
-            self._freed = {name: self._freed[name] for name in self._freed if name in found}
+            self._freed = {name: self._freed[name] for name in self._freed if name in by_name}
             for name, metrics in self._freed.items():
-                _add(found, name, metrics, OF_PURGATORIES)
-        return dict(sorted(found.items()))
+                _add(by_name, name, metrics, OF_PURGATORIES)
+        return dict(sorted(by_name.items()))
 
     def timers(self) -> dict[str, TimerMetrics]:
         """Return the metrics of all timers that exist, by name in the alphabet's order.
 
         The timers of purgatories are among them, under their purgatories' names.
         """
-        found: dict[str, TimerMetrics] = {}
+        by_name: dict[str, TimerMetrics] = {}
         for timer in sorted(living(SystemTimer), key=lambda timer: timer.name):
-            _add(found, timer.name, TimerMetrics(timer.size, timer.callback_errors), OF_TIMERS)
-        return found
+            _add(by_name, timer.name, TimerMetrics(timer.size, timer.callback_errors), OF_TIMERS)
+        return by_name
 
     # -- in a forked child
 
@@ -97,5 +97,7 @@ class ProcessMetrics(Forkable):
         self._freed = {}
 
 
-def _add(found: dict[str, Reading], name: str, reading: Reading, table: Iterable[Metric]) -> None:
-    found[name] = add_up(table, found[name], reading) if name in found else reading
+def _add(
+    readings: dict[str, Reading], name: str, reading: Reading, table: Iterable[Metric]
+) -> None:
+    readings[name] = add_up(table, readings[name], reading) if name in readings else reading

@@ -205,7 +205,7 @@ def take_snapshot(
             operations = shard.operations_of(watchers)
             if operations:
                 walk.visit(key, watchers, operations)
-    largest = sorted(walk.types.items(), key=lambda each: (-each[1].count, each[0]))[:top]
+    largest = sorted(walk.types.items(), key=lambda item: (-item[1].count, item[0]))[:top]
     return PurgatorySnapshot(
         name=name,
         pending=pending,
@@ -246,7 +246,9 @@ def _shown(key: object) -> str:
     text = shown(key)[: _MAX_REPR + 1]
     if not text.isprintable():
         # A terminal would obey it, and a lone surrogate has no encoding.
-        text = "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+        text = "".join(
+            character if character.isprintable() else repr(character)[1:-1] for character in text
+        )
     return text if len(text) <= _MAX_REPR else text[: _MAX_REPR - 3] + "..."
 
 

@@ -179,19 +179,19 @@ class QuorumOperation(FutureOperation):
         timeout_ms: int,
         answer: Answerable,
     ) -> None:
-        for each in futures:
-            if not callable(getattr(each, "add_done_callback", None)):
-                raise InvalidArgumentError("futures", "futures or tasks, no coroutines", each)
+        for future in futures:
+            if not callable(getattr(future, "add_done_callback", None)):
+                raise InvalidArgumentError("futures", "futures or tasks, no coroutines", future)
         if needed is not None and not isinstance(needed, int):
             raise InvalidArgumentError("quorum", "a whole number", needed)
         super().__init__(timeout_ms, answer)
         self._futures = futures
         self._needed = len(futures) if needed is None else needed
         self._listeners: list[_Listener] = []
-        # How often each future was given.
+        # How often future future was given.
         self._times: dict[int, int] = {}
-        for each in futures:
-            self._times[id(each)] = self._times.get(id(each), 0) + 1
+        for future in futures:
+            self._times[id(future)] = self._times.get(id(future), 0) + 1
         # Tries never overlap, but futures end on any thread: they are appended, and counted by the
         # next try.
         self._new: list[FutureLike] = []
