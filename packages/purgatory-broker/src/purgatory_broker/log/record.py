@@ -156,7 +156,7 @@ def _record(header: BatchHeader, records: bytes, layout: RecordLayout) -> Record
         header.base_offset + offset_delta,
         None if key_size < 0 else records[key_at : key_at + key_size],
         None if value_size < 0 else records[value_at : value_at + value_size],
-        header.max_timestamp if header.has_log_append_time else header.base_timestamp + delta,
+        header.timestamp(delta),
     )
 
 
@@ -183,13 +183,10 @@ def first_at_or_after(
     records = decompress_records(header, batch)
     if records is None:
         # A consumer that starts there reads some earlier records of the batch, and misses none.
-        first = header.max_timestamp if header.has_log_append_time else header.base_timestamp
-        return first, max(header.base_offset, offset)
+        return header.timestamp(0), max(header.base_offset, offset)
     for delta, offset_delta, *_ in record_layouts(records, header.record_count):
         at = header.base_offset + offset_delta
-        timestamp = (
-            header.max_timestamp if header.has_log_append_time else header.base_timestamp + delta
-        )
+        timestamp = header.timestamp(delta)
         if timestamp >= timestamp_ms and at >= offset:
             return timestamp, at
     return None

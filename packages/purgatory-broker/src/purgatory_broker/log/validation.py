@@ -143,12 +143,11 @@ def _check_records(header: BatchHeader, batch: Buffer, settings: LogSettings, no
             ErrorCode.INVALID_RECORD,
             f"the offset deltas of a batch must be 0, 1, 2, ..., got {offset_deltas[:1000]}",
         )
-    if header.has_log_append_time:
-        earliest = latest = header.max_timestamp
-    else:
-        deltas = [layout[0] for layout in layouts]
-        earliest = header.base_timestamp + min(deltas, default=0)
-        latest = max(header.base_timestamp + max(deltas, default=0), UNSET)
+    deltas = [layout[0] for layout in layouts]
+    earliest = header.timestamp(min(deltas, default=0))
+    latest = header.timestamp(max(deltas, default=0))
+    if not header.has_log_append_time:
+        latest = max(latest, UNSET)
     lowest, highest = _timestamp_range(settings, now_ms)
     # The common case without a look at each record.
     if (
@@ -184,9 +183,7 @@ def _record_errors(
         settings.log_append_time or header.max_timestamp == UNSET
     )
     for index, (delta, _, _, key_size, _, _) in enumerate(layouts):
-        timestamp = header.max_timestamp
-        if not header.has_log_append_time:
-            timestamp = header.base_timestamp + delta
+        timestamp = header.timestamp(delta)
         if settings.compacted and key_size < 0:
             yield (
                 ErrorCode.INVALID_RECORD,
