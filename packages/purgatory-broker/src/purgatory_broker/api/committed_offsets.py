@@ -20,8 +20,8 @@ from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import RequestedTopic, ServedApi, Subjects
 from purgatory_broker.groups.group_messages import (
     CommitRequest,
-    DeleteOffsetsResult,
     OffsetToCommit,
+    RemovalResult,
 )
 from purgatory_broker.groups.group_records import OffsetValue
 from purgatory_broker.metadata.topics import TopicPartition
@@ -367,11 +367,11 @@ def _decode_offset_delete(message: Any, context: RequestContext) -> _OffsetDelet
 def _offset_delete(broker: BrokerApi, context: RequestContext, request: _OffsetDelete) -> None:
     requested = _split_partitions(broker, request.topics)
 
-    def reply(deleted: DeleteOffsetsResult) -> None:
+    def reply(deleted: RemovalResult) -> None:
         if deleted.error is not ErrorCode.NONE:
             context.reply(OffsetDeleteResponse(error_code=int(deleted.error), topics=[]))
             return
-        topics = _topic_results(requested, deleted.partitions, _DeletedTopic, _DeletedPartition)
+        topics = _topic_results(requested, deleted.parts, _DeletedTopic, _DeletedPartition)
         context.reply(OffsetDeleteResponse(topics=topics))
 
     known = [partition for _, partitions in requested.known for partition in partitions]

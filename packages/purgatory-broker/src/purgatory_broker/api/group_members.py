@@ -228,7 +228,7 @@ def _decode_leave_group(message: Any, context: RequestContext) -> _LeaveGroup:
 def _leave_group(broker: BrokerApi, context: RequestContext, request: _LeaveGroup) -> Any:
     left = broker.groups.leave_group(request.group_id, request.members)
     if not request.has_member_list:
-        code = left.members[0] if left.members else left.error
+        code = left.parts[0] if left.parts else left.error
         return LeaveGroupResponse(error_code=int(code), members=[])
     # Without results of the members, the whole request has an error.
     return LeaveGroupResponse(
@@ -239,7 +239,7 @@ def _leave_group(broker: BrokerApi, context: RequestContext, request: _LeaveGrou
                 group_instance_id=member.instance_id,
                 error_code=int(error),
             )
-            for member, error in zip(request.members, left.members, strict=False)
+            for member, error in zip(request.members, left.parts, strict=False)
         ],
     )
 

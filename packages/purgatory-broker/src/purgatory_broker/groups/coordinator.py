@@ -15,7 +15,6 @@ from purgatory_broker.groups.group_messages import (
     CommitRequest,
     DeleteGroupsReply,
     DeleteOffsetsReply,
-    DeleteOffsetsResult,
     FetchedOffsets,
     GroupDescription,
     GroupError,
@@ -24,8 +23,8 @@ from purgatory_broker.groups.group_messages import (
     JoinReply,
     JoinRequest,
     JoinResult,
-    LeaveResult,
     LeavingMember,
+    RemovalResult,
     SyncReply,
     SyncRequest,
     SyncResult,
@@ -192,12 +191,12 @@ class GroupCoordinator:
                 return error.code
         return ErrorCode.NONE
 
-    def leave_group(self, group_id: str, leaving: Sequence[LeavingMember]) -> LeaveResult:
+    def leave_group(self, group_id: str, leaving: Sequence[LeavingMember]) -> RemovalResult:
         with self._actions:
             try:
-                return LeaveResult(members=self._membership.leave(group_id, leaving))
+                return RemovalResult(parts=self._membership.leave(group_id, leaving))
             except GroupError as error:
-                return LeaveResult(error.code)
+                return RemovalResult(error.code)
 
     # -- offsets
 
@@ -223,7 +222,7 @@ class GroupCoordinator:
             try:
                 self._offsets.delete(group_id, partitions, reply)
             except GroupError as error:
-                self._actions.add(partial(reply, DeleteOffsetsResult(error.code)))
+                self._actions.add(partial(reply, RemovalResult(error.code)))
 
     def forget_topic(self, topic: str) -> None:
         with self._actions:

@@ -14,10 +14,10 @@ from purgatory_broker.groups.group_messages import (
     CommitReply,
     CommitRequest,
     DeleteOffsetsReply,
-    DeleteOffsetsResult,
     FetchedOffsets,
     GroupError,
     OffsetToCommit,
+    RemovalResult,
     coordinator_error,
 )
 from purgatory_broker.groups.group_records import OffsetKey, OffsetValue
@@ -149,17 +149,15 @@ class OffsetManager:
             for (topic, index), error in zip(partitions, errors, strict=True)
             if error is ErrorCode.NONE and shard.offsets.get(group_id, topic, index) is not None
         ]
-        result = DeleteOffsetsResult(partitions=errors)
+        result = RemovalResult(parts=errors)
         if removed:
             self.remove(shard, removed, [], lambda error: self._deleted(error, result, reply))
         else:
             self.actions.add(partial(reply, result))
 
-    def _deleted(
-        self, error: ErrorCode, result: DeleteOffsetsResult, reply: DeleteOffsetsReply
-    ) -> None:
+    def _deleted(self, error: ErrorCode, result: RemovalResult, reply: DeleteOffsetsReply) -> None:
         if error is not ErrorCode.NONE:
-            result = DeleteOffsetsResult(coordinator_error(error))
+            result = RemovalResult(coordinator_error(error))
         self.actions.add(partial(reply, result))
 
     # -- removal
