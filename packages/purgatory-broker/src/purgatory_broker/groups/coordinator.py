@@ -33,7 +33,7 @@ from purgatory_broker.groups.join_group import JoinGroupHandler
 from purgatory_broker.groups.membership import MembershipHandler
 from purgatory_broker.groups.offset_manager import OffsetManager
 from purgatory_broker.groups.rebalancer import GroupPurgatories, Rebalancer
-from purgatory_broker.groups.shards import OffsetsStore, Shard, Shards
+from purgatory_broker.groups.shards import OffsetsStore, Shards
 from purgatory_broker.settings import ClusterSettings
 
 logger = logging.getLogger(__name__)
@@ -133,14 +133,14 @@ class GroupCoordinator:
         """Pending requests of the groups get NOT_COORDINATOR. No-op if not loaded."""
         with self._actions:
             shard = self._shards.get(partition)
-            if shard is not None:
-                self._unload(shard)
-
-    def close(self) -> None:
-        """Unload every partition; call this before the purgatories are closed."""
-        with self._actions:
-            for shard in self._shards:
-                self._unload(shard)
+            if shard is None:
+                return
+            self._shards.remove(shard)
+            for group in shard.groups.values():
+                self._rebalancer.mark_dead(group, ErrorCode.NOT_COORDINATOR)
+        logger.info(
+            "node %d has unloaded partition %d of the offsets topic", self.node_id, partition
+        )
 
     def abandon(self) -> None:
         """Forget all groups without an answer, and break their cycles, after the node's stop."""
@@ -155,14 +155,6 @@ class GroupCoordinator:
         for shard in self._shards:
             for group in list(shard.groups.values()):
                 self._rebalancer.heartbeats.time_advanced(group)
-
-    def _unload(self, shard: Shard) -> None:
-        self._shards.remove(shard)
-        for group in shard.groups.values():
-            self._rebalancer.mark_dead(group, ErrorCode.NOT_COORDINATOR)
-        logger.info(
-            "node %d has unloaded partition %d of the offsets topic", self.node_id, shard.partition
-        )
 
     # -- members
 

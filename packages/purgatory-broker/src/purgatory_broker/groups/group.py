@@ -282,7 +282,7 @@ class Group:
     # -- invariants
 
     def check(self) -> None:
-        members, state = self.members, self.state
+        members, state, shown = self.members, self.state, vars(self)
         awaiting_join = {
             member_id for member_id, member in members.items() if member.join_reply is not None
         }
@@ -291,58 +291,38 @@ class Group:
         }
         self._check_members(awaiting_join)
         if state is GroupState.DEAD:
-            pending = (
-                awaiting_join,
-                awaiting_sync,
-                self.heartbeats,
-                self.delayed_join,
-                self.delayed_sync,
-            )
-            assert not any(pending), pending
+            assert not any([awaiting_join, awaiting_sync, self.heartbeats]), shown
+            assert self.delayed_join is None, shown
+            assert self.delayed_sync is None, shown
             return
-        assert (state is GroupState.PREPARING_REBALANCE) == (self.delayed_join is not None), (
-            state,
-            self.delayed_join,
-        )
-        assert state is GroupState.COMPLETING_REBALANCE or not awaiting_sync, (state, awaiting_sync)
-        assert state is not GroupState.COMPLETING_REBALANCE or not awaiting_join, (
-            state,
-            awaiting_join,
-        )
-        assert (self.delayed_sync is not None) >= bool(self.pending_sync_members), (
-            state,
-            self.pending_sync_members,
-        )
+        assert (state is GroupState.PREPARING_REBALANCE) == (self.delayed_join is not None), shown
+        assert state is GroupState.COMPLETING_REBALANCE or not awaiting_sync, shown
+        assert state is not GroupState.COMPLETING_REBALANCE or not awaiting_join, shown
+        assert (self.delayed_sync is not None) >= bool(self.pending_sync_members), shown
         if state is GroupState.EMPTY:
-            assert not members, members
+            assert not members, shown
         if state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
-            assert members, state
-            assert self._num_supporters[str(self.protocol)] == len(members), (
-                self.protocol,
-                self._num_supporters,
-            )
+            assert members, shown
+            assert self._num_supporters[str(self.protocol)] == len(members), shown
         # Every member has a session timeout, or a pending request whose end sets one.
-        assert self.pending_join_members <= set(self.heartbeats), self.pending_join_members
+        assert self.pending_join_members <= set(self.heartbeats), shown
         without_timeout = set(members) - set(self.heartbeats)
-        assert without_timeout <= awaiting_join | awaiting_sync, without_timeout
+        assert without_timeout <= awaiting_join | awaiting_sync, shown
 
     def _check_members(self, awaiting_join: set[str]) -> None:
-        members = self.members
-        assert self._num_awaiting_join == len(awaiting_join), (
-            self._num_awaiting_join,
-            awaiting_join,
-        )
-        assert all(member_id == member.member_id for member_id, member in members.items()), members
-        assert (self.leader_id is None) == (not members), (self.leader_id, members)
-        assert self.leader_id is None or self.leader_id in members, (self.leader_id, members)
+        members, shown = self.members, vars(self)
+        assert self._num_awaiting_join == len(awaiting_join), shown
+        assert all(member_id == member.member_id for member_id, member in members.items()), shown
+        assert (self.leader_id is None) == (not members), shown
+        assert self.leader_id is None or self.leader_id in members, shown
         assert self.static_members == {
             member.instance_id: member_id
             for member_id, member in members.items()
             if member.instance_id is not None
-        }, self.static_members
+        }, shown
         assert +self._num_supporters == Counter(
             name for member in members.values() for name, _ in member.protocols
-        )
-        assert not self.pending_join_members & set(members), self.pending_join_members
-        assert self.pending_sync_members <= set(members), self.pending_sync_members
-        assert set(self.heartbeats) <= set(members) | self.pending_join_members, self.heartbeats
+        ), shown
+        assert not self.pending_join_members & set(members), shown
+        assert self.pending_sync_members <= set(members), shown
+        assert set(self.heartbeats) <= set(members) | self.pending_join_members, shown

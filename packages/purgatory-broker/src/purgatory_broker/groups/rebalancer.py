@@ -22,6 +22,7 @@ from purgatory_broker.groups.group_records import GroupKey
 from purgatory_broker.groups.member import Member
 from purgatory_broker.groups.shards import Shards
 from request_purgatory.aio import Purgatory
+from request_purgatory.purgatory.operation import DelayedOperation
 
 logger = logging.getLogger(__name__)
 
@@ -175,7 +176,8 @@ class Rebalancer:
         """Wait for members of a group that was empty; the delay may grow by `remaining_ms`."""
         group.new_member_added = False
         elapsed = partial(self._initial_delay_elapsed, delay_ms=delay_ms, remaining_ms=remaining_ms)
-        self._watch(group, InitialDelayedJoin(group, delay_ms, elapsed))
+        group.delayed_join = InitialDelayedJoin(group, delay_ms, elapsed)
+        self._watch(self._purgatories.join, group, group.delayed_join)
 
     def _initial_delay_elapsed(self, group: Group, *, delay_ms: int, remaining_ms: int) -> None:
         """Extend the initial delay if members have joined during it, or complete the join."""
@@ -227,22 +229,14 @@ class Rebalancer:
             group.delayed_sync = DelayedSync(
                 group, group.rebalance_timeout_ms, self._expire_pending_sync
             )
-            self._actions.add(
-                partial(
-                    self._purgatories.sync.try_complete_else_watch,
-                    group.delayed_sync,
-                    [group.group_id],
-                )
-            )
+            self._watch(self._purgatories.sync, group, group.delayed_sync)
 
     def _watch_join(self, group: Group, timeout_ms: int) -> None:
-        self._watch(group, DelayedJoin(group, timeout_ms, self.complete_join))
+        group.delayed_join = DelayedJoin(group, timeout_ms, self.complete_join)
+        self._watch(self._purgatories.join, group, group.delayed_join)
 
-    def _watch(self, group: Group, operation: DelayedJoin) -> None:
-        group.delayed_join = operation
-        self._actions.add(
-            partial(self._purgatories.join.try_complete_else_watch, operation, [group.group_id])
-        )
+    def _watch(self, purgatory: Purgatory, group: Group, operation: DelayedOperation) -> None:
+        self._actions.add(partial(purgatory.try_complete_else_watch, operation, [group.group_id]))
 
     def _cancel_join(self, group: Group) -> None:
         if group.delayed_join is not None:
