@@ -93,9 +93,9 @@ class ClusterParts:
     nodes: list[Node] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        log = RequestLog(self.wall_ms, self.waits.request_received)
+        log = RequestLog(self.wall_ms, partial(self.waits.changed, "request"))
         object.__setattr__(self, "request_log", log)
-        self.faults.on_hit = self.waits.fault_hit
+        self.faults.on_hit = partial(self.waits.changed, "fault")
 
 
 class Node:
@@ -162,7 +162,7 @@ class Node:
                 self.appends, self.actions, settings.offsets_commit_timeout_ms, cluster.wall_ms
             ),
             now_ms=cluster.wall_ms,
-            on_stable=cluster.waits.group_stable,
+            on_stable=partial(cluster.waits.changed, "group"),
         )
         self.fetchers = FetcherManager(self.replicas, self._leader, is_paused=is_replication_paused)
         self.elections = LeaderElections(self.purgatories["ElectLeader"], self.actions)
@@ -322,12 +322,6 @@ class Node:
         return endpoints
 
     # -- contact with the controller
-
-    def disconnect_controller(self) -> None:
-        self.metadata.disconnect()
-
-    def start_without_metadata(self) -> None:
-        self.metadata.start_empty(self.node_id)
 
     def connect_controller(self) -> None:
         """Take over the controller's metadata; replicas that are not this node's go."""
