@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from purgatory_broker._wire.error_code import ErrorCode
@@ -144,7 +145,11 @@ class Interception:
                 return await answer if inspect.isawaitable(answer) else answer
         except asyncio.CancelledError as error:
             if request.is_cancelled:
-                self._note_cancelled(request, error)
+                if request.is_cancelled_half_way:
+                    who = f"the function that intercepts {request.api}"
+                    self._note_half_way(
+                        who, "its client has gone or the cluster has stopped", error
+                    )
                 raise
             failure = ClusterError(f"the function that intercepts {request.api} was cancelled")
             failure.__cause__ = error
@@ -157,13 +162,6 @@ class Interception:
             if isinstance(error, GeneratorExit) and _task_that_runs() is not task:
                 raise  # The task is dropped, without a step.
             return self._failed(request, error)
-
-    def _note_cancelled(
-        self, request: InterceptedRequest, cancelled: asyncio.CancelledError
-    ) -> None:
-        if request.is_cancelled_half_way:
-            who = f"the function that intercepts {request.api}"
-            self._note_half_way(who, "its client has gone or the cluster has stopped", cancelled)
 
     def note_cancelled_task(self, request: InterceptedRequest) -> None:
         """Note that a task which the function has started was cancelled half way."""
@@ -208,21 +206,19 @@ class Interception:
         ).describe()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class _Call:
     """A function's call with a request."""
 
-    __slots__ = ("_interception", "_request")
-
-    def __init__(self, interception: Interception, request: InterceptedRequest) -> None:
-        self._interception = interception
-        self._request = request
+    interception: Interception
+    request: InterceptedRequest
 
     @property
     def is_waiting_for_response(self) -> bool:
-        return self._request.is_waiting_for_response
+        return self.request.is_waiting_for_response
 
     def task_cancelled(self) -> None:
-        self._interception.note_cancelled_task(self._request)
+        self.interception.note_cancelled_task(self.request)
 
 
 def _task_that_runs() -> asyncio.Task[Any] | None:
