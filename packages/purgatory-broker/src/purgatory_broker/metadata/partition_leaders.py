@@ -103,11 +103,7 @@ class PartitionLeaders:
         return True
 
     def move_leader(self, key: TopicPartition, node: int) -> None:
-        partition = self._store.partition(key)
-        if partition is None:
-            raise ControllerError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {key}"
-            )
+        partition = self._store.require_partition(key)
         eligible = [replica for replica in partition.isr if replica in self._store.alive]
         if node not in eligible:
             raise ControllerError(

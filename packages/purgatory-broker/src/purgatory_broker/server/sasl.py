@@ -148,7 +148,7 @@ class _ScramExchange(_SaslExchange):
         """Return the error of any reason: a client can't learn which names exist."""
         return LoginFailedError(
             "Authentication failed during authentication due to invalid credentials with SASL "
-            f"mechanism {self._mechanism.sasl_name}"
+            f"mechanism {self._mechanism.name.replace('_', '-')}"
         )
 
 

@@ -143,11 +143,7 @@ class TopicCommands(CommandGroup):
         numbers = range(len(described.partitions)) if partition is None else [partition]
         for number in numbers:
             key = TopicPartition(topic, number)
-            known = self.controller.partition(key)
-            if known is None:
-                raise ControllerError(
-                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {key}"
-                )
+            known = self.controller.require_partition(key)
             replica = leader_replica(self.nodes, known)
             if replica is None or not replica.is_leader:
                 raise ControllerError(ErrorCode.LEADER_NOT_AVAILABLE, f"{key} has no leader")
