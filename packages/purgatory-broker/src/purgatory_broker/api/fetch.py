@@ -202,7 +202,10 @@ class _FetchReply:
         partitions = [*self.missing, *fetched]
         if self.session is not None:
             partitions = changed_partitions(self.session, partitions)
-        self._count_bytes(partitions)
+        size = sum(len(partition.records) for partition in partitions)
+        if size:
+            # For the consumer's quota; they throttle its next request.
+            self.broker.fetch_throttle_ms(self.context.client, size)
         leaders: set[int] = set()
         topics = self._topics(partitions, leaders)
         endpoints = self.broker.endpoints(leaders, self.context.client.listener) if leaders else ()
@@ -215,12 +218,6 @@ class _FetchReply:
                 node_endpoints=[NodeEndpoint(**endpoint) for endpoint in endpoints],
             )
         )
-
-    def _count_bytes(self, partitions: Iterable[FetchedPartition]) -> None:
-        """Count the records for the consumer's quota; they throttle its next request."""
-        size = sum(len(partition.records) for partition in partitions)
-        if size:
-            self.broker.fetch_throttle_ms(self.context.client, size)
 
     def _topics(
         self, partitions: Iterable[FetchedPartition], leaders: set[int]

@@ -93,7 +93,6 @@ class Cluster(ClusterClient):
         self._stopping: asyncio.Event | None = None
         #: Whether the thread was asked to stop, maybe before it has a loop.
         self._is_stopping = False
-        self._bootstrap_servers = ""
         #: The commands that run, and whether any may begin. There is no lock, on which a signal
         #: handler's command would wait for the command that it has interrupted: each is entered
         #: before its caller looks whether the cluster runs, and the end takes out all after that.
@@ -258,10 +257,6 @@ class Cluster(ClusterClient):
         self._cluster.add_error_of_task(error)
 
     # -- commands
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return self._bootstrap_servers
 
     def call(self, command: str, /, **arguments: Any) -> Any:
         if self._is_own_thread:

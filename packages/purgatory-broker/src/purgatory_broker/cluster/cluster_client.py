@@ -58,6 +58,7 @@ class ClusterClient(ABC):
 
     #: Whether `close` has stopped the cluster, so that nobody need keep it.
     _is_closed = False
+    _bootstrap_servers = ""
 
     @abstractmethod
     def start(self) -> Self:
@@ -81,9 +82,9 @@ class ClusterClient(ABC):
             raise_first([failure], error)
 
     @property
-    @abstractmethod
     def bootstrap_servers(self) -> str:
         """The addresses of all nodes, "host:port,host:port", for clients' `bootstrap_servers`."""
+        return self._bootstrap_servers
 
     @abstractmethod
     def call(self, command: str, /, **arguments: Any) -> Any:

@@ -87,7 +87,7 @@ class Group:
         self.heartbeats: dict[str, DelayedOperation] = {}
         #: For each protocol, the number of members that support it.
         self._num_supporters: Counter[str] = Counter()
-        self._num_awaiting_join = 0
+        self.num_awaiting_join = 0
 
     # -- states
 
@@ -114,11 +114,7 @@ class Group:
     @property
     def has_all_members_joined(self) -> bool:
         """True if every member's JoinGroup is pending and no new member id is outstanding."""
-        return self._num_awaiting_join == len(self.members) and not self.pending_join_members
-
-    @property
-    def num_awaiting_join(self) -> int:
-        return self._num_awaiting_join
+        return self.num_awaiting_join == len(self.members) and not self.pending_join_members
 
     @property
     def rebalance_timeout_ms(self) -> int:
@@ -183,7 +179,7 @@ class Group:
         member.session_timeout_ms = session_timeout_ms
 
     def set_join_reply(self, member: Member, reply: JoinReply | None) -> None:
-        self._num_awaiting_join += (reply is not None) - (member.join_reply is not None)
+        self.num_awaiting_join += (reply is not None) - (member.join_reply is not None)
         member.join_reply = reply
 
     def validate_member(self, member_id: str, instance_id: str | None) -> Member:
@@ -311,7 +307,7 @@ class Group:
 
     def _check_members(self, awaiting_join: set[str]) -> None:
         members, shown = self.members, vars(self)
-        assert self._num_awaiting_join == len(awaiting_join), shown
+        assert self.num_awaiting_join == len(awaiting_join), shown
         assert all(member_id == member.member_id for member_id, member in members.items()), shown
         assert (self.leader_id is None) == (not members), shown
         assert self.leader_id is None or self.leader_id in members, shown

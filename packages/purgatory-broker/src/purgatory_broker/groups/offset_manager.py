@@ -16,7 +16,6 @@ from purgatory_broker.groups.group_messages import (
     DeleteOffsetsReply,
     FetchedOffsets,
     GroupError,
-    OffsetToCommit,
     RemovalResult,
     coordinator_error,
 )
@@ -44,7 +43,14 @@ class OffsetManager:
         self._validate_commit(shard.groups.get(request.group_id), request)
         now_ms = self.now_ms()
         expire_ms = -1 if request.retention_ms == -1 else now_ms + request.retention_ms
-        errors = tuple(self._offset_error(offset) for offset in request.offsets)
+        # Kafka compares the limit with the number of Java chars, which have two bytes.
+        max_bytes = 2 * self.max_metadata_chars
+        errors = tuple(
+            ErrorCode.OFFSET_METADATA_TOO_LARGE
+            if len(offset.metadata.encode("utf-16-be")) > max_bytes
+            else ErrorCode.NONE
+            for offset in request.offsets
+        )
         values = [
             (
                 OffsetKey(request.group_id, offset.topic, offset.partition),
@@ -59,12 +65,6 @@ class OffsetManager:
             )
         else:
             self.actions.add(partial(reply, errors))
-
-    def _offset_error(self, offset: OffsetToCommit) -> ErrorCode:
-        # Kafka compares the limit with the number of Java chars, which have two bytes.
-        if len(offset.metadata.encode("utf-16-be")) > 2 * self.max_metadata_chars:
-            return ErrorCode.OFFSET_METADATA_TOO_LARGE
-        return ErrorCode.NONE
 
     def _validate_commit(self, group: Group | None, request: CommitRequest) -> None:
         """Check that the sender may commit, and count the request as a heartbeat of a member."""

@@ -194,7 +194,7 @@ class Rebalancer:
             late = [
                 member
                 for member in group.members.values()
-                if member.join_reply is None and not member.is_static
+                if member.join_reply is None and member.instance_id is None
             ]
             for member in late:
                 logger.info(
@@ -317,14 +317,10 @@ def generation_result(group: Group, member: Member, *, with_members: bool) -> Jo
         protocol_type=group.protocol_type,
         protocol_name=group.protocol,
         leader=group.leader_id or "",
-        members=_members(group) if with_members else (),
-    )
-
-
-def _members(group: Group) -> tuple[JoinedMember, ...]:
-    return tuple(
-        JoinedMember(member.member_id, member.instance_id, member.metadata(str(group.protocol)))
-        for member in group.members.values()
+        members=tuple(
+            JoinedMember(other.member_id, other.instance_id, other.metadata(str(group.protocol)))
+            for other in (group.members.values() if with_members else ())
+        ),
     )
 
 

@@ -127,7 +127,7 @@ class FetchSessions:
         if self._partitions > self.max_partitions:
             self._drop(session_id)
             raise FetchSessionError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        session.epoch = _next_epoch(session.epoch)
+        session.epoch = 1 if session.epoch == 2**31 - 1 else session.epoch + 1
         self._touch(session, now_ms)
         return session
 
@@ -190,10 +190,6 @@ class FetchSessions:
         if session is not None:
             self._partitions -= len(session.partitions)
             self._keep(session)
-
-
-def _next_epoch(epoch: int) -> int:
-    return 1 if epoch == 2**31 - 1 else epoch + 1
 
 
 def changed_partitions(

@@ -198,12 +198,8 @@ class Replica:
         # It must reach the high watermark, and the start of this leader's epoch.
         if node in self.isr or node not in self.followers:
             return False
-        end = self.followers[node].end_offset
-        return end >= self.high_watermark and end >= self.epoch_start
-
-    @property
-    def epoch_start(self) -> int:
-        return self.log.epoch_start_offset(self.leader_epoch)
+        epoch_start = self.log.epoch_start_offset(self.leader_epoch)
+        return self.followers[node].end_offset >= max(self.high_watermark, epoch_start)
 
     def low_watermark(self, alive: Collection[int]) -> int:
         """As in Kafka, dead replicas do not count; they delete the records on return."""
