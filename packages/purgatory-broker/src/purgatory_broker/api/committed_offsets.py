@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from kafka.protocol.consumer import (
     OffsetCommitRequest,
@@ -20,6 +20,7 @@ from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import RequestedTopic, ServedApi, Subjects
 from purgatory_broker.groups.group_messages import (
     CommitRequest,
+    FetchedOffsets,
     OffsetToCommit,
     RemovalResult,
 )
@@ -27,13 +28,8 @@ from purgatory_broker.groups.group_records import OffsetValue
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.request_context import RequestContext
 
-
-class _RequestElement(Protocol):
-    @property
-    def partition(self) -> int: ...
-
-
-E = TypeVar("E", bound=_RequestElement)
+#: The requests' elements for partitions.
+E = TypeVar("E", bound=OffsetToCommit | TopicPartition)
 
 
 class _RequestedPartitions(NamedTuple, Generic[E]):
@@ -253,19 +249,8 @@ def _offset_fetch(broker: BrokerApi, context: RequestContext, request: _OffsetFe
 
 def _fetch_group(broker: BrokerApi, group: _RequestedGroup) -> Any:
     fetched = broker.groups.fetch_offsets(group.group_id, group.topics)
-    return _Group(
-        group_id=group.group_id,
-        topics=[
-            _GroupTopic(
-                name=name,
-                partitions=[
-                    _fetched_partition(_GroupPartition, *partition) for partition in partitions
-                ],
-            )
-            for name, partitions in fetched.topics
-        ],
-        error_code=int(fetched.error),
-    )
+    topics = _fetched_topics(fetched, _GroupTopic, _GroupPartition)
+    return _Group(group_id=group.group_id, topics=topics, error_code=int(fetched.error))
 
 
 def _fetch_one(broker: BrokerApi, request: _OffsetFetch) -> Any:
@@ -273,17 +258,19 @@ def _fetch_one(broker: BrokerApi, request: _OffsetFetch) -> Any:
     fetched = broker.groups.fetch_offsets(group.group_id, group.topics)
     if fetched.error is not ErrorCode.NONE:
         return _refuse_offset_fetch(request, fetched.error)
-    return OffsetFetchResponse(
-        topics=[
-            _FetchedTopic(
-                name=name,
-                partitions=[
-                    _fetched_partition(_FetchedPartition, *partition) for partition in partitions
-                ],
-            )
-            for name, partitions in fetched.topics
-        ]
-    )
+    return OffsetFetchResponse(topics=_fetched_topics(fetched, _FetchedTopic, _FetchedPartition))
+
+
+def _fetched_topics(offsets: FetchedOffsets, topic_class: Any, partition_class: Any) -> list[Any]:
+    return [
+        topic_class(
+            name=name,
+            partitions=[
+                _fetched_partition(partition_class, *partition) for partition in partitions
+            ],
+        )
+        for name, partitions in offsets.topics
+    ]
 
 
 def _fetched_partition(partition_class: Any, index: int, value: OffsetValue | None) -> Any:

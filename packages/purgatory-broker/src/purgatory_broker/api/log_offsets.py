@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -103,48 +104,25 @@ def _list_offsets(broker: BrokerApi, context: RequestContext, request: _ListOffs
     topics = []
     for topic in request.topics:
         # A partition that is named twice has one result, an error.
-        by_index = {partition.index: partition for partition in topic.partitions}
-        results = []
-        for index, partition in by_index.items():
-            key = TopicPartition(topic.name, index)
-            results.append(
-                _list_partition(
-                    broker, context, request, key, partition, is_named_once=counts[key] == 1
-                )
-            )
-        topics.append(_ListedTopic(name=topic.name, partitions=results))
+        results: dict[int, Any] = {}
+        for question in topic.partitions:
+            key = TopicPartition(topic.name, question.index)
+            result = results[question.index] = _Listed(partition_index=question.index)
+            since = SPECIAL_TIMESTAMP_SINCE.get(question.timestamp, sys.maxsize)
+            if counts[key] > 1:
+                result.error_code = int(ErrorCode.INVALID_REQUEST)
+            elif question.timestamp < 0 and context.version < since:
+                result.error_code = int(ErrorCode.UNSUPPORTED_VERSION)
+            else:
+                try:
+                    replica = _leader_replica(broker, key, question.current_leader_epoch)
+                    result.timestamp, result.offset, result.leader_epoch = _find_offset(
+                        replica, question.timestamp, is_follower=request.is_follower
+                    )
+                except ReplicaError as error:
+                    result.error_code = int(error.code)
+        topics.append(_ListedTopic(name=topic.name, partitions=list(results.values())))
     return ListOffsetsResponse(topics=topics)
-
-
-def _list_partition(
-    broker: BrokerApi,
-    context: RequestContext,
-    request: _ListOffsets,
-    key: TopicPartition,
-    partition: _OffsetQuestion,
-    *,
-    is_named_once: bool,
-) -> Any:
-    result = _Listed(partition_index=key.partition)
-    timestamp = partition.timestamp
-    if not is_named_once:
-        result.error_code = int(ErrorCode.INVALID_REQUEST)
-    elif timestamp < 0 and not _is_supported(timestamp, context.version):
-        result.error_code = int(ErrorCode.UNSUPPORTED_VERSION)
-    else:
-        try:
-            replica = _leader_replica(broker, key, partition.current_leader_epoch)
-            result.timestamp, result.offset, result.leader_epoch = _find_offset(
-                replica, timestamp, is_follower=request.is_follower
-            )
-        except ReplicaError as error:
-            result.error_code = int(error.code)
-    return result
-
-
-def _is_supported(special_timestamp: int, version: int) -> bool:
-    since = SPECIAL_TIMESTAMP_SINCE.get(special_timestamp)
-    return since is not None and version >= since
 
 
 def _find_offset(replica: Replica, timestamp: int, *, is_follower: bool) -> tuple[int, int, int]:

@@ -249,7 +249,6 @@ def _decode_list_partition_reassignments(
 def _list_partition_reassignments(
     broker: BrokerApi, context: RequestContext, request: _ListPartitionReassignments
 ) -> Any:
-
     keys = None
     if request.topics is not None:
         keys = [
