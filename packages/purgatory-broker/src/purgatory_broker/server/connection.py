@@ -11,8 +11,14 @@ from typing import Any, Protocol, TypeAlias, cast
 
 from purgatory_broker._wire.apis import ApiTable
 from purgatory_broker._wire.error_code import ErrorCode
-from purgatory_broker._wire.frame import SIZE_BYTES, frame_size, with_size
-from purgatory_broker._wire.messages import encode_response, read_header, read_request
+from purgatory_broker._wire.messages import (
+    SIZE_BYTES,
+    encode_response,
+    frame_size,
+    read_header,
+    read_request,
+    with_size,
+)
 from purgatory_broker._wire.wire_error import WireError
 from purgatory_broker.listeners import Listener
 from purgatory_broker.request_context import Client, LoginFailedError, RequestContext
