@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, ItemsView
+from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from purgatory_broker._wire.error_code import ErrorCode
@@ -36,15 +38,13 @@ def _batch(header: BatchHeader, base_offset: int, timestamp: int) -> _ProducerBa
     return _ProducerBatch(first, last, base_offset, last_offset, timestamp)
 
 
+@dataclass(slots=True, eq=False)
 class ProducerState:
     """A producer's epoch and its last batches in this epoch, the oldest first."""
 
-    __slots__ = ("batches", "epoch", "last_timestamp")
-
-    def __init__(self, epoch: int = UNSET) -> None:
-        self.epoch = epoch
-        self.batches: deque[_ProducerBatch] = deque(maxlen=BATCHES_KEPT)
-        self.last_timestamp = UNSET
+    epoch: int = UNSET
+    batches: deque[_ProducerBatch] = field(default_factory=partial(deque, maxlen=BATCHES_KEPT))
+    last_timestamp: int = UNSET
 
     @property
     def last_sequence(self) -> int:
@@ -160,11 +160,8 @@ class ProducerStates:
             producer = self._producers.get(producer_id)
             if producer is None:
                 continue  # Expired.
-            assert producer.epoch == headers[-1].producer_epoch, (
-                producer_id,
-                producer.epoch,
-                headers[-1],
-            )
+            epoch = producer.epoch
+            assert epoch == headers[-1].producer_epoch, (producer_id, epoch, headers[-1])
             known = [
                 (batch.base_offset, batch.first_sequence, batch.last_sequence)
                 for batch in producer.batches
@@ -172,7 +169,7 @@ class ProducerStates:
             in_log = [
                 (header.base_offset, header.base_sequence, header.last_sequence)
                 for header in headers
-                if header.producer_epoch == producer.epoch
+                if header.producer_epoch == epoch
             ]
             shared = min(len(known), len(in_log))
             assert known[-shared:] == in_log[-shared:], (producer_id, known, in_log)

@@ -14,8 +14,8 @@ from purgatory_broker.log.closed_segment import index_closed_segment
 from purgatory_broker.log.leader_epochs import LeaderEpochs
 from purgatory_broker.log.log_errors import RecordError, StorageError, storage_errors
 from purgatory_broker.log.log_folder import (
+    CLEAN_SHUTDOWN_FILE,
     CleanShutdown,
-    delete_clean_shutdown,
     read_clean_shutdown,
 )
 from purgatory_broker.log.producer_states import ProducerStates
@@ -102,7 +102,7 @@ def recover(
     epochs.truncate_from_end(segments[-1].next_offset)
     epochs.truncate_from_start(start_offset)
     # Not before: a damaged log that can't be opened must not be taken for crashed the next time.
-    delete_clean_shutdown(folder)
+    _delete(folder / CLEAN_SHUTDOWN_FILE)
     return RecoveredLog(segments, start_offset, epochs, producers)
 
 
