@@ -55,10 +55,6 @@ class _UnknownTopic(NamedTuple):
     partition: FetchedPartition
 
 
-def _decode(message: FetchRequest, context: RequestContext) -> FetchRequest:
-    return message
-
-
 def _fetch(broker: BrokerApi, context: RequestContext, request: FetchRequest) -> None:
     """Handle a Fetch request: read partitions, at once or when enough records are available.
 
@@ -304,7 +300,7 @@ FETCH = ServedApi(
     versions=(4, 18),
     max_response_bytes=None,
     holds_records=True,
-    decode=_decode,
+    decode=lambda message, _context: message,
     handle=_fetch,
     refuse=_error_response,
     subjects=Subjects(partitions=_named_partitions),

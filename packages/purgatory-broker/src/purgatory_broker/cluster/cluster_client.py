@@ -21,18 +21,16 @@ def _remote(
     command: Callable[Concatenate[ClusterCommands, P], R],
 ) -> Callable[Concatenate[ClusterClient, P], R]:
     """Return the method of a client that runs a command, with its parameters and docstring."""
-    method: Callable[Concatenate[ClusterClient, P], R] = _method(command)
-    return method
+    return _method(command)
 
 
 def _remote_coroutine(
     command: Callable[Concatenate[ClusterCommands, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate[ClusterClient, P], R]:
-    method: Callable[Concatenate[ClusterClient, P], R] = _method(command)
-    return method
+    return _method(command)
 
 
-def _method(command: Callable[..., Any]) -> Any:
+def _method(command: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(command)
 
     @functools.wraps(command)

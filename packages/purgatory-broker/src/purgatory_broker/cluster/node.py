@@ -225,13 +225,15 @@ class Node:
     def kill(self) -> None:
         """Stop at once, as by `kill -9`: send and write nothing more."""
         self._halt()
-        self.partitions.abandon_logs()
+        for replica in self.replicas.replicas.values():
+            self.log_manager.abandon(replica.log)
 
     def stop(self) -> None:
         """Stop in an orderly way: flush the logs and checkpoint the high watermarks."""
         self.partitions.checkpoint()
         self._halt()
-        self.partitions.close_logs()
+        for replica in self.replicas.replicas.values():
+            self.log_manager.close(replica.log)
 
     def _halt(self) -> None:
         self.is_stopped = True

@@ -180,16 +180,6 @@ class NodePartitions:
             if deleted:
                 self.replicas.notify_partition(replica.key)
 
-    # -- the end
-
-    def close_logs(self) -> None:
-        for replica in self.replicas.replicas.values():
-            self.log_manager.close(replica.log)
-
-    def abandon_logs(self) -> None:
-        for replica in self.replicas.replicas.values():
-            self.log_manager.abandon(replica.log)
-
 
 _ACKS_ALL = -1
 
