@@ -17,7 +17,7 @@ from kafka.protocol.consumer import (
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.served_api import RequestedTopic, ServedApi, Subjects
+from purgatory_broker.api.served_api import RequestedTopic, ServedApi, Subjects, refused_topics
 from purgatory_broker.groups.group_messages import (
     CommitRequest,
     FetchedOffsets,
@@ -132,6 +132,12 @@ def _decode_offset_commit(message: Any, context: RequestContext) -> _OffsetCommi
     )
 
 
+def _named_partitions(request: _OffsetCommit | _OffsetDelete) -> list[tuple[str, list[int]]]:
+    return [
+        (name, [element.partition for element in elements]) for name, elements in request.topics
+    ]
+
+
 def _offset_commit(broker: BrokerApi, context: RequestContext, request: _OffsetCommit) -> None:
     requested = _split_partitions(broker, request.topics)
 
@@ -155,17 +161,9 @@ def _offset_commit(broker: BrokerApi, context: RequestContext, request: _OffsetC
 
 
 def _refuse_offset_commit(request: _OffsetCommit, code: ErrorCode) -> Any:
+    topics = _named_partitions(request)
     return OffsetCommitResponse(
-        topics=[
-            _CommittedTopic(
-                name=name,
-                partitions=[
-                    _CommittedPartition(partition_index=offset.partition, error_code=int(code))
-                    for offset in offsets
-                ],
-            )
-            for name, offsets in request.topics
-        ]
+        topics=refused_topics(topics, _CommittedTopic, _CommittedPartition, code)
     )
 
 
@@ -177,10 +175,7 @@ OFFSET_COMMIT = ServedApi(
     handle=_offset_commit,
     refuse=_refuse_offset_commit,
     subjects=Subjects(
-        partitions=lambda _broker, request: (
-            (name, (offset.partition for offset in partitions))
-            for name, partitions in request.topics
-        ),
+        partitions=lambda _broker, request: _named_partitions(request),
         groups=lambda _broker, request: [request.group_id],
     ),
 )
@@ -293,19 +288,8 @@ def _refuse_offset_fetch(request: _OffsetFetch, code: ErrorCode) -> Any:
         ]
     topics = []
     if not request.has_error_code:
-        topics = [
-            _FetchedTopic(
-                name=name,
-                partitions=[
-                    _FetchedPartition(
-                        partition_index=index, committed_offset=-1, error_code=int(code)
-                    )
-                    for index in indexes
-                ],
-            )
-            for group in request.groups
-            for name, indexes in group.topics or ()
-        ]
+        named = [topic for group in request.groups for topic in group.topics or ()]
+        topics = refused_topics(named, _FetchedTopic, _FetchedPartition, code, committed_offset=-1)
     return OffsetFetchResponse(error_code=int(code), topics=topics, groups=groups)
 
 
@@ -372,10 +356,7 @@ OFFSET_DELETE = ServedApi(
     decode=_decode_offset_delete,
     handle=_offset_delete,
     subjects=Subjects(
-        partitions=lambda _broker, request: (
-            (name, (partition.partition for partition in partitions))
-            for name, partitions in request.topics
-        ),
+        partitions=lambda _broker, request: _named_partitions(request),
         groups=lambda _broker, request: [request.group_id],
     ),
 )

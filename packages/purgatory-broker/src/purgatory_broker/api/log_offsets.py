@@ -16,7 +16,7 @@ from kafka.protocol.consumer import (
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.served_api import ServedApi, Subjects
+from purgatory_broker.api.served_api import ServedApi, Subjects, refused_topics
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.replica import Replica, ReplicaError
 from purgatory_broker.request_context import RequestContext
@@ -148,19 +148,18 @@ def _find_offset(replica: Replica, timestamp: int, *, is_follower: bool) -> tupl
     return match[0], match[1], log.epoch_at(match[1])
 
 
+def _named_partitions(
+    request: _ListOffsets | _OffsetForLeaderEpoch,
+) -> list[tuple[str, list[int]]]:
+    return [
+        (topic.name, [partition.index for partition in topic.partitions])
+        for topic in request.topics
+    ]
+
+
 def _refuse_list_offsets(request: _ListOffsets, code: ErrorCode) -> Any:
-    return ListOffsetsResponse(
-        topics=[
-            _ListedTopic(
-                name=topic.name,
-                partitions=[
-                    _Listed(partition_index=partition.index, error_code=int(code))
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+    topics = refused_topics(_named_partitions(request), _ListedTopic, _Listed, code)
+    return ListOffsetsResponse(topics=topics)
 
 
 LIST_OFFSETS = ServedApi(
@@ -170,12 +169,7 @@ LIST_OFFSETS = ServedApi(
     decode=_decode_list_offsets,
     answer=_list_offsets,
     refuse=_refuse_list_offsets,
-    subjects=Subjects(
-        partitions=lambda _broker, request: (
-            (topic.name, (partition.index for partition in topic.partitions))
-            for topic in request.topics
-        )
-    ),
+    subjects=Subjects(partitions=lambda _broker, request: _named_partitions(request)),
 )
 
 
@@ -261,10 +255,5 @@ OFFSET_FOR_LEADER_EPOCH = ServedApi(
     decode=_decode_offset_for_leader_epoch,
     answer=_offset_for_leader_epoch,
     refuse=_refuse_offset_for_leader_epoch,
-    subjects=Subjects(
-        partitions=lambda _broker, request: (
-            (topic.name, (partition.index for partition in topic.partitions))
-            for topic in request.topics
-        )
-    ),
+    subjects=Subjects(partitions=lambda _broker, request: _named_partitions(request)),
 )

@@ -17,7 +17,7 @@ from kafka.protocol.admin import (
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.served_api import RequestedTopic, ServedApi, Subjects
+from purgatory_broker.api.served_api import RequestedTopic, ServedApi, Subjects, refused_topics
 from purgatory_broker.metadata.topic_configs import topic_value
 from purgatory_broker.metadata.topics import TopicPartition, topic_name_error
 from purgatory_broker.replication.record_deletions import DeletedPartition
@@ -104,19 +104,15 @@ def _delete_error(broker: BrokerApi, key: TopicPartition) -> ErrorCode | None:
     return None
 
 
+def _named_partitions(request: _DeleteRecords) -> list[tuple[str, list[int]]]:
+    return [(topic.name, [index for index, _ in topic.partitions]) for topic in request.topics]
+
+
 def _refuse_delete_records(request: _DeleteRecords, code: ErrorCode) -> Any:
-    return DeleteRecordsResponse(
-        topics=[
-            _DeletedTopic(
-                name=topic.name,
-                partitions=[
-                    _Deleted(partition_index=index, low_watermark=-1, error_code=int(code))
-                    for index, _ in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
+    topics = refused_topics(
+        _named_partitions(request), _DeletedTopic, _Deleted, code, low_watermark=-1
     )
+    return DeleteRecordsResponse(topics=topics)
 
 
 DELETE_RECORDS = ServedApi(
@@ -127,11 +123,7 @@ DELETE_RECORDS = ServedApi(
     decode=_decode_delete_records,
     handle=_delete_records,
     refuse=_refuse_delete_records,
-    subjects=Subjects(
-        partitions=lambda _broker, request: (
-            (topic.name, (index for index, _ in topic.partitions)) for topic in request.topics
-        )
-    ),
+    subjects=Subjects(partitions=lambda _broker, request: _named_partitions(request)),
 )
 
 
