@@ -9,13 +9,13 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.cluster.cluster_errors import ClusterError, UnseenErrors, raise_first
-from purgatory_broker.cluster.function_tasks import FunctionTasks, tasks_of
+from purgatory_broker.cluster.function_tasks import FunctionCall, FunctionTasks, tasks_of
 from purgatory_broker.cluster.intercepted_request import InterceptedRequest, Unanswered
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.server.faults import ALWAYS, Fault, FaultDescription, FaultFilter, Faults
@@ -139,8 +139,11 @@ class Interception:
         function = self._function
         if function is None:  # It was removed just now.
             return None
+        call = FunctionCall(
+            lambda: request.is_waiting_for_response, partial(self._note_cancelled_task, request)
+        )
         try:
-            with tasks_of(_Call(self, request)):
+            with tasks_of(call):
                 answer = function(request)
                 return await answer if inspect.isawaitable(answer) else answer
         except asyncio.CancelledError as error:
@@ -163,7 +166,7 @@ class Interception:
                 raise  # The task is dropped, without a step.
             return self._failed(request, error)
 
-    def note_cancelled_task(self, request: InterceptedRequest) -> None:
+    def _note_cancelled_task(self, request: InterceptedRequest) -> None:
         """Note that a task which the function has started was cancelled half way."""
         who = f"a task of the function that intercepts {request.api}"
         self._note_half_way(who, "the cluster has stopped, or ended its functions", None)
@@ -204,21 +207,6 @@ class Interception:
             hits=self.hits,
             filter=FaultFilter(),
         ).describe()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Call:
-    """A function's call with a request."""
-
-    interception: Interception
-    request: InterceptedRequest
-
-    @property
-    def is_waiting_for_response(self) -> bool:
-        return self.request.is_waiting_for_response
-
-    def task_cancelled(self) -> None:
-        self.interception.note_cancelled_task(self.request)
 
 
 def _task_that_runs() -> asyncio.Task[Any] | None:
