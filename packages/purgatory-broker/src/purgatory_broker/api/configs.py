@@ -207,7 +207,7 @@ def _broker_config(config: BrokerConfig) -> Any:
         value=config.value,
         read_only=True,
         config_source=int(config.source),
-        is_sensitive=config.is_sensitive,
+        is_sensitive=config.type is ConfigType.PASSWORD,
         synonyms=[],
         config_type=int(config.type),
         documentation=None,

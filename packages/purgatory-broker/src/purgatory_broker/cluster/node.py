@@ -126,9 +126,10 @@ class Node:
         self._clock: Clock
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self.fetch_sessions = FetchSessions()
-        windows, window_ms = settings.quota_window_num, settings.quota_window_size_ms
-        self._producer_quota = ByteRateQuota(windows, window_ms)
-        self._consumer_quota = ByteRateQuota(windows, window_ms)
+        self._quotas = {
+            key: ByteRateQuota(settings.quota_window_num, settings.quota_window_size_ms)
+            for key in ("producer_byte_rate", "consumer_byte_rate")
+        }
         self.purgatories = _purgatories(node_id, settings)
         self.replicas = ReplicaManager(
             node_id=node_id,
@@ -288,21 +289,14 @@ class Node:
         return self._cluster.network.is_connected(self.node_id, CONTROLLER)
 
     def produce_throttle_ms(self, client: Client, size_bytes: int) -> int:
-        default = self.settings.producer_byte_rate
-        return self._throttle_ms(
-            self._producer_quota, "producer_byte_rate", default, client, size_bytes
-        )
+        return self._throttle_ms("producer_byte_rate", client, size_bytes)
 
     def fetch_throttle_ms(self, client: Client, size_bytes: int) -> int:
-        default = self.settings.consumer_byte_rate
-        return self._throttle_ms(
-            self._consumer_quota, "consumer_byte_rate", default, client, size_bytes
-        )
+        return self._throttle_ms("consumer_byte_rate", client, size_bytes)
 
-    def _throttle_ms(
-        self, quota: ByteRateQuota, key: str, default: float | None, client: Client, size_bytes: int
-    ) -> int:
+    def _throttle_ms(self, key: str, client: Client, size_bytes: int) -> int:
         """Return a client's throttle time by its quota, or by the setting if it has none."""
+        default: float | None = getattr(self.settings, key)
         limit = None if default is None else ClientLimit(default, ("", client.client_id))
         if self.metadata.client_quotas:
             quota_limit = client_limit(
@@ -311,6 +305,7 @@ class Node:
             limit = quota_limit or limit
         if limit is None:
             return 0
+        quota = self._quotas[key]
         return quota.throttle_ms(limit.shared_by, limit.value, size_bytes, self.now_ms())
 
     def has_room_for_records(self) -> bool:
