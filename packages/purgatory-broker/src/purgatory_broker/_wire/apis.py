@@ -104,7 +104,6 @@ class Api:
 
     @cache  # noqa: B019 - APIs live as long as the process
     def request_decoder(self, version: int) -> RequestDecoder:
-        """Return the compiled decoder of the requests of `version`."""
         flexible = self.is_flexible(version)
         decoder: RequestDecoder = _schema(self.request).compiled_decode_from(
             version, compact=flexible, tagged=flexible, data_class=self.request
@@ -113,7 +112,6 @@ class Api:
 
     @cache  # noqa: B019 - as above
     def response_encoder(self, version: int) -> ResponseEncoder:
-        """Return the compiled encoder of the responses of `version`."""
         flexible = self.is_flexible(version)
         encoder: ResponseEncoder = _schema(self.response).compiled_encode_into(
             version, compact=flexible, tagged=flexible

@@ -100,7 +100,6 @@ def _skip_tagged_fields(frame: bytes, position: int) -> int:
 
 
 def read_request(frame: bytes, header: Header) -> Any:
-    """Return the request that follows `header`."""
     api = header.api
     if api.max_request_bytes is not None and len(frame) > api.max_request_bytes:
         raise WireError(

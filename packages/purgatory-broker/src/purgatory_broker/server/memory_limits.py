@@ -52,7 +52,6 @@ class RequestMemoryPool(_WaitQueue):
         return True
 
     def release(self, size_bytes: int) -> None:
-        """Release a request's memory, and resume the connections that wait."""
         self.available_bytes += size_bytes
         if self.available_bytes > 0:
             self._wake()

@@ -189,7 +189,6 @@ class Server:
                     self._reserved.append(_bind(listener))
 
     def release_ports(self) -> None:
-        """Undo `reserve_ports`."""
         while self._reserved:
             self._reserved.pop().close()
 
