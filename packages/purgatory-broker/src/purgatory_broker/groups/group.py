@@ -197,18 +197,10 @@ class Group:
 
     def elect_joined_leader(self) -> bool:
         """Have a leader whose JoinGroup is pending; return False if no member has joined."""
-        if self.leader_id is None:
-            return False
-        if self.members[self.leader_id].join_reply is not None:
-            return True
-        joined = next(
-            (member.member_id for member in self.members.values() if member.join_reply is not None),
-            None,
-        )
-        if joined is None:
-            return False
-        self.leader_id = joined
-        return True
+        joined = [key for key, member in self.members.items() if member.join_reply is not None]
+        if joined and self.leader_id not in joined:
+            self.leader_id = joined[0]
+        return bool(joined)
 
     # -- protocols
 

@@ -51,10 +51,8 @@ class MembershipHandler:
         member = group.validate_member(request.member_id, request.instance_id)
         if request.generation_id != group.generation:
             raise GroupError(ErrorCode.ILLEGAL_GENERATION, group.group_id)
-        if request.protocol_type not in (
-            None,
-            group.protocol_type,
-        ) or request.protocol_name not in (None, group.protocol):
+        is_type = request.protocol_type in (None, group.protocol_type)
+        if not is_type or request.protocol_name not in (None, group.protocol):
             raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, group.group_id)
         if group.state is GroupState.PREPARING_REBALANCE:
             raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, group.group_id)
