@@ -124,22 +124,13 @@ def _varint(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def read_records(header: BatchHeader, batch: Buffer) -> Iterator[Record]:
-    """Read the records of a batch; UNSUPPORTED_COMPRESSION_TYPE if it can't be decompressed."""
-    records = _require_records(header, batch)
-    for layout in record_layouts(records, header.record_count):
-        yield _record(header, records, layout)
+    return (record for record, _ in read_records_with_headers(header, batch))
 
 
 def read_records_with_headers(
     header: BatchHeader, batch: Buffer
 ) -> Iterator[tuple[Record, RecordHeaders]]:
-    records = _require_records(header, batch)
-    for layout in record_layouts(records, header.record_count):
-        *_, value_at, value_size = layout
-        yield _record(header, records, layout), _headers(records, value_at + max(value_size, 0))
-
-
-def _require_records(header: BatchHeader, batch: Buffer) -> bytes:
+    """Read the records of a batch; UNSUPPORTED_COMPRESSION_TYPE if it can't be decompressed."""
     records = decompress_records(header, batch)
     if records is None:
         raise RecordError(
@@ -147,7 +138,9 @@ def _require_records(header: BatchHeader, batch: Buffer) -> bytes:
             f"the batch at offset {header.base_offset} can't be decompressed: "
             f"codec {header.codec}, {header.size} bytes",
         )
-    return records
+    for layout in record_layouts(records, header.record_count):
+        *_, value_at, value_size = layout
+        yield _record(header, records, layout), _headers(records, value_at + max(value_size, 0))
 
 
 def _record(header: BatchHeader, records: bytes, layout: RecordLayout) -> Record:
