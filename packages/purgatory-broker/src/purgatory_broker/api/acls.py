@@ -79,27 +79,18 @@ DELETE_ACLS = ServedApi(
 )
 
 
-def _decode_describe_acls(message: Any, context: RequestContext) -> None:
-    """Return None: what a request asks for does not matter."""
-
-
-def _describe_acls(broker: BrokerApi, context: RequestContext, request: None) -> Any:
-    return DescribeAclsResponse(
-        error_code=int(ErrorCode.SECURITY_DISABLED),
-        error_message="No Authorizer is configured on the broker",
-        resources=[],
-    )
-
-
-def _refuse_describe_acls(request: None, code: ErrorCode) -> Any:
-    return DescribeAclsResponse(error_code=int(code), error_message=None, resources=[])
+def _describe_acls_response(code: ErrorCode, text: str | None = None) -> Any:
+    return DescribeAclsResponse(error_code=int(code), error_message=text, resources=[])
 
 
 DESCRIBE_ACLS = ServedApi(
     request=DescribeAclsRequest,
     response=DescribeAclsResponse,
     versions=(1, 3),
-    decode=_decode_describe_acls,
-    answer=_describe_acls,
-    refuse=_refuse_describe_acls,
+    # What a request asks for does not matter.
+    decode=lambda _message, _context: None,
+    answer=lambda _broker, _context, _request: _describe_acls_response(
+        ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker"
+    ),
+    refuse=lambda _request, code: _describe_acls_response(code),
 )

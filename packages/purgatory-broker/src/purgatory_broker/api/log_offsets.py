@@ -26,11 +26,7 @@ def _leader_replica(broker: BrokerApi, key: TopicPartition, leader_epoch: int) -
     """Return the replica of a partition that the broker leads; an epoch of -1 skips the check."""
     if not broker.metadata.partition_exists(key):
         raise ReplicaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    replica = broker.replicas.find(key)
-    if replica is None:
-        raise ReplicaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    replica.require_leader(leader_epoch)
-    return replica
+    return broker.replicas.require_leader(key, leader_epoch)
 
 
 _ListedTopic = ListOffsetsResponse.ListOffsetsTopicResponse
