@@ -120,6 +120,7 @@ class Node:
         self.metadata = MetadataCache(cluster.controller)
         self.log_manager = log_manager
         self.actions = ActionQueue()
+        self.wall_ms = cluster.wall_ms
         self.is_stopped = True
         self._cluster = cluster
         #: The clock of the event loop, from `start` on.
@@ -267,7 +268,7 @@ class Node:
         self._timers[name] = asyncio.get_running_loop().call_later(interval_ms / 1_000, run)
 
     def _delete_old_segments(self) -> None:
-        self.partitions.delete_old_segments(self._cluster.wall_ms())
+        self.partitions.delete_old_segments(self.wall_ms())
 
     def time_advanced(self) -> None:
         """Apply retention and the sessions of group members to an advanced time of day."""
@@ -280,9 +281,6 @@ class Node:
     def now_ms(self) -> int:
         """Return the event loop's time in whole milliseconds, rounded down."""
         return self._clock.now_ms
-
-    def wall_ms(self) -> int:
-        return self._cluster.wall_ms()
 
     @property
     def reaches_controller(self) -> bool:

@@ -87,11 +87,8 @@ class PartitionLeaders:
         if partition is None or self._store.topics[request.key.topic].topic_id != request.topic_id:
             return False
         present = (partition.leader, partition.leader_epoch, partition.partition_epoch)
-        if present != (
-            request.leader,
-            request.leader_epoch,
-            request.partition_epoch,
-        ) or not self._store.alive.issuperset(request.isr):
+        known = (request.leader, request.leader_epoch, request.partition_epoch)
+        if present != known or not self._store.alive.issuperset(request.isr):
             return False
         changed = partition.copy()
         changed.isr = list(request.isr)

@@ -54,8 +54,7 @@ class RequestLog:
             request = LoggedRequest(node_id, header, self._wall_ms(), frame, size)
             self._size_bytes += size
         self.requests.append(request)
-        if len(self.requests) > MAX_REQUESTS or self._size_bytes > MAX_BYTES:
-            self._drop_oldest()
+        self._drop_oldest()
         name = header.api.name
         self.counts[name] += 1
         self._on_request(name)
@@ -70,8 +69,7 @@ class RequestLog:
             request.response = response
             request.size_bytes += size
             self._size_bytes += size
-            if self._size_bytes > MAX_BYTES:
-                self._drop_oldest()
+            self._drop_oldest()
 
     def clear(self) -> None:
         for request in self.requests:
