@@ -33,7 +33,7 @@ from purgatory_broker.groups.join_group import JoinGroupHandler
 from purgatory_broker.groups.membership import MembershipHandler
 from purgatory_broker.groups.offset_manager import OffsetManager
 from purgatory_broker.groups.rebalancer import GroupPurgatories, Rebalancer
-from purgatory_broker.groups.shards import OffsetsStore, Shards
+from purgatory_broker.groups.shards import OffsetsStore, Shard, Shards
 from purgatory_broker.settings import ClusterSettings
 
 logger = logging.getLogger(__name__)
@@ -102,14 +102,14 @@ class GroupCoordinator:
     def load(self, partition: int, records: Iterable[tuple[bytes, bytes | None]]) -> None:
         # Stored members have their session timeout to send a heartbeat. No-op if loaded.
         with self._actions:
-            if self._shards.get(partition) is not None:
+            if partition in self._shards.by_partition:
                 logger.debug(
                     "node %d has already loaded partition %d of the offsets topic",
                     self.node_id,
                     partition,
                 )
                 return
-            shard = self._shards.add(partition)
+            shard = self._shards.by_partition[partition] = Shard(partition)
             shard.replay(records, self._now_ms())
             for group in shard.groups.values():
                 for member in group.members.values():
@@ -132,10 +132,9 @@ class GroupCoordinator:
     def unload(self, partition: int) -> None:
         """Pending requests of the groups get NOT_COORDINATOR. No-op if not loaded."""
         with self._actions:
-            shard = self._shards.get(partition)
+            shard = self._shards.by_partition.pop(partition, None)
             if shard is None:
                 return
-            self._shards.remove(shard)
             for group in shard.groups.values():
                 self._rebalancer.mark_dead(group, ErrorCode.NOT_COORDINATOR)
         logger.info(
@@ -144,17 +143,15 @@ class GroupCoordinator:
 
     def abandon(self) -> None:
         """Forget all groups without an answer, and break their cycles, after the node's stop."""
-        for shard in self._shards:
-            self._shards.remove(shard)
-            for group in shard.groups.values():
-                group.heartbeats.clear()
+        for group in self.groups:
+            group.heartbeats.clear()
+        self._shards.by_partition.clear()
         self._rebalancer.heartbeats.abandon()
 
     def time_advanced(self) -> None:
         """Remove the members whose session timeout has passed, since the time was advanced."""
-        for shard in self._shards:
-            for group in list(shard.groups.values()):
-                self._rebalancer.heartbeats.time_advanced(group)
+        for group in self.groups:
+            self._rebalancer.heartbeats.time_advanced(group)
 
     # -- members
 

@@ -150,15 +150,16 @@ class OffsetManager:
             if error is ErrorCode.NONE and shard.offsets.get(group_id, topic, index) is not None
         ]
         result = RemovalResult(parts=errors)
-        if removed:
-            self.remove(shard, removed, [], lambda error: self._deleted(error, result, reply))
-        else:
-            self.actions.add(partial(reply, result))
 
-    def _deleted(self, error: ErrorCode, result: RemovalResult, reply: DeleteOffsetsReply) -> None:
-        if error is not ErrorCode.NONE:
-            result = RemovalResult(coordinator_error(error))
-        self.actions.add(partial(reply, result))
+        def deleted(error: ErrorCode) -> None:
+            failed = error is not ErrorCode.NONE
+            done = RemovalResult(coordinator_error(error)) if failed else result
+            self.actions.add(partial(reply, done))
+
+        if removed:
+            self.remove(shard, removed, [], deleted)
+        else:
+            deleted(ErrorCode.NONE)
 
     # -- removal
 
