@@ -150,16 +150,17 @@ def _decode_sync_group(message: Any, context: RequestContext) -> SyncRequest:
 
 
 def _sync_group(broker: BrokerApi, context: RequestContext, request: SyncRequest) -> None:
-    broker.groups.sync_group(request, lambda result: context.reply(_sync_response(result)))
+    def reply(result: SyncResult) -> None:
+        context.reply(
+            SyncGroupResponse(
+                error_code=int(result.error),
+                protocol_type=result.protocol_type,
+                protocol_name=result.protocol_name,
+                assignment=result.assignment,
+            )
+        )
 
-
-def _sync_response(result: SyncResult) -> Any:
-    return SyncGroupResponse(
-        error_code=int(result.error),
-        protocol_type=result.protocol_type,
-        protocol_name=result.protocol_name,
-        assignment=result.assignment,
-    )
+    broker.groups.sync_group(request, reply)
 
 
 SYNC_GROUP = ServedApi(
@@ -184,8 +185,7 @@ def _decode_heartbeat(message: Any, context: RequestContext) -> Heartbeat:
 
 
 def _heartbeat(broker: BrokerApi, context: RequestContext, request: Heartbeat) -> Any:
-    code = broker.groups.heartbeat(request)
-    return HeartbeatResponse(error_code=int(code))
+    return HeartbeatResponse(error_code=int(broker.groups.heartbeat(request)))
 
 
 HEARTBEAT = ServedApi(

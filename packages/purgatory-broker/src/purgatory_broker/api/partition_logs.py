@@ -21,7 +21,6 @@ from purgatory_broker.api.served_api import RequestedTopic, ServedApi, Subjects,
 from purgatory_broker.metadata.topic_configs import topic_value
 from purgatory_broker.metadata.topics import TopicPartition, topic_name_error
 from purgatory_broker.replication.record_deletions import DeletedPartition
-from purgatory_broker.replication.replica import Replica
 from purgatory_broker.request_context import RequestContext
 
 _DeletedTopic = DeleteRecordsResponse.DeleteRecordsTopicResult
@@ -251,7 +250,13 @@ def _describe_log_dirs(
         described = [replica for key, replica in replicas.items() if key in wanted]
     topics: dict[str, list[Any]] = {}
     for replica in described:
-        topics.setdefault(replica.key.topic, []).append(_describe_log(replica))
+        partition = _DirectoryPartition(
+            partition_index=replica.key.partition,
+            partition_size=replica.log.size_bytes,
+            # As in Kafka, the lag behind the high watermark, not behind the leader.
+            offset_lag=max(replica.high_watermark - replica.log.end_offset, 0),
+        )
+        topics.setdefault(replica.key.topic, []).append(partition)
     space = broker.log_manager.space()
     return DescribeLogDirsResponse(
         results=[
@@ -265,15 +270,6 @@ def _describe_log_dirs(
                 usable_bytes=space.usable_bytes,
             )
         ]
-    )
-
-
-def _describe_log(replica: Replica) -> Any:
-    return _DirectoryPartition(
-        partition_index=replica.key.partition,
-        partition_size=replica.log.size_bytes,
-        # As in Kafka, the lag behind the high watermark, not behind the leader.
-        offset_lag=max(replica.high_watermark - replica.log.end_offset, 0),
     )
 
 
