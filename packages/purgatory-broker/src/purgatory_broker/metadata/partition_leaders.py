@@ -185,22 +185,18 @@ class PartitionLeaders:
 
     def elect(self, partition: Partition, *, is_unclean: bool = False) -> bool:
         """Elect a live in-sync replica, or any live one if that is allowed; False if none."""
-        for node in partition.replicas:
-            if node in partition.isr and node in self._store.alive:
-                partition.set_leader(node)
-                return True
-        if is_unclean or self.may_elect_unclean(partition):
-            for node in partition.replicas:
-                if node in self._store.alive:
-                    logger.warning(
-                        "%s: unclean election of node %d: records that it lacks are lost",
-                        partition.key,
-                        node,
-                    )
-                    partition.isr = [node]
-                    partition.set_leader(node)
-                    return True
-        return False
+        live = [node for node in partition.replicas if node in self._store.alive]
+        eligible = [node for node in live if node in partition.isr]
+        if live and not eligible and (is_unclean or self.may_elect_unclean(partition)):
+            logger.warning(
+                "%s: unclean election of node %d: records that it lacks are lost",
+                partition.key,
+                live[0],
+            )
+            partition.isr = eligible = [live[0]]
+        if eligible:
+            partition.set_leader(eligible[0])
+        return bool(eligible)
 
     def may_elect_unclean(self, partition: Partition) -> bool:
         configs = self._store.topics[partition.topic].configs
