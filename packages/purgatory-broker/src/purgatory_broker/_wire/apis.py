@@ -24,10 +24,6 @@ MAX_PLAIN_RESPONSE_BYTES = 100 * 2**20
 RequestDecoder: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
 #: Encodes a response into a buffer.
 ResponseEncoder: TypeAlias = Callable[[Any, EncodeBuffer], None]
-#: Reads a request at a position of a frame, in a version; returns it and the position after it.
-RequestReader: TypeAlias = Callable[[bytes, int, int], tuple[Any, int]]
-#: Writes a response of a version into a buffer that has the header.
-ResponseWriter: TypeAlias = Callable[[bytearray, Any, int], None]
 #: The APIs of a broker, by key.
 ApiTable: TypeAlias = "Mapping[int, Api]"
 
@@ -67,8 +63,8 @@ class Api:
     has_tagged_header: bool = True
     holds_records: bool = False
     secrets: frozenset[str] = frozenset()
-    read: RequestReader | None = None
-    write: ResponseWriter | None = None
+    read: Callable[[bytes, int, int], tuple[Any, int]] | None = None
+    write: Callable[[bytearray, Any, int], None] | None = None
     #: The API's key and its name in Kafka's protocol.
     key: int = field(init=False)
     name: str = field(init=False)

@@ -179,14 +179,10 @@ class Cluster(ClusterClient):
         Raises:
             ClusterError: a function given to `intercept` called this, or blocks the thread.
         """
-
-        async def end(cluster: AsyncCluster) -> None:
-            await cluster.end_functions()
-
         if self._is_own_thread:
             raise ClusterError("end_functions: a function given to intercept can't end itself")
         if self._is_running and self._has_thread:
-            self._submit("end_functions", end, _TIMEOUT)
+            self._submit("end_functions", AsyncCluster.end_functions, _TIMEOUT)
 
     def raise_unseen_errors(self) -> None:
         raise_first(self.take_unseen_errors())

@@ -335,7 +335,11 @@ class Connection(asyncio.BufferedProtocol):
         self._release_memory()
         self._end_login()
         if context.close_reason is not None:
-            self._close_later(context.close_reason)
+            # Some clients drop the response to a failed login if the connection closes at once.
+            self._is_muted = True
+            delay_ms = self._server.settings.connection_failed_authentication_delay_ms
+            loop = asyncio.get_running_loop()
+            loop.call_later(delay_ms / 1_000, self.close, context.close_reason)
             return
         if context.throttle_ms > 0:
             self._is_muted = True
@@ -396,12 +400,6 @@ class Connection(asyncio.BufferedProtocol):
             if self._is_writing_paused and self._transport is not None:
                 self._transport.abort()
             self.is_closed = True
-
-    def _close_later(self, reason: str) -> None:
-        # Some clients drop the response to a failed login if the connection closes at once.
-        self._is_muted = True
-        delay_ms = self._server.settings.connection_failed_authentication_delay_ms
-        asyncio.get_running_loop().call_later(delay_ms / 1_000, self.close, reason)
 
     def abort(self) -> None:
         """Close the connection at once, as the end of the process does."""
