@@ -24,10 +24,6 @@ MAX_PLAIN_RESPONSE_BYTES = 100 * 2**20
 RequestDecoder: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
 #: Encodes a response into a buffer.
 ResponseEncoder: TypeAlias = Callable[[Any, EncodeBuffer], None]
-#: Reads a request at a position of a frame, in a version; returns it and the position after it.
-RequestReader: TypeAlias = Callable[[bytes, int, int], tuple[Any, int]]
-#: Writes a response of a version into a buffer that has the header.
-ResponseWriter: TypeAlias = Callable[[bytearray, Any, int], None]
 #: The APIs of a broker, by key.
 ApiTable: TypeAlias = "Mapping[int, Api]"
 
@@ -67,8 +63,8 @@ class Api:
     has_tagged_header: bool = True
     holds_records: bool = False
     secrets: frozenset[str] = frozenset()
-    read: RequestReader | None = None
-    write: ResponseWriter | None = None
+    read: Callable[[bytes, int, int], tuple[Any, int]] | None = None
+    write: Callable[[bytearray, Any, int], None] | None = None
     #: The API's key and its name in Kafka's protocol.
     key: int = field(init=False)
     name: str = field(init=False)
@@ -104,7 +100,6 @@ class Api:
 
     @cache  # noqa: B019 - APIs live as long as the process
     def request_decoder(self, version: int) -> RequestDecoder:
-        """Return the compiled decoder of the requests of `version`."""
         flexible = self.is_flexible(version)
         decoder: RequestDecoder = _schema(self.request).compiled_decode_from(
             version, compact=flexible, tagged=flexible, data_class=self.request
@@ -113,7 +108,6 @@ class Api:
 
     @cache  # noqa: B019 - as above
     def response_encoder(self, version: int) -> ResponseEncoder:
-        """Return the compiled encoder of the responses of `version`."""
         flexible = self.is_flexible(version)
         encoder: ResponseEncoder = _schema(self.response).compiled_encode_into(
             version, compact=flexible, tagged=flexible

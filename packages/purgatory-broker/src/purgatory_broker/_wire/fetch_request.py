@@ -182,7 +182,6 @@ def _read_partition(frame: bytes, position: int, version: int) -> tuple[FetchPar
 def _read_forgotten(
     frame: bytes, position: int, version: int, elements: int
 ) -> tuple[list[ForgottenTopic], int, int]:
-    """Read the partitions that leave the session."""
     flexible = version >= _FLEXIBLE_SINCE
     read_length, read_string = readers(flexible=flexible)
     count, position = read_length(frame, position)

@@ -127,7 +127,6 @@ class _Scan:
         self._copied_bytes = 0
 
     def parts(self, parts: Iterable[_Part]) -> None:
-        """Advance over `parts`."""
         for kind, size, element in parts:
             if kind is _Kind.FIXED:
                 self.position += size

@@ -1,23 +1,42 @@
-"""Decodes requests and encodes responses."""
+"""Decodes requests and encodes responses, in frames.
+
+A connection's bytes are a sequence of frames, each preceded by its size in four bytes.
+"""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 from kafka.protocol.schemas.fields.codecs import EncodeBuffer
 
 from purgatory_broker._wire.apis import Api, ApiTable
 from purgatory_broker._wire.limits import MAX_ELEMENTS, check_limits, read_uvarint
-from purgatory_broker._wire.nullability import check_nullability
 from purgatory_broker._wire.wire_error import WireError
 
 #: API key, version, correlation id, and the length of the client id.
 _HEADER = struct.Struct(">hhih")
 _SIZE_AND_CORRELATION = struct.Struct(">ii")
-_SIZE_BYTES = 4
+_SIZE = struct.Struct(">i")
+SIZE_BYTES = _SIZE.size
 _MAX_CAUSE_CHARACTERS = 200
+
+
+def with_size(content: bytes) -> bytes:
+    return _SIZE.pack(len(content)) + content
+
+
+def frame_size(buffer: bytes | bytearray, limit: int) -> int:
+    """Return the size of the frame that `buffer` begins with, in bytes, without the size field."""
+    (size,) = _SIZE.unpack_from(buffer)
+    if size < 0:
+        raise WireError(f"a frame's size must not be negative, got {size}")
+    if size > limit:
+        raise WireError(f"a frame of {size:,} bytes exceeds the limit of {limit:,}")
+    return int(size)
 
 
 @dataclass(slots=True)
@@ -81,7 +100,6 @@ def _skip_tagged_fields(frame: bytes, position: int) -> int:
 
 
 def read_request(frame: bytes, header: Header) -> Any:
-    """Return the request that follows `header`."""
     api = header.api
     if api.max_request_bytes is not None and len(frame) > api.max_request_bytes:
         raise WireError(
@@ -119,6 +137,59 @@ def _name(header: Header) -> str:
     return f"{header.api.name} request of version {header.version}"
 
 
+# -- nulls that the protocol does not allow, which kafka-python decodes as None
+
+
+class _Field(NamedTuple):
+    name: str
+    nullable: bool
+    #: An array of strings or numbers, whose elements must not be null even if the array may.
+    is_plain_array: bool
+    element: tuple[_Field, ...]
+
+
+def check_nullability(api: Api, request: Any, version: int) -> None:
+    """Refuse a request with a null array, string or bytes where `version` allows none."""
+    _check(request, _request_fields(api, version))
+
+
+@cache
+def _request_fields(api: Api, version: int) -> tuple[_Field, ...]:
+    return _fields(api.request.fields.values(), version)
+
+
+def _fields(fields: Iterable[Any], version: int) -> tuple[_Field, ...]:
+    checked = []
+    for field in fields:
+        if not field.for_version_q(version) or field.tagged_field_q(version):
+            continue
+        nullable = bool(field.nullable_for_version_q(version))
+        is_struct_array = field.is_struct_array()
+        element = _fields(field.fields.values(), version) if is_struct_array else ()
+        is_plain_array = field.is_array() and not is_struct_array
+        # Numbers are never null. A topic id of zeros, which is decoded as None, means no id.
+        can_be_null = field.is_array() or field.type_str in ("string", "bytes", "records")
+        if can_be_null and (not nullable or element or is_plain_array):
+            checked.append(_Field(field.name, nullable, is_plain_array, element))
+    return tuple(checked)
+
+
+def _check(data: Any, fields: tuple[_Field, ...]) -> None:
+    for name, nullable, is_plain_array, element in fields:
+        value = getattr(data, name)
+        if value is None:
+            if not nullable:
+                raise WireError(f"{name} must not be null")
+        elif element:
+            for item in value:
+                _check(item, element)
+        elif is_plain_array and None in value:
+            raise WireError(f"an element of {name} must not be null")
+
+
+# -- responses
+
+
 class _ResponseBuffer(EncodeBuffer):  # type: ignore[misc]
     """A buffer for one response, with a limit.
 
@@ -150,7 +221,7 @@ def encode_response(header: Header, response: Any) -> bytes | bytearray:
     else:
         frame = bytearray(header_bytes)
         write(frame, response, version)
-    _SIZE_AND_CORRELATION.pack_into(frame, 0, len(frame) - _SIZE_BYTES, header.correlation_id)
+    _SIZE_AND_CORRELATION.pack_into(frame, 0, len(frame) - SIZE_BYTES, header.correlation_id)
     return frame
 
 

@@ -15,7 +15,6 @@ from kafka.protocol.admin import (
 )
 
 from purgatory_broker._wire.error_code import ErrorCode
-from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.request_context import RequestContext
 
@@ -34,10 +33,6 @@ def _decode_create_acls(message: Any, context: RequestContext) -> _AclChanges:
     return _AclChanges(len(message.creations))
 
 
-def _create_acls(broker: BrokerApi, context: RequestContext, request: _AclChanges) -> Any:
-    return _create_acls_response(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
-
-
 def _create_acls_response(request: _AclChanges, code: ErrorCode, text: str | None = None) -> Any:
     result = _Creation(error_code=int(code), error_message=text)
     return CreateAclsResponse(results=[result] * request.count)
@@ -48,7 +43,9 @@ CREATE_ACLS = ServedApi(
     response=CreateAclsResponse,
     versions=(1, 3),
     decode=_decode_create_acls,
-    answer=_create_acls,
+    answer=lambda _broker, _context, request: _create_acls_response(
+        request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER
+    ),
     refuse=_create_acls_response,
 )
 
@@ -58,10 +55,6 @@ _Deletion = DeleteAclsResponse.DeleteAclsFilterResult
 
 def _decode_delete_acls(message: Any, context: RequestContext) -> _AclChanges:
     return _AclChanges(len(message.filters))
-
-
-def _delete_acls(broker: BrokerApi, context: RequestContext, request: _AclChanges) -> Any:
-    return _delete_acls_response(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
 
 
 def _delete_acls_response(request: _AclChanges, code: ErrorCode, text: str | None = None) -> Any:
@@ -74,32 +67,25 @@ DELETE_ACLS = ServedApi(
     response=DeleteAclsResponse,
     versions=(1, 3),
     decode=_decode_delete_acls,
-    answer=_delete_acls,
+    answer=lambda _broker, _context, request: _delete_acls_response(
+        request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER
+    ),
     refuse=_delete_acls_response,
 )
 
 
-def _decode_describe_acls(message: Any, context: RequestContext) -> None:
-    """Return None: what a request asks for does not matter."""
-
-
-def _describe_acls(broker: BrokerApi, context: RequestContext, request: None) -> Any:
-    return DescribeAclsResponse(
-        error_code=int(ErrorCode.SECURITY_DISABLED),
-        error_message="No Authorizer is configured on the broker",
-        resources=[],
-    )
-
-
-def _refuse_describe_acls(request: None, code: ErrorCode) -> Any:
-    return DescribeAclsResponse(error_code=int(code), error_message=None, resources=[])
+def _describe_acls_response(code: ErrorCode, text: str | None = None) -> Any:
+    return DescribeAclsResponse(error_code=int(code), error_message=text, resources=[])
 
 
 DESCRIBE_ACLS = ServedApi(
     request=DescribeAclsRequest,
     response=DescribeAclsResponse,
     versions=(1, 3),
-    decode=_decode_describe_acls,
-    answer=_describe_acls,
-    refuse=_refuse_describe_acls,
+    # What a request asks for does not matter.
+    decode=lambda _message, _context: None,
+    answer=lambda _broker, _context, _request: _describe_acls_response(
+        ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker"
+    ),
+    refuse=lambda _request, code: _describe_acls_response(code),
 )

@@ -44,17 +44,10 @@ def _decode_describe_cluster(message: Any, context: RequestContext) -> _Describe
 def _describe_cluster(broker: BrokerApi, context: RequestContext, request: _DescribeCluster) -> Any:
     if request.endpoint_type != _BROKER_ENDPOINTS:
         # This listener is a broker's, not a controller's.
-        is_known = request.endpoint_type == _CONTROLLER_ENDPOINTS
-        name = ErrorCode.INVALID_REQUEST.name if is_known else ErrorCode.UNSUPPORTED_VERSION.name
-        return DescribeClusterResponse(
-            error_code=int(
-                ErrorCode.MISMATCHED_ENDPOINT_TYPE
-                if is_known
-                else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
-            ),
-            error_message=name,
-            brokers=[],
-        )
+        code, cause = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, ErrorCode.UNSUPPORTED_VERSION
+        if request.endpoint_type == _CONTROLLER_ENDPOINTS:
+            code, cause = ErrorCode.MISMATCHED_ENDPOINT_TYPE, ErrorCode.INVALID_REQUEST
+        return DescribeClusterResponse(error_code=int(code), error_message=cause.name, brokers=[])
     return DescribeClusterResponse(
         cluster_id=broker.controller.cluster_id,
         controller_id=broker.controller.controller_id,

@@ -142,6 +142,12 @@ def _filter(request: _DescribeClientQuotas) -> QuotaFilter:
             types.add(kind)
         else:
             exact[kind] = match
+    if IP in (types | exact.keys()) and len(types) + len(exact) > 1:
+        raise ControllerError(
+            ErrorCode.INVALID_REQUEST,
+            "Invalid entity filter component combination. IP filter component should not be used "
+            "with user or clientId filter component.",
+        )
     return QuotaFilter(exact, frozenset(types), request.is_strict)
 
 
@@ -150,7 +156,6 @@ def _describe_client_quotas(
 ) -> Any:
     try:
         wanted = _filter(request)
-        wanted.check()
     except ControllerError as error:
         return _refuse_describe_client_quotas(request, error.code, str(error))
     return DescribeClientQuotasResponse(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from kafka.protocol.consumer import (
     OffsetCommitRequest,
@@ -17,23 +17,19 @@ from kafka.protocol.consumer import (
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.served_api import RequestedTopic, ServedApi, Subjects
+from purgatory_broker.api.served_api import RequestedTopic, ServedApi, Subjects, refused_topics
 from purgatory_broker.groups.group_messages import (
     CommitRequest,
-    DeleteOffsetsResult,
+    FetchedOffsets,
     OffsetToCommit,
+    RemovalResult,
 )
 from purgatory_broker.groups.group_records import OffsetValue
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.request_context import RequestContext
 
-
-class _RequestElement(Protocol):
-    @property
-    def partition(self) -> int: ...
-
-
-E = TypeVar("E", bound=_RequestElement)
+#: The requests' elements for partitions.
+E = TypeVar("E", bound=OffsetToCommit | TopicPartition)
 
 
 class _RequestedPartitions(NamedTuple, Generic[E]):
@@ -136,6 +132,12 @@ def _decode_offset_commit(message: Any, context: RequestContext) -> _OffsetCommi
     )
 
 
+def _named_partitions(request: _OffsetCommit | _OffsetDelete) -> list[tuple[str, list[int]]]:
+    return [
+        (name, [element.partition for element in elements]) for name, elements in request.topics
+    ]
+
+
 def _offset_commit(broker: BrokerApi, context: RequestContext, request: _OffsetCommit) -> None:
     requested = _split_partitions(broker, request.topics)
 
@@ -159,17 +161,9 @@ def _offset_commit(broker: BrokerApi, context: RequestContext, request: _OffsetC
 
 
 def _refuse_offset_commit(request: _OffsetCommit, code: ErrorCode) -> Any:
+    topics = _named_partitions(request)
     return OffsetCommitResponse(
-        topics=[
-            _CommittedTopic(
-                name=name,
-                partitions=[
-                    _CommittedPartition(partition_index=offset.partition, error_code=int(code))
-                    for offset in offsets
-                ],
-            )
-            for name, offsets in request.topics
-        ]
+        topics=refused_topics(topics, _CommittedTopic, _CommittedPartition, code)
     )
 
 
@@ -181,10 +175,7 @@ OFFSET_COMMIT = ServedApi(
     handle=_offset_commit,
     refuse=_refuse_offset_commit,
     subjects=Subjects(
-        partitions=lambda _broker, request: (
-            (name, (offset.partition for offset in partitions))
-            for name, partitions in request.topics
-        ),
+        partitions=lambda _broker, request: _named_partitions(request),
         groups=lambda _broker, request: [request.group_id],
     ),
 )
@@ -253,19 +244,8 @@ def _offset_fetch(broker: BrokerApi, context: RequestContext, request: _OffsetFe
 
 def _fetch_group(broker: BrokerApi, group: _RequestedGroup) -> Any:
     fetched = broker.groups.fetch_offsets(group.group_id, group.topics)
-    return _Group(
-        group_id=group.group_id,
-        topics=[
-            _GroupTopic(
-                name=name,
-                partitions=[
-                    _fetched_partition(_GroupPartition, *partition) for partition in partitions
-                ],
-            )
-            for name, partitions in fetched.topics
-        ],
-        error_code=int(fetched.error),
-    )
+    topics = _fetched_topics(fetched, _GroupTopic, _GroupPartition)
+    return _Group(group_id=group.group_id, topics=topics, error_code=int(fetched.error))
 
 
 def _fetch_one(broker: BrokerApi, request: _OffsetFetch) -> Any:
@@ -273,17 +253,19 @@ def _fetch_one(broker: BrokerApi, request: _OffsetFetch) -> Any:
     fetched = broker.groups.fetch_offsets(group.group_id, group.topics)
     if fetched.error is not ErrorCode.NONE:
         return _refuse_offset_fetch(request, fetched.error)
-    return OffsetFetchResponse(
-        topics=[
-            _FetchedTopic(
-                name=name,
-                partitions=[
-                    _fetched_partition(_FetchedPartition, *partition) for partition in partitions
-                ],
-            )
-            for name, partitions in fetched.topics
-        ]
-    )
+    return OffsetFetchResponse(topics=_fetched_topics(fetched, _FetchedTopic, _FetchedPartition))
+
+
+def _fetched_topics(offsets: FetchedOffsets, topic_class: Any, partition_class: Any) -> list[Any]:
+    return [
+        topic_class(
+            name=name,
+            partitions=[
+                _fetched_partition(partition_class, *partition) for partition in partitions
+            ],
+        )
+        for name, partitions in offsets.topics
+    ]
 
 
 def _fetched_partition(partition_class: Any, index: int, value: OffsetValue | None) -> Any:
@@ -306,19 +288,8 @@ def _refuse_offset_fetch(request: _OffsetFetch, code: ErrorCode) -> Any:
         ]
     topics = []
     if not request.has_error_code:
-        topics = [
-            _FetchedTopic(
-                name=name,
-                partitions=[
-                    _FetchedPartition(
-                        partition_index=index, committed_offset=-1, error_code=int(code)
-                    )
-                    for index in indexes
-                ],
-            )
-            for group in request.groups
-            for name, indexes in group.topics or ()
-        ]
+        named = [topic for group in request.groups for topic in group.topics or ()]
+        topics = refused_topics(named, _FetchedTopic, _FetchedPartition, code, committed_offset=-1)
     return OffsetFetchResponse(error_code=int(code), topics=topics, groups=groups)
 
 
@@ -367,11 +338,11 @@ def _decode_offset_delete(message: Any, context: RequestContext) -> _OffsetDelet
 def _offset_delete(broker: BrokerApi, context: RequestContext, request: _OffsetDelete) -> None:
     requested = _split_partitions(broker, request.topics)
 
-    def reply(deleted: DeleteOffsetsResult) -> None:
+    def reply(deleted: RemovalResult) -> None:
         if deleted.error is not ErrorCode.NONE:
             context.reply(OffsetDeleteResponse(error_code=int(deleted.error), topics=[]))
             return
-        topics = _topic_results(requested, deleted.partitions, _DeletedTopic, _DeletedPartition)
+        topics = _topic_results(requested, deleted.parts, _DeletedTopic, _DeletedPartition)
         context.reply(OffsetDeleteResponse(topics=topics))
 
     known = [partition for _, partitions in requested.known for partition in partitions]
@@ -385,10 +356,7 @@ OFFSET_DELETE = ServedApi(
     decode=_decode_offset_delete,
     handle=_offset_delete,
     subjects=Subjects(
-        partitions=lambda _broker, request: (
-            (name, (partition.partition for partition in partitions))
-            for name, partitions in request.topics
-        ),
+        partitions=lambda _broker, request: _named_partitions(request),
         groups=lambda _broker, request: [request.group_id],
     ),
 )

@@ -68,19 +68,14 @@ def _decode_describe_configs(message: Any, context: RequestContext) -> _Describe
 def _describe_configs(broker: BrokerApi, context: RequestContext, request: _DescribeConfigs) -> Any:
     # Each resource once: a small request that repeats a resource would have a huge response.
     resources = {(resource.type, resource.name): resource for resource in request.resources}
-    results = [
-        _describe(broker, resource, synonyms=request.include_synonyms)
-        for resource in resources.values()
-    ]
+    results = []
+    for resource in resources.values():
+        try:
+            configs = _configs_of(broker, resource, synonyms=request.include_synonyms)
+            results.append(_described(resource, ErrorCode.NONE, None, configs))
+        except ControllerError as refusal:
+            results.append(_described(resource, refusal.code, str(refusal)))
     return DescribeConfigsResponse(results=results)
-
-
-def _describe(broker: BrokerApi, resource: _DescribedResource, *, synonyms: bool) -> Any:
-    try:
-        configs = _configs_of(broker, resource, synonyms=synonyms)
-    except ControllerError as refusal:
-        return _described(resource, refusal.code, str(refusal))
-    return _described(resource, ErrorCode.NONE, None, configs)
 
 
 def _described(
@@ -207,7 +202,7 @@ def _broker_config(config: BrokerConfig) -> Any:
         value=config.value,
         read_only=True,
         config_source=int(config.source),
-        is_sensitive=config.is_sensitive,
+        is_sensitive=config.type is ConfigType.PASSWORD,
         synonyms=[],
         config_type=int(config.type),
         documentation=None,

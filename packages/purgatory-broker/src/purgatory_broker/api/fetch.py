@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from kafka.protocol import consumer
 
@@ -48,15 +48,8 @@ CURRENT_LEADER_SINCE = 16
 _WRONG_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
-class _UnknownTopic(NamedTuple):
-    """The error for a partition of a topic id that does not exist."""
-
-    topic_id: uuid.UUID | None
-    partition: FetchedPartition
-
-
-def _decode(message: FetchRequest, context: RequestContext) -> FetchRequest:
-    return message
+#: The errors for partitions of topic ids that do not exist.
+_UnknownTopics: TypeAlias = list[tuple[uuid.UUID | None, FetchedPartition]]
 
 
 def _fetch(broker: BrokerApi, context: RequestContext, request: FetchRequest) -> None:
@@ -98,16 +91,16 @@ def _fetch(broker: BrokerApi, context: RequestContext, request: FetchRequest) ->
 
 def _requested_targets(
     broker: BrokerApi, request: FetchRequest, *, by_id: bool
-) -> tuple[list[FetchTarget], list[_UnknownTopic]]:
+) -> tuple[list[FetchTarget], _UnknownTopics]:
     targets: dict[TopicPartition, FetchTarget] = {}
-    unknown: list[_UnknownTopic] = []
+    unknown: _UnknownTopics = []
     for topic in request.topics:
         name = _topic_name(broker, topic, by_id=by_id)
         for partition in topic.partitions:
             if name is None:
                 key = TopicPartition("", partition.partition)
                 error = FetchedPartition(key, ErrorCode.UNKNOWN_TOPIC_ID)
-                unknown.append(_UnknownTopic(topic.topic_id, error))
+                unknown.append((topic.topic_id, error))
                 continue
             key = TopicPartition(name, partition.partition)
             targets[key] = FetchTarget(
@@ -191,7 +184,7 @@ class _FetchReply:
     broker: BrokerApi
     context: RequestContext
     session: FetchSession | None
-    unknown: Sequence[_UnknownTopic]
+    unknown: _UnknownTopics
     missing: Sequence[FetchedPartition]
 
     def send(self, fetched: list[FetchedPartition]) -> None:
@@ -202,7 +195,10 @@ class _FetchReply:
         partitions = [*self.missing, *fetched]
         if self.session is not None:
             partitions = changed_partitions(self.session, partitions)
-        self._count_bytes(partitions)
+        size = sum(len(partition.records) for partition in partitions)
+        if size:
+            # For the consumer's quota; they throttle its next request.
+            self.broker.fetch_throttle_ms(self.context.client, size)
         leaders: set[int] = set()
         topics = self._topics(partitions, leaders)
         endpoints = self.broker.endpoints(leaders, self.context.client.listener) if leaders else ()
@@ -215,12 +211,6 @@ class _FetchReply:
                 node_endpoints=[NodeEndpoint(**endpoint) for endpoint in endpoints],
             )
         )
-
-    def _count_bytes(self, partitions: Iterable[FetchedPartition]) -> None:
-        """Count the records for the consumer's quota; they throttle its next request."""
-        size = sum(len(partition.records) for partition in partitions)
-        if size:
-            self.broker.fetch_throttle_ms(self.context.client, size)
 
     def _topics(
         self, partitions: Iterable[FetchedPartition], leaders: set[int]
@@ -307,7 +297,7 @@ FETCH = ServedApi(
     versions=(4, 18),
     max_response_bytes=None,
     holds_records=True,
-    decode=_decode,
+    decode=lambda message, _context: message,
     handle=_fetch,
     refuse=_error_response,
     subjects=Subjects(partitions=_named_partitions),

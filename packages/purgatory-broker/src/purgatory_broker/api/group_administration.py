@@ -97,21 +97,16 @@ def _coordinator_of(
         leader, _ = broker.metadata.leader_of(partition)
         if leader == NO_LEADER:
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if code is not ErrorCode.NONE:
-        return {
-            "error_code": int(code),
-            "error_message": message,
-            "node_id": -1,
-            "host": "",
-            "port": -1,
-        }
-    (endpoint,) = broker.endpoints([leader], context.client.listener)
+    host, port = "", -1
+    if code is ErrorCode.NONE:
+        (endpoint,) = broker.endpoints([leader], context.client.listener)
+        host, port = endpoint["host"], endpoint["port"]
     return {
-        "error_code": 0,
-        "error_message": None,
+        "error_code": int(code),
+        "error_message": message,
         "node_id": leader,
-        "host": endpoint["host"],
-        "port": endpoint["port"],
+        "host": host,
+        "port": port,
     }
 
 

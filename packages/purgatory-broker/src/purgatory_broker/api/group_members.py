@@ -150,16 +150,17 @@ def _decode_sync_group(message: Any, context: RequestContext) -> SyncRequest:
 
 
 def _sync_group(broker: BrokerApi, context: RequestContext, request: SyncRequest) -> None:
-    broker.groups.sync_group(request, lambda result: context.reply(_sync_response(result)))
+    def reply(result: SyncResult) -> None:
+        context.reply(
+            SyncGroupResponse(
+                error_code=int(result.error),
+                protocol_type=result.protocol_type,
+                protocol_name=result.protocol_name,
+                assignment=result.assignment,
+            )
+        )
 
-
-def _sync_response(result: SyncResult) -> Any:
-    return SyncGroupResponse(
-        error_code=int(result.error),
-        protocol_type=result.protocol_type,
-        protocol_name=result.protocol_name,
-        assignment=result.assignment,
-    )
+    broker.groups.sync_group(request, reply)
 
 
 SYNC_GROUP = ServedApi(
@@ -184,8 +185,7 @@ def _decode_heartbeat(message: Any, context: RequestContext) -> Heartbeat:
 
 
 def _heartbeat(broker: BrokerApi, context: RequestContext, request: Heartbeat) -> Any:
-    code = broker.groups.heartbeat(request)
-    return HeartbeatResponse(error_code=int(code))
+    return HeartbeatResponse(error_code=int(broker.groups.heartbeat(request)))
 
 
 HEARTBEAT = ServedApi(
@@ -228,7 +228,7 @@ def _decode_leave_group(message: Any, context: RequestContext) -> _LeaveGroup:
 def _leave_group(broker: BrokerApi, context: RequestContext, request: _LeaveGroup) -> Any:
     left = broker.groups.leave_group(request.group_id, request.members)
     if not request.has_member_list:
-        code = left.members[0] if left.members else left.error
+        code = left.parts[0] if left.parts else left.error
         return LeaveGroupResponse(error_code=int(code), members=[])
     # Without results of the members, the whole request has an error.
     return LeaveGroupResponse(
@@ -239,7 +239,7 @@ def _leave_group(broker: BrokerApi, context: RequestContext, request: _LeaveGrou
                 group_instance_id=member.instance_id,
                 error_code=int(error),
             )
-            for member, error in zip(request.members, left.members, strict=False)
+            for member, error in zip(request.members, left.parts, strict=False)
         ],
     )
 

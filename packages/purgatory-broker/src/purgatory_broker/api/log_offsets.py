@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from kafka.protocol.consumer import (
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.served_api import ServedApi, Subjects
+from purgatory_broker.api.served_api import ServedApi, Subjects, refused_topics
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.replica import Replica, ReplicaError
 from purgatory_broker.request_context import RequestContext
@@ -25,11 +26,7 @@ def _leader_replica(broker: BrokerApi, key: TopicPartition, leader_epoch: int) -
     """Return the replica of a partition that the broker leads; an epoch of -1 skips the check."""
     if not broker.metadata.partition_exists(key):
         raise ReplicaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    replica = broker.replicas.find(key)
-    if replica is None:
-        raise ReplicaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    replica.require_leader(leader_epoch)
-    return replica
+    return broker.replicas.require_leader(key, leader_epoch)
 
 
 _ListedTopic = ListOffsetsResponse.ListOffsetsTopicResponse
@@ -103,48 +100,25 @@ def _list_offsets(broker: BrokerApi, context: RequestContext, request: _ListOffs
     topics = []
     for topic in request.topics:
         # A partition that is named twice has one result, an error.
-        by_index = {partition.index: partition for partition in topic.partitions}
-        results = []
-        for index, partition in by_index.items():
-            key = TopicPartition(topic.name, index)
-            results.append(
-                _list_partition(
-                    broker, context, request, key, partition, is_named_once=counts[key] == 1
-                )
-            )
-        topics.append(_ListedTopic(name=topic.name, partitions=results))
+        results: dict[int, Any] = {}
+        for question in topic.partitions:
+            key = TopicPartition(topic.name, question.index)
+            result = results[question.index] = _Listed(partition_index=question.index)
+            since = SPECIAL_TIMESTAMP_SINCE.get(question.timestamp, sys.maxsize)
+            if counts[key] > 1:
+                result.error_code = int(ErrorCode.INVALID_REQUEST)
+            elif question.timestamp < 0 and context.version < since:
+                result.error_code = int(ErrorCode.UNSUPPORTED_VERSION)
+            else:
+                try:
+                    replica = _leader_replica(broker, key, question.current_leader_epoch)
+                    result.timestamp, result.offset, result.leader_epoch = _find_offset(
+                        replica, question.timestamp, is_follower=request.is_follower
+                    )
+                except ReplicaError as error:
+                    result.error_code = int(error.code)
+        topics.append(_ListedTopic(name=topic.name, partitions=list(results.values())))
     return ListOffsetsResponse(topics=topics)
-
-
-def _list_partition(
-    broker: BrokerApi,
-    context: RequestContext,
-    request: _ListOffsets,
-    key: TopicPartition,
-    partition: _OffsetQuestion,
-    *,
-    is_named_once: bool,
-) -> Any:
-    result = _Listed(partition_index=key.partition)
-    timestamp = partition.timestamp
-    if not is_named_once:
-        result.error_code = int(ErrorCode.INVALID_REQUEST)
-    elif timestamp < 0 and not _is_supported(timestamp, context.version):
-        result.error_code = int(ErrorCode.UNSUPPORTED_VERSION)
-    else:
-        try:
-            replica = _leader_replica(broker, key, partition.current_leader_epoch)
-            result.timestamp, result.offset, result.leader_epoch = _find_offset(
-                replica, timestamp, is_follower=request.is_follower
-            )
-        except ReplicaError as error:
-            result.error_code = int(error.code)
-    return result
-
-
-def _is_supported(special_timestamp: int, version: int) -> bool:
-    since = SPECIAL_TIMESTAMP_SINCE.get(special_timestamp)
-    return since is not None and version >= since
 
 
 def _find_offset(replica: Replica, timestamp: int, *, is_follower: bool) -> tuple[int, int, int]:
@@ -170,19 +144,18 @@ def _find_offset(replica: Replica, timestamp: int, *, is_follower: bool) -> tupl
     return match[0], match[1], log.epoch_at(match[1])
 
 
+def _named_partitions(
+    request: _ListOffsets | _OffsetForLeaderEpoch,
+) -> list[tuple[str, list[int]]]:
+    return [
+        (topic.name, [partition.index for partition in topic.partitions])
+        for topic in request.topics
+    ]
+
+
 def _refuse_list_offsets(request: _ListOffsets, code: ErrorCode) -> Any:
-    return ListOffsetsResponse(
-        topics=[
-            _ListedTopic(
-                name=topic.name,
-                partitions=[
-                    _Listed(partition_index=partition.index, error_code=int(code))
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+    topics = refused_topics(_named_partitions(request), _ListedTopic, _Listed, code)
+    return ListOffsetsResponse(topics=topics)
 
 
 LIST_OFFSETS = ServedApi(
@@ -192,12 +165,7 @@ LIST_OFFSETS = ServedApi(
     decode=_decode_list_offsets,
     answer=_list_offsets,
     refuse=_refuse_list_offsets,
-    subjects=Subjects(
-        partitions=lambda _broker, request: (
-            (topic.name, (partition.index for partition in topic.partitions))
-            for topic in request.topics
-        )
-    ),
+    subjects=Subjects(partitions=lambda _broker, request: _named_partitions(request)),
 )
 
 
@@ -283,10 +251,5 @@ OFFSET_FOR_LEADER_EPOCH = ServedApi(
     decode=_decode_offset_for_leader_epoch,
     answer=_offset_for_leader_epoch,
     refuse=_refuse_offset_for_leader_epoch,
-    subjects=Subjects(
-        partitions=lambda _broker, request: (
-            (topic.name, (partition.index for partition in topic.partitions))
-            for topic in request.topics
-        )
-    ),
+    subjects=Subjects(partitions=lambda _broker, request: _named_partitions(request)),
 )

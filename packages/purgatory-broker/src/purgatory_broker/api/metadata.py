@@ -195,11 +195,6 @@ def _error_response(request: _Request, code: ErrorCode) -> Any:
     return MetadataResponse(brokers=[], topics=topics, error_code=int(code))
 
 
-def _tells_errors(request: _Request, version: int) -> bool:
-    """Return whether the error response has a place for the error: a topic, or its own."""
-    return bool(request.topics) or version >= ERROR_CODE_SINCE
-
-
 METADATA = ServedApi(
     request=MetadataRequest,
     response=MetadataResponse,
@@ -207,7 +202,8 @@ METADATA = ServedApi(
     decode=_decode,
     answer=_metadata,
     refuse=_error_response,
-    tells_errors=_tells_errors,
+    # Without a topic, the error response of earlier versions has no place for the error.
+    tells_errors=lambda request, version: bool(request.topics) or version >= ERROR_CODE_SINCE,
     subjects=Subjects(
         topics=lambda broker, request: (
             topic.name or broker.metadata.topic_name(topic.topic_id)

@@ -17,11 +17,10 @@ from kafka.protocol.admin import (
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.served_api import RequestedTopic, ServedApi, Subjects
+from purgatory_broker.api.served_api import RequestedTopic, ServedApi, Subjects, refused_topics
 from purgatory_broker.metadata.topic_configs import topic_value
 from purgatory_broker.metadata.topics import TopicPartition, topic_name_error
 from purgatory_broker.replication.record_deletions import DeletedPartition
-from purgatory_broker.replication.replica import Replica
 from purgatory_broker.request_context import RequestContext
 
 _DeletedTopic = DeleteRecordsResponse.DeleteRecordsTopicResult
@@ -104,19 +103,15 @@ def _delete_error(broker: BrokerApi, key: TopicPartition) -> ErrorCode | None:
     return None
 
 
+def _named_partitions(request: _DeleteRecords) -> list[tuple[str, list[int]]]:
+    return [(topic.name, [index for index, _ in topic.partitions]) for topic in request.topics]
+
+
 def _refuse_delete_records(request: _DeleteRecords, code: ErrorCode) -> Any:
-    return DeleteRecordsResponse(
-        topics=[
-            _DeletedTopic(
-                name=topic.name,
-                partitions=[
-                    _Deleted(partition_index=index, low_watermark=-1, error_code=int(code))
-                    for index, _ in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
+    topics = refused_topics(
+        _named_partitions(request), _DeletedTopic, _Deleted, code, low_watermark=-1
     )
+    return DeleteRecordsResponse(topics=topics)
 
 
 DELETE_RECORDS = ServedApi(
@@ -127,11 +122,7 @@ DELETE_RECORDS = ServedApi(
     decode=_decode_delete_records,
     handle=_delete_records,
     refuse=_refuse_delete_records,
-    subjects=Subjects(
-        partitions=lambda _broker, request: (
-            (topic.name, (index for index, _ in topic.partitions)) for topic in request.topics
-        )
-    ),
+    subjects=Subjects(partitions=lambda _broker, request: _named_partitions(request)),
 )
 
 
@@ -259,7 +250,13 @@ def _describe_log_dirs(
         described = [replica for key, replica in replicas.items() if key in wanted]
     topics: dict[str, list[Any]] = {}
     for replica in described:
-        topics.setdefault(replica.key.topic, []).append(_describe_log(replica))
+        partition = _DirectoryPartition(
+            partition_index=replica.key.partition,
+            partition_size=replica.log.size_bytes,
+            # As in Kafka, the lag behind the high watermark, not behind the leader.
+            offset_lag=max(replica.high_watermark - replica.log.end_offset, 0),
+        )
+        topics.setdefault(replica.key.topic, []).append(partition)
     space = broker.log_manager.space()
     return DescribeLogDirsResponse(
         results=[
@@ -273,15 +270,6 @@ def _describe_log_dirs(
                 usable_bytes=space.usable_bytes,
             )
         ]
-    )
-
-
-def _describe_log(replica: Replica) -> Any:
-    return _DirectoryPartition(
-        partition_index=replica.key.partition,
-        partition_size=replica.log.size_bytes,
-        # As in Kafka, the lag behind the high watermark, not behind the leader.
-        offset_lag=max(replica.high_watermark - replica.log.end_offset, 0),
     )
 
 

@@ -17,7 +17,7 @@ from kafka.protocol.admin import (
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.limits import truncate_message
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.served_api import RequestedTopic, ServedApi, Subjects
+from purgatory_broker.api.served_api import RequestedTopic, ServedApi, Subjects, refused_topics
 from purgatory_broker.metadata.reassignment import Reassignment
 from purgatory_broker.metadata.topics import ControllerError, Partition, TopicPartition
 from purgatory_broker.request_context import RequestContext
@@ -186,24 +186,18 @@ def _altered(reassignment: Reassignment, refusal: ControllerError | None) -> Any
     )
 
 
+def _named_partitions(request: _AlterPartitionReassignments) -> list[tuple[str, list[int]]]:
+    return [
+        (name, [reassignment.key.partition for reassignment in reassignments])
+        for name, reassignments in request.topics
+    ]
+
+
 def _refuse_alter_partition_reassignments(
     request: _AlterPartitionReassignments, code: ErrorCode
 ) -> Any:
-    return AlterPartitionReassignmentsResponse(
-        error_code=int(code),
-        responses=[
-            _AlteredTopic(
-                name=name,
-                partitions=[
-                    _AlteredPartition(
-                        partition_index=reassignment.key.partition, error_code=int(code)
-                    )
-                    for reassignment in reassignments
-                ],
-            )
-            for name, reassignments in request.topics
-        ],
-    )
+    topics = refused_topics(_named_partitions(request), _AlteredTopic, _AlteredPartition, code)
+    return AlterPartitionReassignmentsResponse(error_code=int(code), responses=topics)
 
 
 ALTER_PARTITION_REASSIGNMENTS = ServedApi(
@@ -214,12 +208,7 @@ ALTER_PARTITION_REASSIGNMENTS = ServedApi(
     decode=_decode_alter_partition_reassignments,
     answer=_alter_partition_reassignments,
     refuse=_refuse_alter_partition_reassignments,
-    subjects=Subjects(
-        partitions=lambda _broker, request: [
-            (name, [reassignment.key.partition for reassignment in reassignments])
-            for name, reassignments in request.topics
-        ]
-    ),
+    subjects=Subjects(partitions=lambda _broker, request: _named_partitions(request)),
 )
 
 
@@ -249,7 +238,6 @@ def _decode_list_partition_reassignments(
 def _list_partition_reassignments(
     broker: BrokerApi, context: RequestContext, request: _ListPartitionReassignments
 ) -> Any:
-
     keys = None
     if request.topics is not None:
         keys = [

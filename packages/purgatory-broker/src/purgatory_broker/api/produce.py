@@ -31,10 +31,6 @@ CURRENT_LEADER_SINCE = 10
 TOPIC_ID_SINCE = 13
 
 
-def _decode_produce(message: ProduceRequest, context: RequestContext) -> ProduceRequest:
-    return message
-
-
 def _produce(broker: BrokerApi, context: RequestContext, request: ProduceRequest) -> None:
     if request.acks not in (-1, 0, 1):
         context.reply(_refuse_produce(request, ErrorCode.INVALID_REQUIRED_ACKS))
@@ -163,7 +159,7 @@ PRODUCE = ServedApi(
     # supports no compression. Kafka therefore advertises them, and refuses them (KAFKA-18659).
     min_advertised_version=0,
     max_request_bytes=None,
-    decode=_decode_produce,
+    decode=lambda message, _context: message,
     handle=_produce,
     refuse=_refuse_produce,
     subjects=Subjects(

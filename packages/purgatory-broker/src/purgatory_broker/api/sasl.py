@@ -82,16 +82,12 @@ def _failure(code: ErrorCode, message: str | None) -> Any:
     return SaslAuthenticateResponse(error_code=int(code), error_message=truncate_message(message))
 
 
-def _refuse_sasl_authenticate(request: _Token, code: ErrorCode) -> Any:
-    return _failure(code, None)
-
-
 SASL_AUTHENTICATE = ServedApi(
     request=SaslAuthenticateRequest,
     response=SaslAuthenticateResponse,
     versions=(0, 2),
     decode=_decode_sasl_authenticate,
     answer=_sasl_authenticate,
-    refuse=_refuse_sasl_authenticate,
+    refuse=lambda _request, code: _failure(code, None),
     secrets=frozenset({"auth_bytes"}),
 )

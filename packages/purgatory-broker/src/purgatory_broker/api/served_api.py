@@ -20,6 +20,26 @@ class RequestedTopic(NamedTuple):
     partitions: tuple[int, ...]
 
 
+def refused_topics(
+    topics: Iterable[tuple[str, Iterable[int]]],
+    topic_class: Any,
+    partition_class: Any,
+    code: ErrorCode,
+    **fields: Any,
+) -> list[Any]:
+    """Return a response's topics, with an error and some other fields for each partition."""
+    return [
+        topic_class(
+            name=name,
+            partitions=[
+                partition_class(partition_index=index, error_code=int(code), **fields)
+                for index in indexes
+            ],
+        )
+        for name, indexes in topics
+    ]
+
+
 #: What a handler gets of a request: a dataclass, which it does not change.
 R = TypeVar("R")
 

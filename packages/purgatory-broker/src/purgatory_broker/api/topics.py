@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -86,7 +85,8 @@ def _create_topics(broker: BrokerApi, context: RequestContext, request: _CreateT
     # An error of one topic does not affect the others.
     counts = Counter(topic.name for topic in request.topics)
     requested = {topic.name: topic for topic in request.topics}
-    if _is_excessive(broker, request.topics):
+    num_partitions = sum(_num_partitions(broker, topic) for topic in request.topics)
+    if num_partitions > MAX_PARTITIONS_PER_REQUEST:
         results = [
             _not_created(name, ErrorCode.POLICY_VIOLATION, TOO_MANY_PER_REQUEST) for name in counts
         ]
@@ -111,10 +111,6 @@ def _num_partitions(broker: BrokerApi, topic: _NewTopic) -> int:
     if topic.num_partitions == -1:
         return broker.settings.num_partitions
     return max(topic.num_partitions, 0)
-
-
-def _is_excessive(broker: BrokerApi, topics: Iterable[_NewTopic]) -> bool:
-    return sum(_num_partitions(broker, topic) for topic in topics) > MAX_PARTITIONS_PER_REQUEST
 
 
 def _create(broker: BrokerApi, requested: _NewTopic, *, validate_only: bool) -> Any:
@@ -168,10 +164,7 @@ def _not_created(name: str, code: ErrorCode, message: str | None) -> Any:
 
 def _refuse_create_topics(request: _CreateTopics, code: ErrorCode) -> Any:
     return CreateTopicsResponse(
-        topics=[
-            _Created(name=topic.name, error_code=int(code), error_message=None, configs=[])
-            for topic in request.topics
-        ]
+        topics=[_not_created(topic.name, code, None) for topic in request.topics]
     )
 
 
@@ -223,25 +216,22 @@ def _decode_create_partitions(message: Any, context: RequestContext) -> _CreateP
 def _create_partitions(
     broker: BrokerApi, context: RequestContext, request: _CreatePartitions
 ) -> Any:
-
     counts = Counter(topic.name for topic in request.topics)
     results = [
-        _Grown(
-            name=name,
-            error_code=int(ErrorCode.INVALID_REQUEST),
-            error_message="Duplicate topic name.",
-        )
+        _grown(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         for name, count in counts.items()
         if count > 1
     ]
-    for topic in request.topics:
-        if counts[topic.name] > 1:
-            continue
-        code, message = _grow(broker, topic, validate_only=request.validate_only)
-        results.append(
-            _Grown(name=topic.name, error_code=int(code), error_message=truncate_message(message))
-        )
+    results += [
+        _grown(topic.name, *_grow(broker, topic, validate_only=request.validate_only))
+        for topic in request.topics
+        if counts[topic.name] == 1
+    ]
     return CreatePartitionsResponse(results=results)
+
+
+def _grown(name: str, code: ErrorCode, message: str | None) -> Any:
+    return _Grown(name=name, error_code=int(code), error_message=truncate_message(message))
 
 
 def _grow(
@@ -312,7 +302,6 @@ def _decode_delete_topics(message: Any, context: RequestContext) -> _DeleteTopic
 
 
 def _delete_topics(broker: BrokerApi, context: RequestContext, request: _DeleteTopics) -> Any:
-
     results = [_delete(broker, topic.name, topic.topic_id) for topic in request.topics]
     return DeleteTopicsResponse(responses=results)
 

@@ -49,27 +49,22 @@ def collecting_less() -> Iterator[None]:
 _LOCK_FILE = "lock"
 
 
-class _DataDir:
-    """Locks a directory until `release` or the end of the process, however the process ends."""
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._file: IO[str] = (folder / _LOCK_FILE).open("a")
+def _locked(folder: Path) -> IO[str]:
+    """Lock a directory until the file is closed or the process has ended, however it ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = (folder / _LOCK_FILE).open("a")
+    try:
         try:
-            _lock(self._file)
+            _lock(file)
         except OSError:
-            self._file.close()
             raise InvalidArgumentError(
                 "data_dir", "a directory that no other running cluster uses", str(folder)
             ) from None
-        try:
-            _require_metadata(folder)
-        except BaseException:
-            self._file.close()
-            raise
-
-    def release(self) -> None:
-        self._file.close()
+        _require_metadata(folder)
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
 def _require_metadata(folder: Path) -> None:
@@ -141,13 +136,13 @@ class AsyncCluster(ClusterCommands):
         if not callable(wall_ms):
             raise InvalidArgumentError("wall_ms", "callable", wall_ms)
         folder = settings.data_dir
-        self._data_dir = None if folder is None else _DataDir(folder)
+        self._lock_file = None if folder is None else _locked(folder)
         try:
             controller = Controller(settings)
             security = Security.of(settings, controller.scram_credentials)
         except BaseException:
-            if self._data_dir is not None:
-                self._data_dir.release()
+            if self._lock_file is not None:
+                self._lock_file.close()
             raise
         faults = Faults()
         super().__init__(
@@ -247,8 +242,8 @@ class AsyncCluster(ClusterCommands):
             if not node.is_stopped:
                 node.stop()
             node.server.release_ports()
-        if self._data_dir is not None:
-            self._data_dir.release()
+        if self._lock_file is not None:
+            self._lock_file.close()
 
     def addresses(self) -> list[str]:
         """Return the nodes' addresses, "host:port", by node number."""
@@ -262,18 +257,16 @@ class AsyncCluster(ClusterCommands):
             (self.controller.topics[partition.topic].topic_id, partition.copy())
             for partition in partitions
         ]
-        for node in self.nodes:
-            if not node.is_stopped:
-                deliver = partial(node.partitions.apply, sent)
-                self.network.send(CONTROLLER, node.node_id, deliver)
+        for node in self._live_nodes:
+            deliver = partial(node.partitions.apply, sent)
+            self.network.send(CONTROLLER, node.node_id, deliver)
         for partition in partitions:
             self.waits.partition_changed(partition.key)
 
     def _send_deletion(self, topic: Topic) -> None:
-        for node in self.nodes:
-            if not node.is_stopped:
-                deliver = partial(node.partitions.delete_topic, topic)
-                self.network.send(CONTROLLER, node.node_id, deliver)
+        for node in self._live_nodes:
+            deliver = partial(node.partitions.delete_topic, topic)
+            self.network.send(CONTROLLER, node.node_id, deliver)
 
     def create_offsets_topic(self) -> None:
         """Create `__consumer_offsets`, the topic of groups and offsets; no-op if it exists."""
@@ -281,9 +274,8 @@ class AsyncCluster(ClusterCommands):
 
     def check(self) -> None:
         """Assert every invariant of every replica and purgatory."""
-        for node in self.nodes:
-            if not node.is_stopped:
-                for replica in node.replicas.replicas.values():
-                    replica.check()
-                for purgatory in node.purgatories.values():
-                    purgatory._check_invariants()
+        for node in self._live_nodes:
+            for replica in node.replicas.replicas.values():
+                replica.check()
+            for purgatory in node.purgatories.values():
+                purgatory._check_invariants()

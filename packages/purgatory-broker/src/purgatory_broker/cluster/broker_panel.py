@@ -50,11 +50,8 @@ def broker_panel(cluster: ClusterCommands) -> Panel:
             work.close()
             raise
 
-    async def overview() -> dict[str, Any]:
-        return _cluster_overview(cluster)
-
     async def read() -> dict[str, Any]:
-        return await on_cluster(overview())
+        return await on_cluster(_cluster_overview(cluster))
 
     async def act(action: str, arguments: dict[str, Any]) -> object:
         if action not in ACTIONS:
@@ -83,8 +80,8 @@ MAX_MEMBERS = 10
 Row = dict[str, Any]
 
 
-def _cluster_overview(cluster: ClusterCommands) -> Row:
-    """Return the cluster's state, bounded in size. Called on the cluster's event loop."""
+async def _cluster_overview(cluster: ClusterCommands) -> Row:
+    """Return the cluster's state, bounded in size; a coroutine, to run on the cluster's loop."""
     topics = cluster.controller.topics
     partitions = (
         {"topic": name, **partition}

@@ -84,27 +84,21 @@ def _fields(
     try:
         # As JSON, kafka-python's fields lose all bytes that are no text.
         decoded = message.decode(body, version=version).to_dict(json=False)
-        fields: dict[str, Any] = _plain(_without(secrets, decoded) if secrets else decoded)
+        fields: dict[str, Any] = _plain(decoded, secrets)
     except Exception as error:  # It raises whatever the bytes lead to.
         _errors.log(error, "can't show a %s of version %d", message.__name__, version)
         return None
     return fields
 
 
-def _without(secrets: frozenset[str], value: Any) -> Any:
+def _plain(value: Any, secrets: frozenset[str]) -> Any:
     if isinstance(value, dict):
         return {
-            name: _HIDDEN if name in secrets else _without(secrets, field)
+            name: _HIDDEN if name in secrets else _plain(field, secrets)
             for name, field in value.items()
         }
-    return [_without(secrets, element) for element in value] if isinstance(value, list) else value
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(field) for name, field in value.items()}
     if isinstance(value, list):
-        return list(map(_plain, value))
+        return [_plain(element, secrets) for element in value]
     if isinstance(value, UUID):
         return str(value)
     return bytes(value) if isinstance(value, (bytearray, memoryview)) else value

@@ -93,7 +93,6 @@ class Cluster(ClusterClient):
         self._stopping: asyncio.Event | None = None
         #: Whether the thread was asked to stop, maybe before it has a loop.
         self._is_stopping = False
-        self._bootstrap_servers = ""
         #: The commands that run, and whether any may begin. There is no lock, on which a signal
         #: handler's command would wait for the command that it has interrupted: each is entered
         #: before its caller looks whether the cluster runs, and the end takes out all after that.
@@ -180,14 +179,10 @@ class Cluster(ClusterClient):
         Raises:
             ClusterError: a function given to `intercept` called this, or blocks the thread.
         """
-
-        async def end(cluster: AsyncCluster) -> None:
-            await cluster.end_functions()
-
         if self._is_own_thread:
             raise ClusterError("end_functions: a function given to intercept can't end itself")
         if self._is_running and self._has_thread:
-            self._submit("end_functions", end, _TIMEOUT)
+            self._submit("end_functions", AsyncCluster.end_functions, _TIMEOUT)
 
     def raise_unseen_errors(self) -> None:
         raise_first(self.take_unseen_errors())
@@ -258,10 +253,6 @@ class Cluster(ClusterClient):
         self._cluster.add_error_of_task(error)
 
     # -- commands
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return self._bootstrap_servers
 
     def call(self, command: str, /, **arguments: Any) -> Any:
         if self._is_own_thread:

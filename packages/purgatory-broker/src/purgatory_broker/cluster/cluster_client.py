@@ -21,18 +21,16 @@ def _remote(
     command: Callable[Concatenate[ClusterCommands, P], R],
 ) -> Callable[Concatenate[ClusterClient, P], R]:
     """Return the method of a client that runs a command, with its parameters and docstring."""
-    method: Callable[Concatenate[ClusterClient, P], R] = _method(command)
-    return method
+    return _method(command)
 
 
 def _remote_coroutine(
     command: Callable[Concatenate[ClusterCommands, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate[ClusterClient, P], R]:
-    method: Callable[Concatenate[ClusterClient, P], R] = _method(command)
-    return method
+    return _method(command)
 
 
-def _method(command: Callable[..., Any]) -> Any:
+def _method(command: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(command)
 
     @functools.wraps(command)
@@ -58,6 +56,7 @@ class ClusterClient(ABC):
 
     #: Whether `close` has stopped the cluster, so that nobody need keep it.
     _is_closed = False
+    _bootstrap_servers = ""
 
     @abstractmethod
     def start(self) -> Self:
@@ -81,9 +80,9 @@ class ClusterClient(ABC):
             raise_first([failure], error)
 
     @property
-    @abstractmethod
     def bootstrap_servers(self) -> str:
         """The addresses of all nodes, "host:port,host:port", for clients' `bootstrap_servers`."""
+        return self._bootstrap_servers
 
     @abstractmethod
     def call(self, command: str, /, **arguments: Any) -> Any:

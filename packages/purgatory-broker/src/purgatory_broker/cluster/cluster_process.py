@@ -49,7 +49,6 @@ class ClusterProcess(ClusterClient):
         self._parent_id = 0
         self._control: ControlClient | None = None
         self._call_lock = threading.Lock()
-        self._bootstrap_servers = ""
 
     def start(self) -> ClusterProcess:
         """Start the process and its cluster, as entering the `with` block does.
@@ -185,10 +184,6 @@ class ClusterProcess(ClusterClient):
         if pipe is not None:
             with suppress(OSError):  # Unsent data: the process that would read it is gone.
                 pipe.close()
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return self._bootstrap_servers
 
     @property
     def pid(self) -> int:

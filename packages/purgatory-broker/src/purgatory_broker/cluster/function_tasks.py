@@ -9,30 +9,30 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import Context, ContextVar
-from typing import Any, Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 logger = logging.getLogger(__name__)
 
 TaskCoroutine: TypeAlias = Coroutine[Any, Any, Any] | Generator[Any, None, Any]
 
 
-class CancelsTask(Protocol):
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionCall:
     """The call of a function, which knows what the end of its tasks means."""
 
-    @property
-    def is_waiting_for_response(self) -> bool:
-        """Whether the broker has still to respond to what the function has handed over."""
-
-    def task_cancelled(self) -> None:
-        """Note that a task was cancelled half way."""
+    #: Whether the broker has still to respond to what the function has handed over.
+    is_waiting_for_response: Callable[[], bool]
+    #: Notes that a task was cancelled half way.
+    task_cancelled: Callable[[], None]
 
 
 #: The function that runs, or that has started what runs.
-_call: ContextVar[CancelsTask | None] = ContextVar("_call", default=None)
+_call: ContextVar[FunctionCall | None] = ContextVar("_call", default=None)
 
 
 @contextmanager
-def tasks_of(call: CancelsTask | None) -> Iterator[None]:
+def tasks_of(call: FunctionCall | None) -> Iterator[None]:
     """Let the tasks that the block starts be a function's; None is the cluster itself."""
     token = _call.set(call)
     try:
@@ -45,7 +45,7 @@ class FunctionTasks:
     """The tasks of functions, until they have ended and somebody has seen what they have raised."""
 
     def __init__(self) -> None:
-        self._running: dict[asyncio.Task[Any], CancelsTask] = {}
+        self._running: dict[asyncio.Task[Any], FunctionCall] = {}
         #: Those that have failed. Once nobody refers to one, its loop reports it.
         self._failed: deque[weakref.ref[asyncio.Task[Any]]] = deque()
 
@@ -72,7 +72,7 @@ class FunctionTasks:
         half_way = {
             task: call
             for task, call in self._running.items()
-            if not (task.done() or call.is_waiting_for_response)
+            if not (task.done() or call.is_waiting_for_response())
         }
         running = [task for task in self._running if not task.done()]
         if not running:

@@ -9,12 +9,13 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context
+from functools import partial
 from typing import Any, TypeAlias
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.cluster.cluster_errors import ClusterError, UnseenErrors, raise_first
-from purgatory_broker.cluster.function_tasks import FunctionTasks, tasks_of
+from purgatory_broker.cluster.function_tasks import FunctionCall, FunctionTasks, tasks_of
 from purgatory_broker.cluster.intercepted_request import InterceptedRequest, Unanswered
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.server.faults import ALWAYS, Fault, FaultDescription, FaultFilter, Faults
@@ -138,13 +139,20 @@ class Interception:
         function = self._function
         if function is None:  # It was removed just now.
             return None
+        call = FunctionCall(
+            lambda: request.is_waiting_for_response, partial(self._note_cancelled_task, request)
+        )
         try:
-            with tasks_of(_Call(self, request)):
+            with tasks_of(call):
                 answer = function(request)
                 return await answer if inspect.isawaitable(answer) else answer
         except asyncio.CancelledError as error:
             if request.is_cancelled:
-                self._note_cancelled(request, error)
+                if request.is_cancelled_half_way:
+                    who = f"the function that intercepts {request.api}"
+                    self._note_half_way(
+                        who, "its client has gone or the cluster has stopped", error
+                    )
                 raise
             failure = ClusterError(f"the function that intercepts {request.api} was cancelled")
             failure.__cause__ = error
@@ -158,14 +166,7 @@ class Interception:
                 raise  # The task is dropped, without a step.
             return self._failed(request, error)
 
-    def _note_cancelled(
-        self, request: InterceptedRequest, cancelled: asyncio.CancelledError
-    ) -> None:
-        if request.is_cancelled_half_way:
-            who = f"the function that intercepts {request.api}"
-            self._note_half_way(who, "its client has gone or the cluster has stopped", cancelled)
-
-    def note_cancelled_task(self, request: InterceptedRequest) -> None:
+    def _note_cancelled_task(self, request: InterceptedRequest) -> None:
         """Note that a task which the function has started was cancelled half way."""
         who = f"a task of the function that intercepts {request.api}"
         self._note_half_way(who, "the cluster has stopped, or ended its functions", None)
@@ -206,23 +207,6 @@ class Interception:
             hits=self.hits,
             filter=FaultFilter(),
         ).describe()
-
-
-class _Call:
-    """A function's call with a request."""
-
-    __slots__ = ("_interception", "_request")
-
-    def __init__(self, interception: Interception, request: InterceptedRequest) -> None:
-        self._interception = interception
-        self._request = request
-
-    @property
-    def is_waiting_for_response(self) -> bool:
-        return self._request.is_waiting_for_response
-
-    def task_cancelled(self) -> None:
-        self._interception.note_cancelled_task(self._request)
 
 
 def _task_that_runs() -> asyncio.Task[Any] | None:

@@ -105,13 +105,9 @@ T = TypeVar("T")
 VALUES_PER_SLICE = 25
 
 
-async def give_way() -> None:
-    await asyncio.sleep(0)
-
-
 async def slices(values: Sequence[T], size: int) -> AsyncIterator[Sequence[T]]:
     """Iterate over consecutive parts of a sequence, and give way between them."""
     for start in range(0, len(values), size):
         if start:
-            await give_way()
+            await asyncio.sleep(0)
         yield values[start : start + size]

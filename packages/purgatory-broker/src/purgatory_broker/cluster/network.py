@@ -7,7 +7,7 @@ partitioned.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 
 #: The controller's number as an end of a link; nodes are 0 and above.
@@ -29,7 +29,7 @@ class Network:
     def __init__(self) -> None:
         self._partitioned: set[int] = set()
         self._latency_ms: dict[int, int] = {}
-        self._in_flight: dict[_Link, deque[_Message]] = {}
+        self._in_flight: defaultdict[_Link, deque[_Message]] = defaultdict(deque)
 
     def send(self, source: int, target: int, deliver: Callable[[], None]) -> None:
         """Call `deliver` on the event loop after the link's latency; never at once.
@@ -41,9 +41,7 @@ class Network:
             return
         loop = asyncio.get_running_loop()
         link = (source, target)
-        in_flight = self._in_flight.get(link)
-        if in_flight is None:
-            in_flight = self._in_flight[link] = deque()
+        in_flight = self._in_flight[link]
         now = loop.time()
         due = now + self._link_latency(link)
         if in_flight:

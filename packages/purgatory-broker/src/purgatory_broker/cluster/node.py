@@ -93,9 +93,9 @@ class ClusterParts:
     nodes: list[Node] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        log = RequestLog(self.wall_ms, self.waits.request_received)
+        log = RequestLog(self.wall_ms, partial(self.waits.changed, "request"))
         object.__setattr__(self, "request_log", log)
-        self.faults.on_hit = self.waits.fault_hit
+        self.faults.on_hit = partial(self.waits.changed, "fault")
 
 
 class Node:
@@ -120,15 +120,17 @@ class Node:
         self.metadata = MetadataCache(cluster.controller)
         self.log_manager = log_manager
         self.actions = ActionQueue()
+        self.wall_ms = cluster.wall_ms
         self.is_stopped = True
         self._cluster = cluster
         #: The clock of the event loop, from `start` on.
         self._clock: Clock
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self.fetch_sessions = FetchSessions()
-        windows, window_ms = settings.quota_window_num, settings.quota_window_size_ms
-        self._producer_quota = ByteRateQuota(windows, window_ms)
-        self._consumer_quota = ByteRateQuota(windows, window_ms)
+        self._quotas = {
+            key: ByteRateQuota(settings.quota_window_num, settings.quota_window_size_ms)
+            for key in ("producer_byte_rate", "consumer_byte_rate")
+        }
         self.purgatories = _purgatories(node_id, settings)
         self.replicas = ReplicaManager(
             node_id=node_id,
@@ -162,7 +164,7 @@ class Node:
                 self.appends, self.actions, settings.offsets_commit_timeout_ms, cluster.wall_ms
             ),
             now_ms=cluster.wall_ms,
-            on_stable=cluster.waits.group_stable,
+            on_stable=partial(cluster.waits.changed, "group"),
         )
         self.fetchers = FetcherManager(self.replicas, self._leader, is_paused=is_replication_paused)
         self.elections = LeaderElections(self.purgatories["ElectLeader"], self.actions)
@@ -225,13 +227,15 @@ class Node:
     def kill(self) -> None:
         """Stop at once, as by `kill -9`: send and write nothing more."""
         self._halt()
-        self.partitions.abandon_logs()
+        for replica in self.replicas.replicas.values():
+            self.log_manager.abandon(replica.log)
 
     def stop(self) -> None:
         """Stop in an orderly way: flush the logs and checkpoint the high watermarks."""
         self.partitions.checkpoint()
         self._halt()
-        self.partitions.close_logs()
+        for replica in self.replicas.replicas.values():
+            self.log_manager.close(replica.log)
 
     def _halt(self) -> None:
         self.is_stopped = True
@@ -264,7 +268,7 @@ class Node:
         self._timers[name] = asyncio.get_running_loop().call_later(interval_ms / 1_000, run)
 
     def _delete_old_segments(self) -> None:
-        self.partitions.delete_old_segments(self._cluster.wall_ms())
+        self.partitions.delete_old_segments(self.wall_ms())
 
     def time_advanced(self) -> None:
         """Apply retention and the sessions of group members to an advanced time of day."""
@@ -278,29 +282,19 @@ class Node:
         """Return the event loop's time in whole milliseconds, rounded down."""
         return self._clock.now_ms
 
-    def wall_ms(self) -> int:
-        return self._cluster.wall_ms()
-
     @property
     def reaches_controller(self) -> bool:
         return self._cluster.network.is_connected(self.node_id, CONTROLLER)
 
     def produce_throttle_ms(self, client: Client, size_bytes: int) -> int:
-        default = self.settings.producer_byte_rate
-        return self._throttle_ms(
-            self._producer_quota, "producer_byte_rate", default, client, size_bytes
-        )
+        return self._throttle_ms("producer_byte_rate", client, size_bytes)
 
     def fetch_throttle_ms(self, client: Client, size_bytes: int) -> int:
-        default = self.settings.consumer_byte_rate
-        return self._throttle_ms(
-            self._consumer_quota, "consumer_byte_rate", default, client, size_bytes
-        )
+        return self._throttle_ms("consumer_byte_rate", client, size_bytes)
 
-    def _throttle_ms(
-        self, quota: ByteRateQuota, key: str, default: float | None, client: Client, size_bytes: int
-    ) -> int:
+    def _throttle_ms(self, key: str, client: Client, size_bytes: int) -> int:
         """Return a client's throttle time by its quota, or by the setting if it has none."""
+        default: float | None = getattr(self.settings, key)
         limit = None if default is None else ClientLimit(default, ("", client.client_id))
         if self.metadata.client_quotas:
             quota_limit = client_limit(
@@ -309,6 +303,7 @@ class Node:
             limit = quota_limit or limit
         if limit is None:
             return 0
+        quota = self._quotas[key]
         return quota.throttle_ms(limit.shared_by, limit.value, size_bytes, self.now_ms())
 
     def has_room_for_records(self) -> bool:
@@ -322,12 +317,6 @@ class Node:
         return endpoints
 
     # -- contact with the controller
-
-    def disconnect_controller(self) -> None:
-        self.metadata.disconnect()
-
-    def start_without_metadata(self) -> None:
-        self.metadata.start_empty(self.node_id)
 
     def connect_controller(self) -> None:
         """Take over the controller's metadata; replicas that are not this node's go."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.coordinator import GroupCoordinator
-from purgatory_broker.log.log import PartitionLog
 from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.log.record import build_batch
 from purgatory_broker.metadata.metadata_cache import MetadataCache
@@ -123,7 +122,12 @@ class NodePartitions:
 
     def _load_groups(self, replica: Replica) -> None:
         try:
-            self.groups.load(replica.key.partition, _stored_records(replica.log))
+            records = (
+                (record.key, record.value)
+                for record in replica.log.records()
+                if record.key is not None
+            )
+            self.groups.load(replica.key.partition, records)
         except RecordError as error:
             logger.error(
                 "node %d: can't read %s, so its groups have no coordinator: %s",
@@ -176,16 +180,6 @@ class NodePartitions:
             if deleted:
                 self.replicas.notify_partition(replica.key)
 
-    # -- the end
-
-    def close_logs(self) -> None:
-        for replica in self.replicas.replicas.values():
-            self.log_manager.close(replica.log)
-
-    def abandon_logs(self) -> None:
-        for replica in self.replicas.replicas.values():
-            self.log_manager.abandon(replica.log)
-
 
 _ACKS_ALL = -1
 
@@ -213,9 +207,3 @@ class ReplicatedOffsets:
         # A heartbeat that expires appends outside of a request: the block runs the wake-ups then.
         with self.actions:
             self.appends.append(_ACKS_ALL, self.timeout_ms, [(key, batch)], reply, internal=True)
-
-
-def _stored_records(log: PartitionLog) -> Iterator[tuple[bytes, bytes | None]]:
-    for record in log.records():
-        if record.key is not None:
-            yield record.key, record.value

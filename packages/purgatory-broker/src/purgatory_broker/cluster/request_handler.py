@@ -35,7 +35,7 @@ class RequestHandler:
             if self.recorder is not None and api.recorded_timeout_ms is not None:
                 timeout_ms = api.recorded_timeout_ms(request)
                 self.recorder.request(self.broker.node_id, context, timeout_ms)
-            if self.faults.has_response_faults and self.faults.needs_subjects(api):
+            if self.faults.needs_subjects(api):
                 context.subjects = api.subjects(self.broker, request)
             interceptions = self.interceptions.matching(api)
             if interceptions:

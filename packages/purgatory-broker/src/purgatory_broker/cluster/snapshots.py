@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
-from purgatory_broker.cluster.json_values import give_way
 from purgatory_broker.groups.consumer_protocol import assigned_partitions
 from purgatory_broker.groups.coordinator import GroupCoordinator
 from purgatory_broker.groups.group import CONSUMER_PROTOCOL_TYPE, Group
@@ -69,7 +69,7 @@ async def take_records(records: Iterable[TopicRecord], limit: int | None) -> lis
                 limit,
             )
         if len(taken) % RECORDS_PER_SLICE == 0:
-            await give_way()
+            await asyncio.sleep(0)
     return taken
 
 

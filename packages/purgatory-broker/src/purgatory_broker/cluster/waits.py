@@ -29,20 +29,12 @@ class Waits:
         self._num_waiting = 0
 
     def partition_changed(self, key: TopicPartition) -> None:
-        if self._num_waiting:
-            self.purgatory.notify(("topic", key.topic))
+        self.changed("topic", key.topic)
 
-    def group_stable(self, group_id: str) -> None:
+    def changed(self, kind: str, which: Hashable) -> None:
+        """Try the tests that wait for it; see `Condition.key`."""
         if self._num_waiting:
-            self.purgatory.notify(("group", group_id))
-
-    def request_received(self, api: str) -> None:
-        if self._num_waiting:
-            self.purgatory.notify(("request", api))
-
-    def fault_hit(self, fault: int) -> None:
-        if self._num_waiting:
-            self.purgatory.notify(("fault", fault))
+            self.purgatory.notify((kind, which))
 
     async def until(self, conditions: Sequence[Condition], timeout: float) -> None:
         """Wait until all conditions hold together, at most `timeout` seconds."""

@@ -79,9 +79,15 @@ class AdministrationHandler:
         by_shard: dict[int, tuple[Shard, list[Group]]] = {}
         for group_id in dict.fromkeys(group_ids):
             try:
-                shard, group = self._find_deletable(group_id)
+                shard = self.shards.shard_of(group_id)
             except GroupError as error:
                 results[group_id] = error.code
+                continue
+            group = shard.groups.get(group_id)
+            if group is None:
+                results[group_id] = ErrorCode.GROUP_ID_NOT_FOUND
+            elif group.state is not GroupState.EMPTY:
+                results[group_id] = ErrorCode.NON_EMPTY_GROUP
             else:
                 by_shard.setdefault(shard.partition, (shard, []))[1].append(group)
         pending_partitions = set(by_shard)
@@ -104,15 +110,6 @@ class AdministrationHandler:
             self.offsets.remove(shard, keys, tombstones, partial(done, partition))
         if not by_shard:
             self.actions.add(partial(reply, results))
-
-    def _find_deletable(self, group_id: str) -> tuple[Shard, Group]:
-        shard = self.shards.shard_of(group_id)
-        group = shard.groups.get(group_id)
-        if group is None:
-            raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, group_id)
-        if group.state is not GroupState.EMPTY:
-            raise GroupError(ErrorCode.NON_EMPTY_GROUP, group_id)
-        return shard, group
 
     def _tombstone_stored(self, shard: Shard, group: Group) -> None:
         """Remove the group, unless it has got members or committed offsets in the meantime."""

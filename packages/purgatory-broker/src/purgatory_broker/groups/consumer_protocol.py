@@ -14,13 +14,10 @@ def assigned_partitions(assignment: bytes) -> dict[str, list[int]]:
         _version, count = struct.unpack_from(">hi", assignment)
         position = 6
         for _ in range(count):
-            (length,) = struct.unpack_from(">h", assignment, position)
-            if length < 0:
-                raise ValueError(f"the name of a topic has {length} bytes")
-            name, position = position + 2, position + 2 + length
+            name, position = _topic_name(assignment, position)
             (partitions,) = struct.unpack_from(">i", assignment, position)
             numbers = struct.unpack_from(f">{partitions}i", assignment, position + 4)
-            topics[assignment[name:position].decode()] = sorted(numbers)
+            topics[name] = sorted(numbers)
             position += 4 + 4 * partitions
     except struct.error as error:
         raise ValueError(
@@ -36,14 +33,18 @@ def subscribed_topics(metadata: bytes) -> frozenset[str]:
         position = 6
         topics = []
         for _ in range(count):
-            (length,) = struct.unpack_from(">h", metadata, position)
-            position += 2 + length
-            raw = metadata[position - length : position]
-            if length < 0 or len(raw) != length:
-                raise ValueError(f"truncated topic name: expected {length} bytes, got {len(raw)}")
-            topics.append(raw.decode())
+            name, position = _topic_name(metadata, position)
+            topics.append(name)
     except struct.error as error:
         raise ValueError(
             f"{len(metadata)} bytes are not a consumer's subscription: {error}"
         ) from error
     return frozenset(topics)
+
+
+def _topic_name(raw: bytes, position: int) -> tuple[str, int]:
+    (length,) = struct.unpack_from(">h", raw, position)
+    end = position + 2 + length
+    if length < 0 or end > len(raw):
+        raise ValueError(f"no name of a topic has {length} bytes at {position} of {len(raw)}")
+    return raw[position + 2 : end].decode(), end

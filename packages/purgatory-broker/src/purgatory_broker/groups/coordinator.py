@@ -15,7 +15,6 @@ from purgatory_broker.groups.group_messages import (
     CommitRequest,
     DeleteGroupsReply,
     DeleteOffsetsReply,
-    DeleteOffsetsResult,
     FetchedOffsets,
     GroupDescription,
     GroupError,
@@ -24,8 +23,8 @@ from purgatory_broker.groups.group_messages import (
     JoinReply,
     JoinRequest,
     JoinResult,
-    LeaveResult,
     LeavingMember,
+    RemovalResult,
     SyncReply,
     SyncRequest,
     SyncResult,
@@ -103,14 +102,14 @@ class GroupCoordinator:
     def load(self, partition: int, records: Iterable[tuple[bytes, bytes | None]]) -> None:
         # Stored members have their session timeout to send a heartbeat. No-op if loaded.
         with self._actions:
-            if self._shards.get(partition) is not None:
+            if partition in self._shards.by_partition:
                 logger.debug(
                     "node %d has already loaded partition %d of the offsets topic",
                     self.node_id,
                     partition,
                 )
                 return
-            shard = self._shards.add(partition)
+            shard = self._shards.by_partition[partition] = Shard(partition)
             shard.replay(records, self._now_ms())
             for group in shard.groups.values():
                 for member in group.members.values():
@@ -133,37 +132,26 @@ class GroupCoordinator:
     def unload(self, partition: int) -> None:
         """Pending requests of the groups get NOT_COORDINATOR. No-op if not loaded."""
         with self._actions:
-            shard = self._shards.get(partition)
-            if shard is not None:
-                self._unload(shard)
-
-    def close(self) -> None:
-        """Unload every partition; call this before the purgatories are closed."""
-        with self._actions:
-            for shard in self._shards:
-                self._unload(shard)
+            shard = self._shards.by_partition.pop(partition, None)
+            if shard is None:
+                return
+            for group in shard.groups.values():
+                self._rebalancer.mark_dead(group, ErrorCode.NOT_COORDINATOR)
+        logger.info(
+            "node %d has unloaded partition %d of the offsets topic", self.node_id, partition
+        )
 
     def abandon(self) -> None:
         """Forget all groups without an answer, and break their cycles, after the node's stop."""
-        for shard in self._shards:
-            self._shards.remove(shard)
-            for group in shard.groups.values():
-                group.heartbeats.clear()
+        for group in self.groups:
+            group.heartbeats.clear()
+        self._shards.by_partition.clear()
         self._rebalancer.heartbeats.abandon()
 
     def time_advanced(self) -> None:
         """Remove the members whose session timeout has passed, since the time was advanced."""
-        for shard in self._shards:
-            for group in list(shard.groups.values()):
-                self._rebalancer.heartbeats.time_advanced(group)
-
-    def _unload(self, shard: Shard) -> None:
-        self._shards.remove(shard)
-        for group in shard.groups.values():
-            self._rebalancer.mark_dead(group, ErrorCode.NOT_COORDINATOR)
-        logger.info(
-            "node %d has unloaded partition %d of the offsets topic", self.node_id, shard.partition
-        )
+        for group in self.groups:
+            self._rebalancer.heartbeats.time_advanced(group)
 
     # -- members
 
@@ -192,12 +180,12 @@ class GroupCoordinator:
                 return error.code
         return ErrorCode.NONE
 
-    def leave_group(self, group_id: str, leaving: Sequence[LeavingMember]) -> LeaveResult:
+    def leave_group(self, group_id: str, leaving: Sequence[LeavingMember]) -> RemovalResult:
         with self._actions:
             try:
-                return LeaveResult(members=self._membership.leave(group_id, leaving))
+                return RemovalResult(parts=self._membership.leave(group_id, leaving))
             except GroupError as error:
-                return LeaveResult(error.code)
+                return RemovalResult(error.code)
 
     # -- offsets
 
@@ -223,7 +211,7 @@ class GroupCoordinator:
             try:
                 self._offsets.delete(group_id, partitions, reply)
             except GroupError as error:
-                self._actions.add(partial(reply, DeleteOffsetsResult(error.code)))
+                self._actions.add(partial(reply, RemovalResult(error.code)))
 
     def forget_topic(self, topic: str) -> None:
         with self._actions:

@@ -87,7 +87,7 @@ class Group:
         self.heartbeats: dict[str, DelayedOperation] = {}
         #: For each protocol, the number of members that support it.
         self._num_supporters: Counter[str] = Counter()
-        self._num_awaiting_join = 0
+        self.num_awaiting_join = 0
 
     # -- states
 
@@ -114,11 +114,7 @@ class Group:
     @property
     def has_all_members_joined(self) -> bool:
         """True if every member's JoinGroup is pending and no new member id is outstanding."""
-        return self._num_awaiting_join == len(self.members) and not self.pending_join_members
-
-    @property
-    def num_awaiting_join(self) -> int:
-        return self._num_awaiting_join
+        return self.num_awaiting_join == len(self.members) and not self.pending_join_members
 
     @property
     def rebalance_timeout_ms(self) -> int:
@@ -183,7 +179,7 @@ class Group:
         member.session_timeout_ms = session_timeout_ms
 
     def set_join_reply(self, member: Member, reply: JoinReply | None) -> None:
-        self._num_awaiting_join += (reply is not None) - (member.join_reply is not None)
+        self.num_awaiting_join += (reply is not None) - (member.join_reply is not None)
         member.join_reply = reply
 
     def validate_member(self, member_id: str, instance_id: str | None) -> Member:
@@ -201,18 +197,10 @@ class Group:
 
     def elect_joined_leader(self) -> bool:
         """Have a leader whose JoinGroup is pending; return False if no member has joined."""
-        if self.leader_id is None:
-            return False
-        if self.members[self.leader_id].join_reply is not None:
-            return True
-        joined = next(
-            (member.member_id for member in self.members.values() if member.join_reply is not None),
-            None,
-        )
-        if joined is None:
-            return False
-        self.leader_id = joined
-        return True
+        joined = [key for key, member in self.members.items() if member.join_reply is not None]
+        if joined and self.leader_id not in joined:
+            self.leader_id = joined[0]
+        return bool(joined)
 
     # -- protocols
 
@@ -282,7 +270,7 @@ class Group:
     # -- invariants
 
     def check(self) -> None:
-        members, state = self.members, self.state
+        members, state, shown = self.members, self.state, vars(self)
         awaiting_join = {
             member_id for member_id, member in members.items() if member.join_reply is not None
         }
@@ -291,58 +279,38 @@ class Group:
         }
         self._check_members(awaiting_join)
         if state is GroupState.DEAD:
-            pending = (
-                awaiting_join,
-                awaiting_sync,
-                self.heartbeats,
-                self.delayed_join,
-                self.delayed_sync,
-            )
-            assert not any(pending), pending
+            assert not any([awaiting_join, awaiting_sync, self.heartbeats]), shown
+            assert self.delayed_join is None, shown
+            assert self.delayed_sync is None, shown
             return
-        assert (state is GroupState.PREPARING_REBALANCE) == (self.delayed_join is not None), (
-            state,
-            self.delayed_join,
-        )
-        assert state is GroupState.COMPLETING_REBALANCE or not awaiting_sync, (state, awaiting_sync)
-        assert state is not GroupState.COMPLETING_REBALANCE or not awaiting_join, (
-            state,
-            awaiting_join,
-        )
-        assert (self.delayed_sync is not None) >= bool(self.pending_sync_members), (
-            state,
-            self.pending_sync_members,
-        )
+        assert (state is GroupState.PREPARING_REBALANCE) == (self.delayed_join is not None), shown
+        assert state is GroupState.COMPLETING_REBALANCE or not awaiting_sync, shown
+        assert state is not GroupState.COMPLETING_REBALANCE or not awaiting_join, shown
+        assert (self.delayed_sync is not None) >= bool(self.pending_sync_members), shown
         if state is GroupState.EMPTY:
-            assert not members, members
+            assert not members, shown
         if state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
-            assert members, state
-            assert self._num_supporters[str(self.protocol)] == len(members), (
-                self.protocol,
-                self._num_supporters,
-            )
+            assert members, shown
+            assert self._num_supporters[str(self.protocol)] == len(members), shown
         # Every member has a session timeout, or a pending request whose end sets one.
-        assert self.pending_join_members <= set(self.heartbeats), self.pending_join_members
+        assert self.pending_join_members <= set(self.heartbeats), shown
         without_timeout = set(members) - set(self.heartbeats)
-        assert without_timeout <= awaiting_join | awaiting_sync, without_timeout
+        assert without_timeout <= awaiting_join | awaiting_sync, shown
 
     def _check_members(self, awaiting_join: set[str]) -> None:
-        members = self.members
-        assert self._num_awaiting_join == len(awaiting_join), (
-            self._num_awaiting_join,
-            awaiting_join,
-        )
-        assert all(member_id == member.member_id for member_id, member in members.items()), members
-        assert (self.leader_id is None) == (not members), (self.leader_id, members)
-        assert self.leader_id is None or self.leader_id in members, (self.leader_id, members)
+        members, shown = self.members, vars(self)
+        assert self.num_awaiting_join == len(awaiting_join), shown
+        assert all(member_id == member.member_id for member_id, member in members.items()), shown
+        assert (self.leader_id is None) == (not members), shown
+        assert self.leader_id is None or self.leader_id in members, shown
         assert self.static_members == {
             member.instance_id: member_id
             for member_id, member in members.items()
             if member.instance_id is not None
-        }, self.static_members
+        }, shown
         assert +self._num_supporters == Counter(
             name for member in members.values() for name, _ in member.protocols
-        )
-        assert not self.pending_join_members & set(members), self.pending_join_members
-        assert self.pending_sync_members <= set(members), self.pending_sync_members
-        assert set(self.heartbeats) <= set(members) | self.pending_join_members, self.heartbeats
+        ), shown
+        assert not self.pending_join_members & set(members), shown
+        assert self.pending_sync_members <= set(members), shown
+        assert set(self.heartbeats) <= set(members) | self.pending_join_members, shown

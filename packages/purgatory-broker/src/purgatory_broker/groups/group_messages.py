@@ -6,24 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.error_code import CodedError, ErrorCode
 from purgatory_broker.groups.group_records import OffsetValue
 from purgatory_broker.request_context import Client
-from request_purgatory.errors import PurgatoryError
 
 #: Names of protocols (of assignors, for consumers) in the member's order of preference, each with
 #: the metadata that the group's leader gets.
 Protocols = tuple[tuple[str, bytes], ...]
 
 
-class GroupError(PurgatoryError):
+class GroupError(CodedError):
     def __init__(self, code: ErrorCode, group_id: str) -> None:
-        super().__init__(f"group {group_id!r}: {code.name}")
-        self.code = code
-        self.group_id = group_id
-
-    def __reduce__(self) -> tuple[type[GroupError], tuple[ErrorCode, str]]:
-        return type(self), (self.code, self.group_id)
+        super().__init__(code, f"group {group_id!r}: {code.name}")
 
 
 _COORDINATOR_ERRORS = {
@@ -78,12 +72,12 @@ class SyncResult:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaveResult:
-    """What became of the members that were to be removed, in the order of the request."""
+class RemovalResult:
+    """What became of the members or offsets to remove, in the order of the request."""
 
     error: ErrorCode = ErrorCode.NONE
-    #: The error of each member; empty if the whole request has one.
-    members: tuple[ErrorCode, ...] = ()
+    #: The error of each; empty if the whole request has one.
+    parts: tuple[ErrorCode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +85,6 @@ class FetchedOffsets:
     error: ErrorCode = ErrorCode.NONE
     #: By topic the partitions' numbers and committed offsets; None if there is none.
     topics: tuple[tuple[str, tuple[tuple[int, OffsetValue | None], ...]], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteOffsetsResult:
-    """What became of the offsets that were to be removed, in the order of the request."""
-
-    error: ErrorCode = ErrorCode.NONE
-    #: The error of each partition; empty if the whole request has one.
-    partitions: tuple[ErrorCode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +122,7 @@ JoinReply: TypeAlias = Callable[[JoinResult], object]
 SyncReply: TypeAlias = Callable[[SyncResult], object]
 #: With the error of each offset of the request.
 CommitReply: TypeAlias = Callable[[tuple[ErrorCode, ...]], object]
-DeleteOffsetsReply: TypeAlias = Callable[[DeleteOffsetsResult], object]
+DeleteOffsetsReply: TypeAlias = Callable[[RemovalResult], object]
 #: With the error of each group id.
 DeleteGroupsReply: TypeAlias = Callable[[dict[str, ErrorCode]], object]
 

@@ -14,7 +14,7 @@ Source: Kafka's schemas OffsetCommitKey, OffsetCommitValue, GroupMetadataKey and
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from request_purgatory.errors import PurgatoryError
 
@@ -129,24 +129,19 @@ def decode_group(raw: bytes) -> GroupValue:
 
 
 def _decode_member(reader: _Reader, version: int) -> MemberValue:
-    member_id = reader.string()
-    instance_id = reader.nullable_string() if version >= 3 else None
-    client_id, client_host = reader.string(), reader.string()
-    rebalance_timeout_ms = reader.int32() if version >= 1 else -1
-    session_timeout_ms = reader.int32()
-    if rebalance_timeout_ms == -1:
-        rebalance_timeout_ms = session_timeout_ms
-    subscription, assignment = reader.bytes_field(), reader.bytes_field()
-    return MemberValue(
-        member_id,
-        instance_id,
-        client_id,
-        client_host,
-        rebalance_timeout_ms,
-        session_timeout_ms,
-        subscription,
-        assignment,
+    member = MemberValue(
+        member_id=reader.string(),
+        instance_id=reader.nullable_string() if version >= 3 else None,
+        client_id=reader.string(),
+        client_host=reader.string(),
+        rebalance_timeout_ms=reader.int32() if version >= 1 else -1,
+        session_timeout_ms=reader.int32(),
+        subscription=reader.bytes_field(),
+        assignment=reader.bytes_field(),
     )
+    if member.rebalance_timeout_ms == -1:
+        return replace(member, rebalance_timeout_ms=member.session_timeout_ms)
+    return member
 
 
 def _encode_offset(value: OffsetValue) -> bytes:

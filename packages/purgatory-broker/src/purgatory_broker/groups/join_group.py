@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from purgatory_broker._wire.error_code import ErrorCode
@@ -20,8 +20,7 @@ from purgatory_broker.groups.group_messages import (
     coordinator_error,
 )
 from purgatory_broker.groups.member import Member
-from purgatory_broker.groups.member_replies import generation_result
-from purgatory_broker.groups.rebalancer import Rebalancer
+from purgatory_broker.groups.rebalancer import Rebalancer, generation_result
 from purgatory_broker.groups.shards import Shard, Shards
 from purgatory_broker.settings import ClusterSettings
 
@@ -32,6 +31,7 @@ logger = logging.getLogger(__name__)
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 
 
+@dataclass(slots=True, eq=False)
 class JoinGroupHandler:
     """Handles JoinGroup requests.
 
@@ -49,38 +49,28 @@ class JoinGroupHandler:
     changed; otherwise it gets the present generation, whose response it may have missed.
     """
 
-    def __init__(
-        self,
-        settings: ClusterSettings,
-        shards: Shards,
-        rebalancer: Rebalancer,
-        actions: ActionQueue,
-        now_ms: Callable[[], int],
-    ) -> None:
-        self._settings = settings
-        self._shards = shards
-        self._rebalancer = rebalancer
-        self._replies = rebalancer.replies
-        self._heartbeats = rebalancer.heartbeats
-        self._actions = actions
-        self._now_ms = now_ms
+    settings: ClusterSettings
+    shards: Shards
+    rebalancer: Rebalancer
+    actions: ActionQueue
+    now_ms: Callable[[], int]
 
     def join(self, request: JoinRequest, reply: JoinReply) -> None:
         """Handle a request; if it raises GroupError, `reply` has not been called."""
         group_id, member_id = request.group_id, request.member_id
         if not group_id:
             raise GroupError(ErrorCode.INVALID_GROUP_ID, group_id)
-        min_ms = self._settings.group_min_session_timeout_ms
-        max_ms = self._settings.group_max_session_timeout_ms
+        min_ms = self.settings.group_min_session_timeout_ms
+        max_ms = self.settings.group_max_session_timeout_ms
         if not min_ms <= request.session_timeout_ms <= max_ms:
             raise GroupError(ErrorCode.INVALID_SESSION_TIMEOUT, group_id)
-        shard = self._shards.shard_of(group_id)
+        shard = self.shards.shard_of(group_id)
         group = shard.groups.get(group_id)
         if group is None:
             if member_id:
                 raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, group_id)
-            group = shard.add_group(group_id, self._now_ms())
-            self._rebalancer.store_group(group, {}, partial(self._new_group_stored, shard, group))
+            group = shard.add_group(group_id, self.now_ms())
+            self.rebalancer.store_group(group, {}, partial(self._new_group_stored, shard, group))
         if not self._accepts(group, member_id):
             self._reject_for_size(group, request, reply)
         elif not group.supports_protocols(request.protocol_type, request.protocols):
@@ -101,16 +91,16 @@ class JoinGroupHandler:
         else:
             is_counted = member is not None
             size = len(group.members)
-        return is_counted or size < self._settings.group_max_size
+        return is_counted or size < self.settings.group_max_size
 
     def _reject_for_size(self, group: Group, request: JoinRequest, reply: JoinReply) -> None:
         member = group.members.get(request.member_id)
         if member is not None:
-            self._rebalancer.remove_member(group, member)
+            self.rebalancer.remove_member(group, member)
         elif request.member_id in group.pending_join_members:
-            self._rebalancer.remove_member_id(group, request.member_id)
-        self._rebalancer.try_complete_join(group)
-        self._actions.add(partial(reply, JoinResult(ErrorCode.GROUP_MAX_SIZE_REACHED)))
+            self.rebalancer.remove_member_id(group, request.member_id)
+        self.rebalancer.try_complete_join(group)
+        self.actions.add(partial(reply, JoinResult(ErrorCode.GROUP_MAX_SIZE_REACHED)))
 
     def _new_group_stored(self, shard: Shard, group: Group, error: ErrorCode) -> None:
         """Remove a new group whose record was not stored, unless it has a generation."""
@@ -119,7 +109,7 @@ class JoinGroupHandler:
         logger.warning("cannot store new group %r: %s", group.group_id, error.name)
         if group.generation == 0 and shard.groups.get(group.group_id) is group:
             del shard.groups[group.group_id]
-            self._rebalancer.mark_dead(group, coordinator_error(error))
+            self.rebalancer.mark_dead(group, coordinator_error(error))
 
     # -- without a member id
 
@@ -134,9 +124,9 @@ class JoinGroupHandler:
                 self._replace_static_member(group, former, member_id, request, reply)
         elif request.requires_known_member_id:
             group.pending_join_members.add(member_id)
-            self._heartbeats.reschedule(group, member_id, request.session_timeout_ms)
+            self.rebalancer.heartbeats.reschedule(group, member_id, request.session_timeout_ms)
             result = JoinResult(ErrorCode.MEMBER_ID_REQUIRED, member_id)
-            self._actions.add(partial(reply, result))
+            self.actions.add(partial(reply, result))
         else:
             self._add_member(group, member_id, request, reply)
 
@@ -160,8 +150,8 @@ class JoinGroupHandler:
         ):
             group.new_member_added = True
         group.add(member, reply)
-        self._heartbeats.reschedule(group, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS)
-        self._rebalancer.prepare_rebalance_or_complete_join(
+        self.rebalancer.heartbeats.reschedule(group, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        self.rebalancer.prepare_rebalance_or_complete_join(
             group, f"new member {member_id}; {request.reason}"
         )
 
@@ -174,11 +164,11 @@ class JoinGroupHandler:
             former.instance_id,
             member_id,
         )
-        self._replies.reply_to_join(
+        self.rebalancer.reply_to_join(
             group, former, JoinResult(ErrorCode.FENCED_INSTANCE_ID, former.member_id)
         )
-        self._replies.reply_to_sync(former, SyncResult(ErrorCode.FENCED_INSTANCE_ID))
-        self._heartbeats.cancel(group, former.member_id)
+        self.rebalancer.reply_to_sync(former, SyncResult(ErrorCode.FENCED_INSTANCE_ID))
+        self.rebalancer.heartbeats.cancel(group, former.member_id)
         former_leader = group.leader_id or ""
         member = replace(
             former,
@@ -189,8 +179,8 @@ class JoinGroupHandler:
             is_new=False,
         )
         group.replace_static_member(former, member)
-        self._heartbeats.reschedule(group, member_id, member.session_timeout_ms)
-        self._replies.await_join(group, member, reply)
+        self.rebalancer.heartbeats.reschedule(group, member_id, member.session_timeout_ms)
+        self.rebalancer.await_join(group, member, reply)
         if group.state is GroupState.STABLE and group.select_protocol() == group.protocol:
             assignment = {member.member_id: member.assignment for member in group.members.values()}
             done = partial(
@@ -201,14 +191,14 @@ class JoinGroupHandler:
                 former_leader,
                 request.supports_skip_assignment,
             )
-            self._rebalancer.store_group(group, assignment, done)
+            self.rebalancer.store_group(group, assignment, done)
         elif group.state is GroupState.COMPLETING_REBALANCE:
             # The leader may have received the former member id, and would assign work to it.
-            self._rebalancer.prepare_rebalance(
+            self.rebalancer.prepare_rebalance(
                 group, f"static member {member_id} was replaced; {request.reason}"
             )
         else:
-            self._rebalancer.prepare_rebalance_or_complete_join(
+            self.rebalancer.prepare_rebalance_or_complete_join(
                 group, f"static member {member_id} changes the protocol; {request.reason}"
             )
 
@@ -240,10 +230,12 @@ class JoinGroupHandler:
                 member_id="",
                 leader=former_leader,
             )
-            self._replies.reply_to_join(group, member, result)
-            self._heartbeats.cancel(group, member.member_id)
+            self.rebalancer.reply_to_join(group, member, result)
+            self.rebalancer.heartbeats.cancel(group, member.member_id)
             group.replace_static_member(member, former)
-            self._heartbeats.reschedule(group, former.member_id, former.session_timeout_ms)
+            self.rebalancer.heartbeats.reschedule(
+                group, former.member_id, former.session_timeout_ms
+            )
             return
         is_leader = group.leader_id == member.member_id
         result = generation_result(group, member, with_members=is_leader and skip_assignment)
@@ -253,8 +245,8 @@ class JoinGroupHandler:
             # With the former member's id as the leader's, a client of an older version makes no
             # assignment. The stable group would ignore it.
             result = replace(result, leader=former_leader)
-        self._replies.reply_to_join(group, member, result)
-        self._heartbeats.reschedule(group, member.member_id, member.session_timeout_ms)
+        self.rebalancer.reply_to_join(group, member, result)
+        self.rebalancer.heartbeats.reschedule(group, member.member_id, member.session_timeout_ms)
 
     # -- with a member id
 
@@ -271,16 +263,16 @@ class JoinGroupHandler:
         if group.state is GroupState.COMPLETING_REBALANCE and is_unchanged:
             # The client has missed the response to its previous request.
             result = generation_result(group, member, with_members=is_leader)
-            self._actions.add(partial(reply, result))
+            self.actions.add(partial(reply, result))
         elif group.state is GroupState.STABLE and is_unchanged and not is_leader:
             result = generation_result(group, member, with_members=False)
-            self._actions.add(partial(reply, result))
+            self.actions.add(partial(reply, result))
         else:
             # A leader joins again to make another assignment, for instance for new partitions.
             group.update_member(
                 member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms
             )
-            self._replies.await_join(group, member, reply)
-            self._rebalancer.prepare_rebalance_or_complete_join(
+            self.rebalancer.await_join(group, member, reply)
+            self.rebalancer.prepare_rebalance_or_complete_join(
                 group, f"member {member.member_id} joins again; {request.reason}"
             )

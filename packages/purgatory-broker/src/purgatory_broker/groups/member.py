@@ -30,10 +30,6 @@ class Member:
     sync_reply: SyncReply | None = field(default=None, repr=False)
 
     @property
-    def is_static(self) -> bool:
-        return self.instance_id is not None
-
-    @property
     def needs_heartbeat(self) -> bool:
         """A pending request stands for heartbeats, but not for a new member's, who may be gone."""
         return self.is_new or (self.join_reply is None and self.sync_reply is None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from purgatory_broker._wire.error_code import ErrorCode
@@ -17,25 +18,22 @@ from purgatory_broker.groups.group_messages import (
     SyncRequest,
     coordinator_error,
 )
-from purgatory_broker.groups.member_replies import assignment_result
-from purgatory_broker.groups.rebalancer import Rebalancer
+from purgatory_broker.groups.rebalancer import Rebalancer, assignment_result
 from purgatory_broker.groups.shards import Shards
 
 logger = logging.getLogger(__name__)
 
 
+@dataclass(slots=True, eq=False)
 class MembershipHandler:
-    def __init__(self, shards: Shards, rebalancer: Rebalancer, actions: ActionQueue) -> None:
-        self._shards = shards
-        self._rebalancer = rebalancer
-        self._replies = rebalancer.replies
-        self._heartbeats = rebalancer.heartbeats
-        self._actions = actions
+    shards: Shards
+    rebalancer: Rebalancer
+    actions: ActionQueue
 
     def _group(self, group_id: str) -> Group:
         if not group_id:
             raise GroupError(ErrorCode.INVALID_GROUP_ID, group_id)
-        group = self._shards.shard_of(group_id).groups.get(group_id)
+        group = self.shards.shard_of(group_id).groups.get(group_id)
         if group is None:
             raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, group_id)
         return group
@@ -53,18 +51,16 @@ class MembershipHandler:
         member = group.validate_member(request.member_id, request.instance_id)
         if request.generation_id != group.generation:
             raise GroupError(ErrorCode.ILLEGAL_GENERATION, group.group_id)
-        if request.protocol_type not in (
-            None,
-            group.protocol_type,
-        ) or request.protocol_name not in (None, group.protocol):
+        is_type = request.protocol_type in (None, group.protocol_type)
+        if not is_type or request.protocol_name not in (None, group.protocol):
             raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, group.group_id)
         if group.state is GroupState.PREPARING_REBALANCE:
             raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, group.group_id)
-        self._rebalancer.remove_pending_sync(group, member.member_id)
+        self.rebalancer.remove_pending_sync(group, member.member_id)
         if group.state is GroupState.STABLE:
-            self._actions.add(partial(reply, assignment_result(group, member)))
+            self.actions.add(partial(reply, assignment_result(group, member)))
             return
-        self._replies.await_sync(member, reply)
+        self.rebalancer.await_sync(member, reply)
         if group.leader_id == member.member_id:
             assignment = request.assignments
             unassigned = sorted(set(group.members) - set(assignment))
@@ -73,7 +69,7 @@ class MembershipHandler:
                     "group %r: the leader has no assignment for %s", group.group_id, unassigned
                 )
             done = partial(self._assignment_stored, group, group.generation, assignment)
-            self._rebalancer.store_group(group, assignment, done)
+            self.rebalancer.store_group(group, assignment, done)
 
     def _assignment_stored(
         self, group: Group, generation: int, assignment: Mapping[str, bytes], error: ErrorCode
@@ -82,9 +78,9 @@ class MembershipHandler:
             # Another rebalance has started since, and has answered the members that waited.
             return
         if error is ErrorCode.NONE:
-            self._rebalancer.set_and_propagate_assignment(group, assignment)
+            self.rebalancer.set_and_propagate_assignment(group, assignment)
         else:
-            self._rebalancer.fail_assignment(group, coordinator_error(error))
+            self.rebalancer.fail_assignment(group, coordinator_error(error))
 
     # -- Heartbeat
 
@@ -93,7 +89,7 @@ class MembershipHandler:
         member = group.validate_member(request.member_id, request.instance_id)
         if request.generation_id != group.generation:
             raise GroupError(ErrorCode.ILLEGAL_GENERATION, group.group_id)
-        self._heartbeats.reschedule(group, member.member_id, member.session_timeout_ms)
+        self.rebalancer.heartbeats.reschedule(group, member.member_id, member.session_timeout_ms)
         if group.state is GroupState.PREPARING_REBALANCE:
             raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, group.group_id)
 
@@ -108,22 +104,21 @@ class MembershipHandler:
                 raise
             return (error.code,) * len(leaving)
         errors = tuple(
-            self._leave(group, leaving_member.member_id, leaving_member.instance_id)
-            for leaving_member in leaving
+            self._leave(group, member.member_id, member.instance_id) for member in leaving
         )
         if ErrorCode.NONE in errors and group.state is not GroupState.EMPTY:
-            self._rebalancer.prepare_rebalance_or_complete_join(group, "members have left")
+            self.rebalancer.prepare_rebalance_or_complete_join(group, "members have left")
         return errors
 
     def _leave(self, group: Group, member_id: str, instance_id: str | None) -> ErrorCode:
         if not member_id and instance_id is not None:
             member_id = group.static_members.get(instance_id, "")
         if member_id in group.pending_join_members:
-            self._rebalancer.remove_member_id(group, member_id)
+            self.rebalancer.remove_member_id(group, member_id)
             return ErrorCode.NONE
         try:
             member = group.validate_member(member_id, instance_id)
         except GroupError as error:
             return error.code
-        self._rebalancer.remove_member(group, member)
+        self.rebalancer.remove_member(group, member)
         return ErrorCode.NONE

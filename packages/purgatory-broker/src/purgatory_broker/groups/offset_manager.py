@@ -14,10 +14,9 @@ from purgatory_broker.groups.group_messages import (
     CommitReply,
     CommitRequest,
     DeleteOffsetsReply,
-    DeleteOffsetsResult,
     FetchedOffsets,
     GroupError,
-    OffsetToCommit,
+    RemovalResult,
     coordinator_error,
 )
 from purgatory_broker.groups.group_records import OffsetKey, OffsetValue
@@ -44,7 +43,14 @@ class OffsetManager:
         self._validate_commit(shard.groups.get(request.group_id), request)
         now_ms = self.now_ms()
         expire_ms = -1 if request.retention_ms == -1 else now_ms + request.retention_ms
-        errors = tuple(self._offset_error(offset) for offset in request.offsets)
+        # Kafka compares the limit with the number of Java chars, which have two bytes.
+        max_bytes = 2 * self.max_metadata_chars
+        errors = tuple(
+            ErrorCode.OFFSET_METADATA_TOO_LARGE
+            if len(offset.metadata.encode("utf-16-be")) > max_bytes
+            else ErrorCode.NONE
+            for offset in request.offsets
+        )
         values = [
             (
                 OffsetKey(request.group_id, offset.topic, offset.partition),
@@ -59,12 +65,6 @@ class OffsetManager:
             )
         else:
             self.actions.add(partial(reply, errors))
-
-    def _offset_error(self, offset: OffsetToCommit) -> ErrorCode:
-        # Kafka compares the limit with the number of Java chars, which have two bytes.
-        if len(offset.metadata.encode("utf-16-be")) > 2 * self.max_metadata_chars:
-            return ErrorCode.OFFSET_METADATA_TOO_LARGE
-        return ErrorCode.NONE
 
     def _validate_commit(self, group: Group | None, request: CommitRequest) -> None:
         """Check that the sender may commit, and count the request as a heartbeat of a member."""
@@ -149,18 +149,17 @@ class OffsetManager:
             for (topic, index), error in zip(partitions, errors, strict=True)
             if error is ErrorCode.NONE and shard.offsets.get(group_id, topic, index) is not None
         ]
-        result = DeleteOffsetsResult(partitions=errors)
-        if removed:
-            self.remove(shard, removed, [], lambda error: self._deleted(error, result, reply))
-        else:
-            self.actions.add(partial(reply, result))
+        result = RemovalResult(parts=errors)
 
-    def _deleted(
-        self, error: ErrorCode, result: DeleteOffsetsResult, reply: DeleteOffsetsReply
-    ) -> None:
-        if error is not ErrorCode.NONE:
-            result = DeleteOffsetsResult(coordinator_error(error))
-        self.actions.add(partial(reply, result))
+        def deleted(error: ErrorCode) -> None:
+            failed = error is not ErrorCode.NONE
+            done = RemovalResult(coordinator_error(error)) if failed else result
+            self.actions.add(partial(reply, done))
+
+        if removed:
+            self.remove(shard, removed, [], deleted)
+        else:
+            deleted(ErrorCode.NONE)
 
     # -- removal
 

@@ -11,16 +11,18 @@ from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.delayed import DelayedJoin, DelayedSync, Heartbeats, InitialDelayedJoin
 from purgatory_broker.groups.group import Group, GroupState
-from purgatory_broker.groups.group_messages import JoinResult, SyncResult
+from purgatory_broker.groups.group_messages import (
+    JoinedMember,
+    JoinReply,
+    JoinResult,
+    SyncReply,
+    SyncResult,
+)
 from purgatory_broker.groups.group_records import GroupKey
 from purgatory_broker.groups.member import Member
-from purgatory_broker.groups.member_replies import (
-    MemberReplies,
-    assignment_result,
-    generation_result,
-)
 from purgatory_broker.groups.shards import Shards
 from request_purgatory.aio import Purgatory
+from request_purgatory.purgatory.operation import DelayedOperation
 
 logger = logging.getLogger(__name__)
 
@@ -59,8 +61,6 @@ class Rebalancer:
         now_ms: Callable[[], int],
         on_stable: Callable[[str], None],
     ) -> None:
-        #: Shared with all who answer members or hear of them.
-        self.replies = MemberReplies(actions)
         self.heartbeats = Heartbeats(purgatories.heartbeat, actions, now_ms, self._expire_heartbeat)
         self._purgatories = purgatories
         self._shards = shards
@@ -68,6 +68,33 @@ class Rebalancer:
         self._initial_delay_ms = initial_delay_ms
         self._now_ms = now_ms
         self._on_stable = on_stable
+
+    # -- replies
+
+    def reply_to_join(self, group: Group, member: Member, result: JoinResult) -> None:
+        if member.join_reply is not None:
+            self._actions.add(partial(member.join_reply, result))
+            group.set_join_reply(member, None)
+
+    def reply_to_sync(self, member: Member, result: SyncResult) -> bool:
+        """Answer a member's pending SyncGroup; return False if none is pending."""
+        if member.sync_reply is None:
+            return False
+        self._actions.add(partial(member.sync_reply, result))
+        member.sync_reply = None
+        return True
+
+    def await_join(self, group: Group, member: Member, reply: JoinReply) -> None:
+        # An earlier request, which its client has given up, gets REBALANCE_IN_PROGRESS.
+        self.reply_to_join(
+            group, member, JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)
+        )
+        group.set_join_reply(member, reply)
+
+    def await_sync(self, member: Member, reply: SyncReply) -> None:
+        """Make a SyncGroup request the member's pending one; an earlier one gets an error."""
+        self.reply_to_sync(member, SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
+        member.sync_reply = reply
 
     # -- heartbeats
 
@@ -96,8 +123,8 @@ class Rebalancer:
         self, group: Group, member: Member, error: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID
     ) -> None:
         # The default error makes a live client join as a new member.
-        self.replies.reply_to_join(group, member, JoinResult(error))
-        self.replies.reply_to_sync(member, SyncResult(error))
+        self.reply_to_join(group, member, JoinResult(error))
+        self.reply_to_sync(member, SyncResult(error))
         self.remove_member_id(group, member.member_id)
 
     def remove_member_id(self, group: Group, member_id: str) -> None:
@@ -107,8 +134,8 @@ class Rebalancer:
 
     def mark_dead(self, group: Group, error: ErrorCode) -> None:
         for member in group.members.values():
-            self.replies.reply_to_join(group, member, JoinResult(error, member_id=member.member_id))
-            self.replies.reply_to_sync(member, SyncResult(error))
+            self.reply_to_join(group, member, JoinResult(error, member_id=member.member_id))
+            self.reply_to_sync(member, SyncResult(error))
         for member_id in list(group.heartbeats):
             self.heartbeats.cancel(group, member_id)
         group.pending_join_members.clear()
@@ -149,7 +176,8 @@ class Rebalancer:
         """Wait for members of a group that was empty; the delay may grow by `remaining_ms`."""
         group.new_member_added = False
         elapsed = partial(self._initial_delay_elapsed, delay_ms=delay_ms, remaining_ms=remaining_ms)
-        self._watch(group, InitialDelayedJoin(group, delay_ms, elapsed))
+        group.delayed_join = InitialDelayedJoin(group, delay_ms, elapsed)
+        self._watch(self._purgatories.join, group, group.delayed_join)
 
     def _initial_delay_elapsed(self, group: Group, *, delay_ms: int, remaining_ms: int) -> None:
         """Extend the initial delay if members have joined during it, or complete the join."""
@@ -166,7 +194,7 @@ class Rebalancer:
             late = [
                 member
                 for member in group.members.values()
-                if member.join_reply is None and not member.is_static
+                if member.join_reply is None and member.instance_id is None
             ]
             for member in late:
                 logger.info(
@@ -192,7 +220,7 @@ class Rebalancer:
             )
             for member in group.members.values():
                 is_leader = member.member_id == group.leader_id
-                self.replies.reply_to_join(
+                self.reply_to_join(
                     group, member, generation_result(group, member, with_members=is_leader)
                 )
                 self.heartbeats.reschedule(group, member.member_id, member.session_timeout_ms)
@@ -201,22 +229,14 @@ class Rebalancer:
             group.delayed_sync = DelayedSync(
                 group, group.rebalance_timeout_ms, self._expire_pending_sync
             )
-            self._actions.add(
-                partial(
-                    self._purgatories.sync.try_complete_else_watch,
-                    group.delayed_sync,
-                    [group.group_id],
-                )
-            )
+            self._watch(self._purgatories.sync, group, group.delayed_sync)
 
     def _watch_join(self, group: Group, timeout_ms: int) -> None:
-        self._watch(group, DelayedJoin(group, timeout_ms, self.complete_join))
+        group.delayed_join = DelayedJoin(group, timeout_ms, self.complete_join)
+        self._watch(self._purgatories.join, group, group.delayed_join)
 
-    def _watch(self, group: Group, operation: DelayedJoin) -> None:
-        group.delayed_join = operation
-        self._actions.add(
-            partial(self._purgatories.join.try_complete_else_watch, operation, [group.group_id])
-        )
+    def _watch(self, purgatory: Purgatory, group: Group, operation: DelayedOperation) -> None:
+        self._actions.add(partial(purgatory.try_complete_else_watch, operation, [group.group_id]))
 
     def _cancel_join(self, group: Group) -> None:
         if group.delayed_join is not None:
@@ -263,7 +283,7 @@ class Rebalancer:
 
     def _propagate_assignment(self, group: Group, error: ErrorCode) -> None:
         for member in group.members.values():
-            if self.replies.reply_to_sync(member, assignment_result(group, member, error)):
+            if self.reply_to_sync(member, assignment_result(group, member, error)):
                 # The heartbeat may have expired while the request was pending. Without another
                 # one, a later failure of the member would go unnoticed.
                 self.heartbeats.reschedule(group, member.member_id, member.session_timeout_ms)
@@ -287,3 +307,26 @@ class Rebalancer:
             # A coordinator that loads the group then finds an older generation, whose members'
             # sessions expire.
             logger.warning("cannot store empty group %r: %s", group.group_id, error.name)
+
+
+def generation_result(group: Group, member: Member, *, with_members: bool) -> JoinResult:
+    """Return the result of joining the generation; only the leader gets the list of members."""
+    return JoinResult(
+        member_id=member.member_id,
+        generation_id=group.generation,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol,
+        leader=group.leader_id or "",
+        members=tuple(
+            JoinedMember(other.member_id, other.instance_id, other.metadata(str(group.protocol)))
+            for other in (group.members.values() if with_members else ())
+        ),
+    )
+
+
+def assignment_result(
+    group: Group, member: Member, error: ErrorCode = ErrorCode.NONE
+) -> SyncResult:
+    if error is not ErrorCode.NONE:
+        return SyncResult(error)
+    return SyncResult(error, group.protocol_type, group.protocol, member.assignment)

@@ -147,28 +147,18 @@ class Shards:
         self._num_partitions = num_partitions
         self._store = store
         self._actions = actions
-        self._shards: dict[int, Shard] = {}
+        self.by_partition: dict[int, Shard] = {}
         self._errors = ErrorLog(logger)
 
     def __iter__(self) -> Iterator[Shard]:
-        return iter(list(self._shards.values()))
+        return iter(list(self.by_partition.values()))
 
     def partition_for(self, group_id: str) -> int:
         return partition_of(group_id, self._num_partitions)
 
-    def get(self, partition: int) -> Shard | None:
-        return self._shards.get(partition)
-
-    def add(self, partition: int) -> Shard:
-        shard = self._shards[partition] = Shard(partition)
-        return shard
-
-    def remove(self, shard: Shard) -> None:
-        del self._shards[shard.partition]
-
     def shard_of(self, group_id: str) -> Shard:
         """Return a group's shard; NOT_COORDINATOR if another node has it."""
-        shard = self._shards.get(self.partition_for(group_id))
+        shard = self.by_partition.get(self.partition_for(group_id))
         if shard is None:
             raise GroupError(ErrorCode.NOT_COORDINATOR, group_id)
         return shard
@@ -201,7 +191,7 @@ class Shards:
             )
             appended(ErrorCode.UNKNOWN_SERVER_ERROR)
             return
-        if self._shards.get(shard.partition) is not shard:
+        if self.by_partition.get(shard.partition) is not shard:
             appended(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
         try:
@@ -221,6 +211,6 @@ class Shards:
         with self._actions:
             done(
                 error
-                if self._shards.get(shard.partition) is shard
+                if self.by_partition.get(shard.partition) is shard
                 else ErrorCode.NOT_LEADER_OR_FOLLOWER
             )

@@ -95,6 +95,10 @@ class BatchHeader(NamedTuple):
         """Whether the max timestamp is the broker's, and that of every record."""
         return bool(self.attributes & LOG_APPEND_TIME)
 
+    def timestamp(self, delta: int) -> int:
+        """Return the timestamp of a record with a timestamp delta."""
+        return self.max_timestamp if self.has_log_append_time else self.base_timestamp + delta
+
     @property
     def is_transactional(self) -> bool:
         return bool(self.attributes & TRANSACTIONAL)

@@ -32,14 +32,19 @@ class OffsetCheckpoint:
         return None
 
     def write(self, offset: int) -> None:
-        partial = self.path.with_suffix(".tmp")
         with storage_errors(f"writing {offset} to {self.path}"):
-            with partial.open("w", encoding="ascii", newline="\n") as file:
-                file.write(f"{_VERSION}\n{offset}\n")
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(self.path)
-            flush_folder(self.path.parent)
+            replace_file(self.path, ".tmp", f"{_VERSION}\n{offset}\n")
+
+
+def replace_file(path: Path, partial_suffix: str, content: str) -> None:
+    """Replace a file atomically, and flush it to the disk; `content` is ASCII."""
+    partial = path.with_suffix(partial_suffix)
+    with partial.open("w", encoding="ascii", newline="\n") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+    flush_folder(path.parent)
 
 
 def flush_folder(folder: Path) -> None:

@@ -81,10 +81,8 @@ def _batches(name: str, segment: Segment) -> Iterator[tuple[int, bytes]]:
     chunk, start = b"", 0
     while position < size:
         if position - start + _PREFIX_BYTES > len(chunk):
-            chunk, start = (
-                segment.store.read(position, min(_CHUNK_BYTES, size - position)),
-                position,
-            )
+            chunk = segment.store.read(position, min(_CHUNK_BYTES, size - position))
+            start = position
         prefix = chunk[position - start : position - start + _PREFIX_BYTES]
         length = _PREFIX_BYTES + int.from_bytes(prefix[8:], signed=True)
         if len(prefix) < _PREFIX_BYTES or not HEADER_BYTES <= length <= size - position:

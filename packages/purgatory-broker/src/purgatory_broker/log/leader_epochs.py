@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 logger = logging.getLogger(__name__)
@@ -12,6 +13,7 @@ logger = logging.getLogger(__name__)
 UNDEFINED = -1
 
 
+@dataclass(slots=True, eq=False)
 class LeaderEpochs:
     """The leader epochs of a log and the offsets at which they start; both increase.
 
@@ -26,13 +28,10 @@ class LeaderEpochs:
     ((1, 30), (4, 50), (-1, -1))
     """
 
-    __slots__ = ("_epochs", "_starts", "name")
-
-    def __init__(self, name: str) -> None:
-        """Create an empty cache; `name` is the partition's name in log messages."""
-        self.name = name
-        self._epochs: list[int] = []
-        self._starts: list[int] = []
+    #: The partition's name in log messages.
+    name: str
+    _epochs: list[int] = field(default_factory=list)
+    _starts: list[int] = field(default_factory=list)
 
     @property
     def latest(self) -> int:

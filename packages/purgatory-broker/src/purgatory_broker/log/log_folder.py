@@ -13,7 +13,7 @@ from purgatory_broker.log.log_errors import storage_errors
 from purgatory_broker.log.segment import Segment, segment_name
 from purgatory_broker.log.store import FileStore, OpenFiles
 
-_CLEAN_SHUTDOWN_FILE = "clean-shutdown"
+CLEAN_SHUTDOWN_FILE = "clean-shutdown"
 _CLEAN_SHUTDOWN_VERSION = "0"
 
 
@@ -27,7 +27,7 @@ class CleanShutdown(NamedTuple):
 
 def read_clean_shutdown(folder: Path) -> CleanShutdown | None:
     """Return the content of the file; None if there is no such file, or not all of it."""
-    path = folder / _CLEAN_SHUTDOWN_FILE
+    path = folder / CLEAN_SHUTDOWN_FILE
     with storage_errors(f"reading {path}"):
         try:
             lines = path.read_text("ascii", "replace").split("\n")
@@ -38,12 +38,6 @@ def read_clean_shutdown(folder: Path) -> CleanShutdown | None:
     if not (lines[1].isdecimal() and lines[2].isdecimal()):
         return None
     return CleanShutdown(int(lines[1]), int(lines[2]))
-
-
-def delete_clean_shutdown(folder: Path) -> None:
-    path = folder / _CLEAN_SHUTDOWN_FILE
-    with storage_errors(f"deleting {path}"):
-        path.unlink(missing_ok=True)
 
 
 _START_OFFSET_FILE = "log-start-offset"
@@ -101,7 +95,7 @@ class LogFolder:
 
     def note_clean_shutdown(self, end_offset: int, size_bytes: int) -> None:
         """Write the file. It is not flushed: without it, opening the log takes it for crashed."""
-        path = self.path / _CLEAN_SHUTDOWN_FILE
+        path = self.path / CLEAN_SHUTDOWN_FILE
         content = f"{_CLEAN_SHUTDOWN_VERSION}\n{end_offset}\n{size_bytes}\n"
         with storage_errors(f"writing {path}"):
             path.write_text(content, "ascii", newline="\n")

@@ -6,7 +6,9 @@ Source: Kafka's `ProducerStateManager`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, ItemsView
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from purgatory_broker._wire.error_code import ErrorCode
@@ -36,38 +38,26 @@ def _batch(header: BatchHeader, base_offset: int, timestamp: int) -> _ProducerBa
     return _ProducerBatch(first, last, base_offset, last_offset, timestamp)
 
 
+@dataclass(slots=True, eq=False)
 class ProducerState:
     """A producer's epoch and its last batches in this epoch, the oldest first."""
 
-    __slots__ = ("batches", "epoch", "last_timestamp")
-
-    def __init__(self, epoch: int = UNSET) -> None:
-        self.epoch = epoch
-        self.batches: deque[_ProducerBatch] = deque(maxlen=BATCHES_KEPT)
-        self.last_timestamp = UNSET
+    epoch: int = UNSET
+    batches: deque[_ProducerBatch] = field(default_factory=partial(deque, maxlen=BATCHES_KEPT))
+    last_timestamp: int = UNSET
 
     @property
     def last_sequence(self) -> int:
         return self.batches[-1].last_sequence if self.batches else UNSET
 
 
-class ProducerStates:
-    __slots__ = ("_producers",)
+class ProducerStates(dict[int, ProducerState]):
+    """The states of the producers that have appended to a log, by producer id."""
 
-    def __init__(self) -> None:
-        self._producers: dict[int, ProducerState] = {}
-
-    def __len__(self) -> int:
-        return len(self._producers)
-
-    def get(self, producer_id: int) -> ProducerState | None:
-        return self._producers.get(producer_id)
-
-    def items(self) -> ItemsView[int, ProducerState]:
-        return self._producers.items()
+    __slots__ = ()
 
     def find_duplicate(self, header: BatchHeader) -> _ProducerBatch | None:
-        producer = self._producers.get(header.producer_id)
+        producer = self.get(header.producer_id)
         if producer is None or producer.epoch != header.producer_epoch:
             return None
         last = header.last_sequence
@@ -78,7 +68,7 @@ class ProducerStates:
 
     def check(self, header: BatchHeader, *, internal: bool = False) -> None:
         """Refuse what does not follow; an unknown producer may start with any sequence."""
-        producer = self._producers.get(header.producer_id)
+        producer = self.get(header.producer_id)
         if producer is None:
             return
         if header.producer_epoch < producer.epoch:
@@ -108,9 +98,9 @@ class ProducerStates:
             )
 
     def add(self, header: BatchHeader, base_offset: int, timestamp: int) -> None:
-        producer = self._producers.get(header.producer_id)
+        producer = self.get(header.producer_id)
         if producer is None:
-            producer = self._producers[header.producer_id] = ProducerState(header.producer_epoch)
+            producer = self[header.producer_id] = ProducerState(header.producer_epoch)
         elif producer.epoch != header.producer_epoch:
             producer.epoch = header.producer_epoch
             producer.batches.clear()
@@ -121,18 +111,18 @@ class ProducerStates:
         """Forget producers that appended from `end_offset` on; `add_older` reads the rest again."""
         removed = {
             producer_id
-            for producer_id, producer in self._producers.items()
+            for producer_id, producer in self.items()
             if producer.batches and producer.batches[-1].last_offset >= end_offset
         }
         for producer_id in removed:
-            del self._producers[producer_id]
+            del self[producer_id]
         return removed
 
     def add_older(self, header: BatchHeader) -> bool:
         """Add a batch before those that are known; return True if no earlier one is needed."""
-        producer = self._producers.get(header.producer_id)
+        producer = self.get(header.producer_id)
         if producer is None:
-            producer = self._producers[header.producer_id] = ProducerState(header.producer_epoch)
+            producer = self[header.producer_id] = ProducerState(header.producer_epoch)
             producer.last_timestamp = header.max_timestamp
         elif producer.epoch != header.producer_epoch:
             return True
@@ -142,14 +132,11 @@ class ProducerStates:
     def expire(self, now_ms: int) -> None:
         expired = [
             producer_id
-            for producer_id, producer in self._producers.items()
+            for producer_id, producer in self.items()
             if now_ms - producer.last_timestamp >= EXPIRATION_MS
         ]
         for producer_id in expired:
-            del self._producers[producer_id]
-
-    def clear(self) -> None:
-        self._producers.clear()
+            del self[producer_id]
 
     def check_invariants(self, batches: Collection[BatchHeader]) -> None:
         by_producer: dict[int, list[BatchHeader]] = {}
@@ -157,14 +144,11 @@ class ProducerStates:
             if header.has_producer_state:
                 by_producer.setdefault(header.producer_id, []).append(header)
         for producer_id, headers in by_producer.items():
-            producer = self._producers.get(producer_id)
+            producer = self.get(producer_id)
             if producer is None:
                 continue  # Expired.
-            assert producer.epoch == headers[-1].producer_epoch, (
-                producer_id,
-                producer.epoch,
-                headers[-1],
-            )
+            epoch = producer.epoch
+            assert epoch == headers[-1].producer_epoch, (producer_id, epoch, headers[-1])
             known = [
                 (batch.base_offset, batch.first_sequence, batch.last_sequence)
                 for batch in producer.batches
@@ -172,7 +156,7 @@ class ProducerStates:
             in_log = [
                 (header.base_offset, header.base_sequence, header.last_sequence)
                 for header in headers
-                if header.producer_epoch == producer.epoch
+                if header.producer_epoch == epoch
             ]
             shared = min(len(known), len(in_log))
             assert known[-shared:] == in_log[-shared:], (producer_id, known, in_log)

@@ -131,27 +131,17 @@ class ReadableLog:
     def check(self) -> None:
         """Assert every invariant; reads the whole log."""
         self._segments.check()
-        first_offset = self._segments.first_offset
-        assert first_offset <= self._start_offset <= self.end_offset, (
-            first_offset,
-            self._start_offset,
-            self.end_offset,
-        )
+        first_offset, start, end = self._segments.first_offset, self._start_offset, self.end_offset
+        offsets = [first_offset, start, end]
+        assert offsets == sorted(offsets), offsets
         second = next(iter(list(self._segments)[1:]), None)
-        assert second is None or self._start_offset <= second.base_offset, (
-            self._start_offset,
-            second,
-        )
+        assert second is None or start <= second.base_offset, (start, second)
         headers = []
         for header, batch in self.batches():
             verify_checksum(header, batch)
-            assert (
-                self._epochs.epoch_at(max(header.base_offset, self._start_offset))
-                == header.leader_epoch
-            ), header
+            epoch = self._epochs.epoch_at(max(header.base_offset, start))
+            assert epoch == header.leader_epoch, (epoch, header)
             headers.append(header)
-        self._epochs.check(first_offset, self.end_offset)
+        self._epochs.check(first_offset, end)
         self._producers.check_invariants(headers)
-        assert self.bytes_between(self._start_offset, self.end_offset) == sum(
-            header.size for header in headers
-        )
+        assert self.bytes_between(start, end) == sum(header.size for header in headers), headers

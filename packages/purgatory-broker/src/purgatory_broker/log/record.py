@@ -124,22 +124,13 @@ def _varint(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def read_records(header: BatchHeader, batch: Buffer) -> Iterator[Record]:
-    """Read the records of a batch; UNSUPPORTED_COMPRESSION_TYPE if it can't be decompressed."""
-    records = _require_records(header, batch)
-    for layout in record_layouts(records, header.record_count):
-        yield _record(header, records, layout)
+    return (record for record, _ in read_records_with_headers(header, batch))
 
 
 def read_records_with_headers(
     header: BatchHeader, batch: Buffer
 ) -> Iterator[tuple[Record, RecordHeaders]]:
-    records = _require_records(header, batch)
-    for layout in record_layouts(records, header.record_count):
-        *_, value_at, value_size = layout
-        yield _record(header, records, layout), _headers(records, value_at + max(value_size, 0))
-
-
-def _require_records(header: BatchHeader, batch: Buffer) -> bytes:
+    """Read the records of a batch; UNSUPPORTED_COMPRESSION_TYPE if it can't be decompressed."""
     records = decompress_records(header, batch)
     if records is None:
         raise RecordError(
@@ -147,7 +138,9 @@ def _require_records(header: BatchHeader, batch: Buffer) -> bytes:
             f"the batch at offset {header.base_offset} can't be decompressed: "
             f"codec {header.codec}, {header.size} bytes",
         )
-    return records
+    for layout in record_layouts(records, header.record_count):
+        *_, value_at, value_size = layout
+        yield _record(header, records, layout), _headers(records, value_at + max(value_size, 0))
 
 
 def _record(header: BatchHeader, records: bytes, layout: RecordLayout) -> Record:
@@ -156,7 +149,7 @@ def _record(header: BatchHeader, records: bytes, layout: RecordLayout) -> Record
         header.base_offset + offset_delta,
         None if key_size < 0 else records[key_at : key_at + key_size],
         None if value_size < 0 else records[value_at : value_at + value_size],
-        header.max_timestamp if header.has_log_append_time else header.base_timestamp + delta,
+        header.timestamp(delta),
     )
 
 
@@ -183,13 +176,10 @@ def first_at_or_after(
     records = decompress_records(header, batch)
     if records is None:
         # A consumer that starts there reads some earlier records of the batch, and misses none.
-        first = header.max_timestamp if header.has_log_append_time else header.base_timestamp
-        return first, max(header.base_offset, offset)
+        return header.timestamp(0), max(header.base_offset, offset)
     for delta, offset_delta, *_ in record_layouts(records, header.record_count):
         at = header.base_offset + offset_delta
-        timestamp = (
-            header.max_timestamp if header.has_log_append_time else header.base_timestamp + delta
-        )
+        timestamp = header.timestamp(delta)
         if timestamp >= timestamp_ms and at >= offset:
             return timestamp, at
     return None

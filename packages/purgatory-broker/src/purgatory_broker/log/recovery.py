@@ -9,14 +9,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from purgatory_broker._wire.error_code import ErrorCode
-from purgatory_broker.log.batch import BatchHeader, split_batches, verify_checksum
+from purgatory_broker.log.batch import split_batches, verify_checksum
 from purgatory_broker.log.closed_segment import index_closed_segment
 from purgatory_broker.log.leader_epochs import LeaderEpochs
 from purgatory_broker.log.log_errors import RecordError, StorageError, storage_errors
 from purgatory_broker.log.log_folder import (
+    CLEAN_SHUTDOWN_FILE,
     CleanShutdown,
-    delete_clean_shutdown,
     read_clean_shutdown,
 )
 from purgatory_broker.log.producer_states import ProducerStates
@@ -103,7 +102,7 @@ def recover(
     epochs.truncate_from_end(segments[-1].next_offset)
     epochs.truncate_from_start(start_offset)
     # Not before: a damaged log that can't be opened must not be taken for crashed the next time.
-    delete_clean_shutdown(folder)
+    _delete(folder / CLEAN_SHUTDOWN_FILE)
     return RecoveredLog(segments, start_offset, epochs, producers)
 
 
@@ -137,14 +136,14 @@ def _index(segment: Segment, epochs: LeaderEpochs, producers: ProducerStates) ->
     reason = None
     while position < size and reason is None:
         chunk = segment.store.read(position, min(_CHUNK_BYTES, size - position))
-        indexed = _index_chunk(segment, chunk, position, epochs, producers)
+        indexed, damage = _index_chunk(segment, chunk, position, epochs, producers)
         batch_size = int.from_bytes(chunk[8:12], signed=True) + 12
         if indexed == 0 and len(chunk) < min(batch_size, size - position):
             # According to its header, the first batch is larger than a chunk.
             chunk = segment.store.read(position, min(batch_size, size - position))
-            indexed = _index_chunk(segment, chunk, position, epochs, producers)
+            indexed, damage = _index_chunk(segment, chunk, position, epochs, producers)
         if indexed == 0:
-            reason = _corruption(segment, chunk)
+            reason = damage
         position += indexed
     if reason is not None:
         logger.warning(
@@ -160,13 +159,19 @@ def _index(segment: Segment, epochs: LeaderEpochs, producers: ProducerStates) ->
 
 def _index_chunk(
     segment: Segment, chunk: bytes, position: int, epochs: LeaderEpochs, producers: ProducerStates
-) -> int:
-    """Index the valid batches that `chunk`, which is at `position`, begins with."""
+) -> tuple[int, str]:
+    """Index the valid batches that `chunk` begins with; return their size, and what ends them.
+
+    The end is also where the chunk cuts a batch, which the next chunk begins with.
+    """
     indexed = 0
     try:
-        for header, batch in split_batches(chunk, torn_tail=True):
-            if not _is_next(segment, header):
-                break
+        for header, batch in split_batches(chunk):
+            if header.base_offset != segment.next_offset or header.last_offset_delta < 0:
+                return indexed, (
+                    f"the next batch can't have offsets {header.base_offset} "
+                    f"to {header.last_offset}"
+                )
             verify_checksum(header, batch)
             segment.index(BatchEntry.of(header), position + indexed)
             epochs.assign(header.leader_epoch, header.base_offset)
@@ -174,26 +179,5 @@ def _index_chunk(
                 producers.add(header, header.base_offset, header.max_timestamp)
             indexed += header.size
     except RecordError as error:
-        # The next chunk begins with the invalid batch; `_corruption` finds the reason then.
-        if error.code not in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD):
-            raise
-    return indexed
-
-
-def _is_next(segment: Segment, header: BatchHeader) -> bool:
-    return header.base_offset == segment.next_offset and header.last_offset_delta >= 0
-
-
-def _corruption(segment: Segment, chunk: bytes) -> str:
-    """Return why the batch that `chunk` begins with can't be the segment's next one."""
-    try:
-        for header, batch in split_batches(chunk):
-            if not _is_next(segment, header):
-                return (
-                    f"the next batch can't have offsets {header.base_offset} "
-                    f"to {header.last_offset}"
-                )
-            verify_checksum(header, batch)
-    except RecordError as error:
-        return str(error)
-    return "unknown"  # Unreachable: a valid batch would have been indexed.
+        return indexed, str(error)
+    return indexed, ""

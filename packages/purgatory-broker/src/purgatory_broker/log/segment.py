@@ -141,21 +141,14 @@ class Segment:
         self._latest = array("q")
 
     def check(self) -> None:
-        assert len(self._offsets) == len(self._positions) == len(self._latest)
         offset, position, latest = self.base_offset, 0, UNSET
-        for index in range(len(self._offsets)):
+        for index, entry in enumerate(
+            zip(self._offsets, self._positions, self._latest, strict=True)
+        ):
             header = self.header(index)
             latest = max(latest, header.max_timestamp)
-            assert (self._offsets[index], self._positions[index], self._latest[index]) == (
-                offset,
-                position,
-                latest,
-            ), header
+            assert entry == (offset, position, latest), (entry, offset, position, latest, header)
             assert header.base_offset == offset, (header, offset)
             offset, position = header.next_offset, position + header.size
-        assert (self.next_offset, self.store.size) == (offset, position), (
-            self.next_offset,
-            offset,
-            self.store.size,
-            position,
-        )
+        end = (self.next_offset, self.store.size)
+        assert end == (offset, position), (end, offset, position)

@@ -146,10 +146,8 @@ class Segments:
     def check(self) -> None:
         assert self.active is self._segments[-1]
         for segment, following in pairwise(self._segments):
-            assert segment.next_offset == following.base_offset, (
-                segment.next_offset,
-                following.base_offset,
-            )
+            ends = (segment.next_offset, following.base_offset)
+            assert ends[0] == ends[1], ends
             assert segment.size, segment.base_offset
         for segment in self._segments:
             segment.check()

@@ -4,30 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 from purgatory_broker.log.log_errors import StorageError, storage_errors
-
-
-class Store(Protocol):
-    """Bytes that are appended to; a method that raises StorageError leaves them unchanged."""
-
-    @property
-    def size(self) -> int: ...
-
-    def append(self, data: bytes | bytearray) -> None: ...
-
-    def read(self, position: int, size: int) -> bytes:
-        """Return exactly `size` bytes from `position` on."""
-
-    def truncate(self, size: int) -> None:
-        """Remove all but the first `size` bytes."""
-
-    def flush(self) -> None: ...
-
-    def close(self) -> None: ...
-
-    def delete(self) -> None: ...
 
 
 class MemoryStore:
@@ -92,7 +71,10 @@ class OpenFiles:
 
 
 class FileStore:
-    """A file written without a buffer: appended bytes survive the end of the process."""
+    """A file written without a buffer: appended bytes survive the end of the process.
+
+    A method that raises StorageError leaves the bytes unchanged.
+    """
 
     __slots__ = ("_files", "_flushed", "_has_torn_tail", "path", "size")
 
@@ -129,8 +111,9 @@ class FileStore:
         self.size = start + len(data)
 
     def read(self, position: int, size: int) -> bytes:
+        """Return exactly `size` bytes from `position` on."""
         try:
-            data = _read(self._files.descriptor(self.path), size, position)
+            data = b""
             while len(data) < size:
                 more = _read(
                     self._files.descriptor(self.path), size - len(data), position + len(data)
@@ -172,6 +155,8 @@ class FileStore:
         with storage_errors(f"deleting {self.path}"):
             self.path.unlink(missing_ok=True)
 
+
+Store: TypeAlias = MemoryStore | FileStore
 
 if hasattr(os, "pwrite"):
 

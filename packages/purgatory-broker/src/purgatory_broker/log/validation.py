@@ -9,7 +9,7 @@ a batch, and also an uncompressed one: its consumers would get two records with 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.batch import (
@@ -39,19 +39,12 @@ MAX_RECORDS = 200_000
 _KEPT_ATTRIBUTES = CODEC_MASK | TRANSACTIONAL | CONTROL
 
 
-class _ValidatedBatch(NamedTuple):
-    #: The header as the client sent it.
-    header: BatchHeader
-    #: The bytes to append.
-    batch: Buffer
-    max_timestamp: int
-
-
 def validate_batch(
     records: Buffer, settings: LogSettings, now_ms: int, *, internal: bool = False
-) -> _ValidatedBatch:
+) -> tuple[BatchHeader, Buffer, int]:
     """Validate the one batch of a client's records, with the timestamps that settings require.
 
+    Returns the header as the client sent it, the bytes to append, and their max timestamp.
     An incomplete second batch after it is ignored, as in Kafka. `internal` records are the broker's
     own, and may be control records.
     """
@@ -86,7 +79,7 @@ def validate_batch(
         batch = with_max_timestamp(batch, kept | LOG_APPEND_TIME, latest)
     elif latest != header.max_timestamp or header.has_log_append_time:
         batch = with_max_timestamp(batch, kept, latest)
-    return _ValidatedBatch(header, batch, latest)
+    return header, batch, latest
 
 
 def _only_batch(records: Buffer) -> tuple[BatchHeader, Buffer]:
@@ -143,13 +136,17 @@ def _check_records(header: BatchHeader, batch: Buffer, settings: LogSettings, no
             ErrorCode.INVALID_RECORD,
             f"the offset deltas of a batch must be 0, 1, 2, ..., got {offset_deltas[:1000]}",
         )
-    if header.has_log_append_time:
-        earliest = latest = header.max_timestamp
-    else:
-        deltas = [layout[0] for layout in layouts]
-        earliest = header.base_timestamp + min(deltas, default=0)
-        latest = max(header.base_timestamp + max(deltas, default=0), UNSET)
-    lowest, highest = _timestamp_range(settings, now_ms)
+    deltas = [layout[0] for layout in layouts]
+    earliest = header.timestamp(min(deltas, default=0))
+    latest = header.timestamp(max(deltas, default=0))
+    if not header.has_log_append_time:
+        latest = max(latest, UNSET)
+    lowest, highest = -(2**63), 2**63 - 1
+    if not settings.log_append_time:
+        if settings.message_timestamp_before_max_ms is not None:
+            lowest = now_ms - settings.message_timestamp_before_max_ms
+        if settings.message_timestamp_after_max_ms is not None:
+            highest = now_ms + settings.message_timestamp_after_max_ms
     # The common case without a look at each record.
     if (
         header.has_log_append_time
@@ -160,15 +157,6 @@ def _check_records(header: BatchHeader, batch: Buffer, settings: LogSettings, no
         if record_errors:
             _reject(record_errors)
     return latest
-
-
-def _timestamp_range(settings: LogSettings, now_ms: int) -> tuple[int, int]:
-    before_ms = settings.message_timestamp_before_max_ms
-    after_ms = settings.message_timestamp_after_max_ms
-    return (
-        -(2**63) if before_ms is None or settings.log_append_time else now_ms - before_ms,
-        2**63 - 1 if after_ms is None or settings.log_append_time else now_ms + after_ms,
-    )
 
 
 def _record_errors(
@@ -184,9 +172,7 @@ def _record_errors(
         settings.log_append_time or header.max_timestamp == UNSET
     )
     for index, (delta, _, _, key_size, _, _) in enumerate(layouts):
-        timestamp = header.max_timestamp
-        if not header.has_log_append_time:
-            timestamp = header.base_timestamp + delta
+        timestamp = header.timestamp(delta)
         if settings.compacted and key_size < 0:
             yield (
                 ErrorCode.INVALID_RECORD,

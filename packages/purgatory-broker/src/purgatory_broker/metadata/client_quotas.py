@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.metadata.metadata_file import QuotaEntity
 from purgatory_broker.metadata.metadata_store import MetadataStore
-from purgatory_broker.metadata.topics import ControllerError
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
@@ -129,15 +127,6 @@ class QuotaFilter(NamedTuple):
     #: Types of which an entity must have any name.
     types: frozenset[str]
     is_strict: bool
-
-    def check(self) -> None:
-        types = {*self.exact, *self.types}
-        if IP in types and len(types) > 1:
-            raise ControllerError(
-                ErrorCode.INVALID_REQUEST,
-                "Invalid entity filter component combination. IP filter component should not be "
-                "used with user or clientId filter component.",
-            )
 
     def matches(self, entity: QuotaEntity) -> bool:
         names = dict(entity)

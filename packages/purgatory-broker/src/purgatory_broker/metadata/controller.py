@@ -52,6 +52,7 @@ class Controller:
         self.names = self._store.names
         self.alive = self._store.alive
         self.partition = self._store.partition
+        self.require_partition = self._store.require_partition
         self.require_topic = self._store.require_topic
         self.new_producer_id = self._store.new_producer_id
 

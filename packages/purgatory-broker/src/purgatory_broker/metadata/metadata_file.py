@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from purgatory_broker.log.checkpoint import flush_folder
+from purgatory_broker.log.checkpoint import replace_file
 from purgatory_broker.metadata.scram import ScramCredential, ScramMechanism
 from purgatory_broker.metadata.topic_configs import topic_config_error
 from purgatory_broker.metadata.topics import NO_LEADER, Partition, Topic, topic_name_error
@@ -62,13 +61,7 @@ def save_metadata(path: Path, metadata: StoredMetadata) -> None:
             for (user, mechanism), credential in metadata.scram_changes.items()
         ],
     }
-    partial = path.with_suffix(".partial")
-    with partial.open("w") as file:
-        json.dump(data, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-    flush_folder(path.parent)
+    replace_file(path, ".partial", json.dumps(data, indent=1))
 
 
 def load_metadata(path: Path) -> StoredMetadata:

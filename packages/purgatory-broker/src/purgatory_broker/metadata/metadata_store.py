@@ -43,7 +43,8 @@ class MetadataStore:
 
     def __init__(self, settings: ClusterSettings) -> None:
         self.settings = settings
-        self.cluster_id = _base64_id(uuid.uuid4())
+        #: In Kafka's form: 22 characters of URL-safe base64.
+        self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         self.topics: dict[str, Topic] = {}
         self.names: dict[uuid.UUID, str] = {}
         self.alive: set[int] = set()
@@ -85,6 +86,14 @@ class MetadataStore:
                 "This server does not host this topic-partition.",
             )
         return topic
+
+    def require_partition(self, key: TopicPartition) -> Partition:
+        partition = self.partition(key)
+        if partition is None:
+            raise ControllerError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {key}"
+            )
+        return partition
 
     def partitions(self) -> list[Partition]:
         return [partition for topic in self.topics.values() for partition in topic.partitions]
@@ -131,6 +140,15 @@ class MetadataStore:
         before = getattr(self, name)
         setattr(self, name, value)
         self.store(lambda: setattr(self, name, before))
+
+    def add_topic(self, topic: Topic) -> None:
+        """Add a topic that is to be stored, or to be removed if it can't be."""
+        self.topics[topic.name] = topic
+        self.names[topic.topic_id] = topic.name
+
+    def remove_topic(self, topic: Topic) -> None:
+        del self.topics[topic.name]
+        del self.names[topic.topic_id]
 
     def clear(self) -> None:
         """Remove everything but the ids, without notice to the nodes."""
@@ -195,8 +213,7 @@ class MetadataStore:
         for partition in partitions:
             partition.leader = NO_LEADER
         for topic in stored.topics:
-            self.topics[topic.name] = topic
-            self.names[topic.topic_id] = topic.name
+            self.add_topic(topic)
 
 
 def _assign(partitions: list[Partition], states: list[Partition]) -> None:
@@ -204,8 +221,3 @@ def _assign(partitions: list[Partition], states: list[Partition]) -> None:
         own = state.copy()
         for field in fields(own):
             setattr(partition, field.name, getattr(own, field.name))
-
-
-def _base64_id(identifier: uuid.UUID) -> str:
-    """Return an id in Kafka's form: 22 characters of URL-safe base64."""
-    return base64.urlsafe_b64encode(identifier.bytes).rstrip(b"=").decode()

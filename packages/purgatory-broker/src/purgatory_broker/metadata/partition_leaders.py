@@ -87,11 +87,8 @@ class PartitionLeaders:
         if partition is None or self._store.topics[request.key.topic].topic_id != request.topic_id:
             return False
         present = (partition.leader, partition.leader_epoch, partition.partition_epoch)
-        if present != (
-            request.leader,
-            request.leader_epoch,
-            request.partition_epoch,
-        ) or not self._store.alive.issuperset(request.isr):
+        known = (request.leader, request.leader_epoch, request.partition_epoch)
+        if present != known or not self._store.alive.issuperset(request.isr):
             return False
         changed = partition.copy()
         changed.isr = list(request.isr)
@@ -103,11 +100,7 @@ class PartitionLeaders:
         return True
 
     def move_leader(self, key: TopicPartition, node: int) -> None:
-        partition = self._store.partition(key)
-        if partition is None:
-            raise ControllerError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {key}"
-            )
+        partition = self._store.require_partition(key)
         eligible = [replica for replica in partition.isr if replica in self._store.alive]
         if node not in eligible:
             raise ControllerError(
@@ -192,22 +185,18 @@ class PartitionLeaders:
 
     def elect(self, partition: Partition, *, is_unclean: bool = False) -> bool:
         """Elect a live in-sync replica, or any live one if that is allowed; False if none."""
-        for node in partition.replicas:
-            if node in partition.isr and node in self._store.alive:
-                partition.set_leader(node)
-                return True
-        if is_unclean or self.may_elect_unclean(partition):
-            for node in partition.replicas:
-                if node in self._store.alive:
-                    logger.warning(
-                        "%s: unclean election of node %d: records that it lacks are lost",
-                        partition.key,
-                        node,
-                    )
-                    partition.isr = [node]
-                    partition.set_leader(node)
-                    return True
-        return False
+        live = [node for node in partition.replicas if node in self._store.alive]
+        eligible = [node for node in live if node in partition.isr]
+        if live and not eligible and (is_unclean or self.may_elect_unclean(partition)):
+            logger.warning(
+                "%s: unclean election of node %d: records that it lacks are lost",
+                partition.key,
+                live[0],
+            )
+            partition.isr = eligible = [live[0]]
+        if eligible:
+            partition.set_leader(eligible[0])
+        return bool(eligible)
 
     def may_elect_unclean(self, partition: Partition) -> bool:
         configs = self._store.topics[partition.topic].configs

@@ -76,12 +76,10 @@ class Reassignments:
 
     def ongoing(self, keys: Iterable[TopicPartition] | None = None) -> list[Partition]:
         """Return the partitions that are being reassigned; `keys` limits them, None is all."""
-        if keys is None:
-            return [partition for partition in self._store.partitions() if partition.is_reassigned]
-        known = map(self._store.partition, dict.fromkeys(keys))
-        return [
-            partition for partition in known if partition is not None and partition.is_reassigned
-        ]
+        partitions: Iterable[Partition | None] = self._store.partitions()
+        if keys is not None:
+            partitions = map(self._store.partition, dict.fromkeys(keys))
+        return [known for known in partitions if known is not None and known.is_reassigned]
 
     def _require_partition(self, key: TopicPartition) -> Partition:
         partition = self._store.partition(key)

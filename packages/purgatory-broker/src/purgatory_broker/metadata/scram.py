@@ -23,10 +23,6 @@ class ScramMechanism(IntEnum):
     def hash_name(self) -> str:
         return self.name.removeprefix("SCRAM_").replace("_", "").lower()
 
-    @property
-    def sasl_name(self) -> str:
-        return self.name.replace("_", "-")
-
     def hmac(self, key: bytes, message: bytes) -> bytes:
         return hmac.digest(key, message, self.hash_name)
 

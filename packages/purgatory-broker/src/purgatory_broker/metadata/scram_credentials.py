@@ -24,10 +24,9 @@ class ScramCredentials:
     @property
     def users(self) -> list[str]:
         changed = (user for user, _ in self._store.scram_changes)
-        return [user for user in dict.fromkeys((*self._passwords, *changed)) if self._any(user)]
-
-    def _any(self, user: str) -> bool:
-        return any(self.has(user, mechanism) for mechanism in ScramMechanism)
+        return [
+            user for user in dict.fromkeys((*self._passwords, *changed)) if self.iterations(user)
+        ]
 
     def has(self, user: str, mechanism: ScramMechanism) -> bool:
         changes = self._store.scram_changes

@@ -74,14 +74,8 @@ class TopicChanges:
             self._new_partition(name, index, nodes) for index, nodes in enumerate(replicas)
         ]
         if not validate_only:
-            self._store.topics[name] = topic
-            self._store.names[topic.topic_id] = name
-
-            def undo() -> None:
-                del self._store.topics[name]
-                del self._store.names[topic.topic_id]
-
-            self._store.store(undo)
+            self._store.add_topic(topic)
+            self._store.store(lambda: self._store.remove_topic(topic))
             self._topics_created += 1
             self._store.on_change(topic.partitions)
         return topic
@@ -235,14 +229,8 @@ class TopicChanges:
 
     def delete(self, name: str) -> None:
         topic = self._store.require_topic(name)
-        del self._store.topics[name]
-        del self._store.names[topic.topic_id]
-
-        def undo() -> None:
-            self._store.topics[name] = topic
-            self._store.names[topic.topic_id] = name
-
-        self._store.store(undo)
+        self._store.remove_topic(topic)
+        self._store.store(lambda: self._store.add_topic(topic))
         self._store.on_delete(topic)
 
     def alter_configs(self, name: str, configs: dict[str, str]) -> None:

@@ -208,10 +208,6 @@ class BrokerConfig:
     type: ConfigType
     source: ConfigSource
 
-    @property
-    def is_sensitive(self) -> bool:
-        return self.type is ConfigType.PASSWORD
-
 
 #: Fields of ClusterSettings that are not broker settings of Kafka.
 _NOT_IN_KAFKA = frozenset(

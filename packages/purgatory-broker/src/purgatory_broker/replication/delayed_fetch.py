@@ -57,12 +57,6 @@ class FetchExpirations:
     follower: int = 0
     consumer: int = 0
 
-    def count(self, *, follower: bool) -> None:
-        if follower:
-            self.follower += 1
-        else:
-            self.consumer += 1
-
 
 class DelayedFetch(DelayedOperation):
     """Waits until the partitions have `min_bytes` together, or one needs a response earlier.
@@ -161,7 +155,10 @@ class DelayedFetch(DelayedOperation):
         self.reply()
 
     def on_expiration(self) -> None:
-        self.expirations.count(follower=self.params.is_follower)
+        if self.params.is_follower:
+            self.expirations.follower += 1
+        else:
+            self.expirations.consumer += 1
 
 
 def diverging_epoch(replica: Replica, target: FetchTarget) -> tuple[int, int] | None:

@@ -74,16 +74,13 @@ class FetchSessions:
         self.max_partitions = max_partitions
         #: In the order of their last use.
         self._sessions: dict[int, FetchSession] = {}
-        self._partitions = 0
+        #: Those of all sessions together.
+        self.num_partitions = 0
         #: The sessions that larger ones may replace, by size.
         self._replaceable: dict[int, dict[int, FetchSession]] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
-
-    @property
-    def partitions(self) -> int:
-        return self._partitions
 
     def partitions_of(self, session_id: int) -> Collection[TopicPartition]:
         session = self._sessions.get(session_id)
@@ -122,12 +119,12 @@ class FetchSessions:
                 known.target = target
         for key in forgotten:
             session.partitions.pop(key, None)
-        self._partitions += len(session.partitions) - before
+        self.num_partitions += len(session.partitions) - before
         self._evict(0, keep=session_id)
-        if self._partitions > self.max_partitions:
+        if self.num_partitions > self.max_partitions:
             self._drop(session_id)
             raise FetchSessionError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        session.epoch = _next_epoch(session.epoch)
+        session.epoch = 1 if session.epoch == 2**31 - 1 else session.epoch + 1
         self._touch(session, now_ms)
         return session
 
@@ -143,7 +140,7 @@ class FetchSessions:
         session = FetchSession(session_id, INITIAL_EPOCH + 1, uses_topic_ids, now_ms, now_ms)
         session.partitions = {target.key: _CachedPartition(target) for target in targets}
         self._sessions[session_id] = session
-        self._partitions += len(session.partitions)
+        self.num_partitions += len(session.partitions)
         return session
 
     def _free_slot(self, size: int, now_ms: int) -> bool:
@@ -177,10 +174,10 @@ class FetchSessions:
 
     def _evict(self, partitions: int, *, keep: int = NO_SESSION) -> None:
         """Drop the least recently used sessions, except `keep`, until `partitions` more fit."""
-        if self._partitions + partitions <= self.max_partitions:
+        if self.num_partitions + partitions <= self.max_partitions:
             return
         for session_id in list(self._sessions):
-            if self._partitions + partitions <= self.max_partitions:
+            if self.num_partitions + partitions <= self.max_partitions:
                 return
             if session_id != keep:
                 self._drop(session_id)
@@ -188,12 +185,8 @@ class FetchSessions:
     def _drop(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
         if session is not None:
-            self._partitions -= len(session.partitions)
+            self.num_partitions -= len(session.partitions)
             self._keep(session)
-
-
-def _next_epoch(epoch: int) -> int:
-    return 1 if epoch == 2**31 - 1 else epoch + 1
 
 
 def changed_partitions(

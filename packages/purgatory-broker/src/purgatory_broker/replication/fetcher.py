@@ -259,23 +259,12 @@ class Fetcher:
         """Process the response for one partition; contain its errors, so that the others go on."""
         try:
             process(replica, response)
-        except RecordError as error:
-            logger.warning(
-                "node %d can't follow node %d in %s: %s",
-                self._replicas.node_id,
-                self._leader.leader,
-                target.key,
-                error,
-            )
-            self._back_off(target.key)
         except Exception as error:
-            self._errors.log(
-                error,
-                "node %d can't follow node %d in %s",
-                self._replicas.node_id,
-                self._leader.leader,
-                target.key,
-            )
+            where = (self._replicas.node_id, self._leader.leader, target.key)
+            if isinstance(error, RecordError):
+                logger.warning("node %d can't follow node %d in %s: %s", *where, error)
+            else:
+                self._errors.log(error, "node %d can't follow node %d in %s", *where)
             self._back_off(target.key)
 
     def _back_off(self, key: TopicPartition) -> None:

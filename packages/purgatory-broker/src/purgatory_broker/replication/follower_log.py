@@ -22,8 +22,6 @@ class LogBounds(NamedTuple):
 
 
 class PendingRequest(Protocol):
-    """A request to a leader without a response so far."""
-
     def cancel(self) -> None:
         """Ignore a response that arrives from now on."""
 

@@ -187,10 +187,9 @@ class Recorder:
         threshold: float,
         quantifier: str,
     ) -> None:
-        number = next(self._request_numbers)
         row = (
             f"node-{node}",
-            str(number),
+            str(next(self._request_numbers)),
             kind,
             self._now_us(),
             max(timeout_ms, 0),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Collection
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from purgatory_broker._wire.error_code import CodedError, ErrorCode
@@ -24,25 +25,17 @@ class ReplicaError(CodedError):
     """A replica refuses a request."""
 
 
+@dataclass(slots=True, eq=False)
 class FollowerState:
     """A leader's view of a follower, from its fetch requests. Times are whole milliseconds."""
 
-    __slots__ = (
-        "caught_up_ms",
-        "end_offset",
-        "fetched_ms",
-        "leader_end_offset",
-        "log_start_offset",
-    )
-
-    def __init__(self, caught_up_ms: int = _NEVER_MS) -> None:
-        self.end_offset = UNKNOWN_OFFSET
-        self.log_start_offset = UNKNOWN_OFFSET
-        #: The last time at which it had every record that the leader had.
-        self.caught_up_ms = caught_up_ms
-        #: The time of its last fetch, and the end of the leader's log at that time.
-        self.fetched_ms = 0
-        self.leader_end_offset = 0
+    #: The last time at which it had every record that the leader had.
+    caught_up_ms: int = _NEVER_MS
+    end_offset: int = UNKNOWN_OFFSET
+    log_start_offset: int = UNKNOWN_OFFSET
+    #: The time of its last fetch, and the end of the leader's log at that time.
+    fetched_ms: int = 0
+    leader_end_offset: int = 0
 
     def update(
         self, offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int
@@ -68,57 +61,35 @@ class FollowerState:
         return self.end_offset == leader_end_offset or now_ms - self.caught_up_ms <= max_lag_ms
 
 
+@dataclass(slots=True, eq=False)
 class Replica:
-    """One partition on one node.
+    """One partition on one node: neither leader nor follower, until `apply`.
 
     Methods that move an offset return True if it moved; the caller then notifies the delayed
     operations that wait for it.
     """
 
-    __slots__ = (
-        "followers",
-        "high_watermark",
-        "is_leader",
-        "isr",
-        "key",
-        "leader",
-        "leader_epoch",
-        "log",
-        "min_insync_replicas",
-        "node_id",
-        "partition_epoch",
-        "pending_isr",
-        "replicas",
-        "topic_id",
-    )
+    node_id: int
+    key: TopicPartition
+    #: A topic that is deleted and created again has the same name but another id.
+    topic_id: uuid.UUID
+    log: PartitionLog
+    #: Every in-sync replica has all records below; consumers read no further.
+    high_watermark: int
+    is_leader: bool = False
+    leader: int = NO_LEADER
+    leader_epoch: int = -1
+    partition_epoch: int = -1
+    replicas: list[int] = field(default_factory=list)
+    isr: list[int] = field(default_factory=list)
+    #: The in-sync replicas in a pending AlterPartition request of this leader; None if there is no
+    #: such request.
+    pending_isr: list[int] | None = None
+    min_insync_replicas: int = 1
+    followers: dict[int, FollowerState] = field(default_factory=dict)
 
-    def __init__(
-        self,
-        node_id: int,
-        key: TopicPartition,
-        topic_id: uuid.UUID,
-        log: PartitionLog,
-        high_watermark: int,
-    ) -> None:
-        """Create a replica that is neither leader nor follower, until `apply`."""
-        self.node_id = node_id
-        self.key = key
-        #: A topic that is deleted and created again has the same name but another id.
-        self.topic_id = topic_id
-        self.log = log
-        #: Every in-sync replica has all records below; consumers read no further.
-        self.high_watermark = min(max(high_watermark, log.log_start_offset), log.end_offset)
-        self.is_leader = False
-        self.leader = NO_LEADER
-        self.leader_epoch = -1
-        self.partition_epoch = -1
-        self.replicas: list[int] = []
-        self.isr: list[int] = []
-        #: The in-sync replicas in a pending AlterPartition request of this leader; None if there is
-        #: no such request.
-        self.pending_isr: list[int] | None = None
-        self.min_insync_replicas = 1
-        self.followers: dict[int, FollowerState] = {}
+    def __post_init__(self) -> None:
+        self.update_high_watermark(self.high_watermark)
 
     # -- roles
 
@@ -227,12 +198,8 @@ class Replica:
         # It must reach the high watermark, and the start of this leader's epoch.
         if node in self.isr or node not in self.followers:
             return False
-        end = self.followers[node].end_offset
-        return end >= self.high_watermark and end >= self.epoch_start
-
-    @property
-    def epoch_start(self) -> int:
-        return self.log.epoch_start_offset(self.leader_epoch)
+        epoch_start = self.log.epoch_start_offset(self.leader_epoch)
+        return self.followers[node].end_offset >= max(self.high_watermark, epoch_start)
 
     def low_watermark(self, alive: Collection[int]) -> int:
         """As in Kafka, dead replicas do not count; they delete the records on return."""
@@ -268,27 +235,15 @@ class Replica:
         self.high_watermark = offset
 
     def check(self) -> None:
-        assert self.log.log_start_offset <= self.high_watermark <= self.log.end_offset, (
-            self.key,
-            self.log.log_start_offset,
-            self.high_watermark,
-            self.log.end_offset,
-        )
-        assert self.is_leader == (self.leader == self.node_id), (
-            self.key,
-            self.node_id,
-            self.leader,
-        )
+        log_start, log_end = self.log.log_start_offset, self.log.end_offset
+        state = (self, log_start, log_end)
+        assert log_start <= self.high_watermark <= log_end, state
+        assert self.is_leader == (self.leader == self.node_id), state
         if self.is_leader:
-            assert self.node_id in self.isr, (self.key, self.node_id, self.isr)
+            assert self.node_id in self.isr, state
             for node in self.maximal_isr - {self.node_id}:
                 end = self.followers[node].end_offset
-                assert end == UNKNOWN_OFFSET or end >= self.high_watermark, (
-                    self.key,
-                    node,
-                    end,
-                    self.high_watermark,
-                )
+                assert end == UNKNOWN_OFFSET or end >= self.high_watermark, (node, end, state)
         else:
-            assert self.pending_isr is None, (self.key, self.pending_isr)
+            assert self.pending_isr is None, state
         self.log.check()

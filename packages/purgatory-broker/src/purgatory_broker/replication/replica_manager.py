@@ -84,16 +84,16 @@ class ReplicaManager:
     def advance_high_watermark(self, replica: Replica) -> bool:
         """Advance a leader's high watermark as far as possible, and notify waiting requests."""
         before = replica.high_watermark
-        if replica.advance_high_watermark(
+        has_advanced = replica.advance_high_watermark(
             self.now_ms(), self.settings.replica_lag_time_max_ms, self.alive()
-        ):
+        )
+        if has_advanced:
             if self.recorder is not None:
                 self.recorder.high_watermark(
                     replica, replica.log.bytes_between(before, replica.high_watermark)
                 )
             self.notify_partition(replica.key)
-            return True
-        return False
+        return has_advanced
 
     def notify_partition(self, key: TopicPartition) -> None:
         """Try every request that waits for a partition, when the outermost block ends."""

@@ -18,8 +18,13 @@ class NodeMetrics:
     started_ms: int = 0
 
     def read(self, now_ms: int) -> dict[str, dict[str, float]]:
+        seconds = (now_ms - self.started_ms) / 1_000
+
+        def expirations(prefix: str, count: int) -> dict[str, float]:
+            rate = count / seconds if seconds > 0 else 0.0
+            return {f"{prefix}Expires": count, f"{prefix}ExpiresPerSec": rate}
+
         values: dict[str, dict[str, float]] = {}
-        counts: dict[str, int] = {}
         for name, purgatory in self.purgatories.items():
             metrics = purgatory.metrics()
             values[name] = {
@@ -29,16 +34,8 @@ class NodeMetrics:
                 "Cancellations": metrics.cancellations,
                 "Purges": metrics.purges,
                 "CallbackErrors": metrics.callback_errors,
+                **expirations("", metrics.expirations),
             }
-            counts[name] = metrics.expirations
-        counts["Fetch.follower"] = self.fetch_expirations.follower
-        counts["Fetch.consumer"] = self.fetch_expirations.consumer
-        seconds = (now_ms - self.started_ms) / 1_000
-        for name, count in counts.items():
-            purgatory_name, _, fetcher = name.partition(".")
-            prefix = f"{fetcher}." if fetcher else ""
-            values[purgatory_name][f"{prefix}Expires"] = count
-            values[purgatory_name][f"{prefix}ExpiresPerSec"] = (
-                count / seconds if seconds > 0 else 0.0
-            )
+        values["Fetch"] |= expirations("follower.", self.fetch_expirations.follower)
+        values["Fetch"] |= expirations("consumer.", self.fetch_expirations.consumer)
         return values

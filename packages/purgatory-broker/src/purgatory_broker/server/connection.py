@@ -5,13 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import InitVar, dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeAlias, cast
 
 from purgatory_broker._wire.apis import ApiTable
 from purgatory_broker._wire.error_code import ErrorCode
-from purgatory_broker._wire.frame import SIZE_BYTES, frame_size, with_size
-from purgatory_broker._wire.messages import encode_response, read_header, read_request
+from purgatory_broker._wire.messages import (
+    SIZE_BYTES,
+    encode_response,
+    frame_size,
+    read_header,
+    read_request,
+    with_size,
+)
 from purgatory_broker._wire.wire_error import WireError
 from purgatory_broker.listeners import Listener
 from purgatory_broker.request_context import Client, LoginFailedError, RequestContext
@@ -66,6 +73,7 @@ class _ConnectionServer(Protocol):
     def throttle(self, connection: Connection, throttle_ms: int) -> None: ...
 
 
+@dataclass(slots=True, eq=False)
 class Connection(asyncio.BufferedProtocol):
     """One connection of a server.
 
@@ -76,57 +84,40 @@ class Connection(asyncio.BufferedProtocol):
     allocates 256 KiB, which takes longer than the read itself.
     """
 
-    __slots__ = (
-        "_allocated_bytes",
-        "_buffer",
-        "_client",
-        "_client_host",
-        "_context",
-        "_deferred_frame",
-        "_frame_size",
-        "_is_muted",
-        "_is_processing",
-        "_is_reading_paused",
-        "_is_writing_paused",
-        "_logged",
-        "_login",
-        "_now_ms",
-        "_receiving_since_ms",
-        "_server",
-        "_transport",
-        "is_closed",
-        "last_active_ms",
-    )
+    _server: _ConnectionServer
+    listener: InitVar[Listener]
+    #: None if the client needs no login, or is logged in.
+    _login: SaslLogin | None = field(init=False)
+    _now_ms: Callable[[], int] = field(init=False)
+    #: The sender of the last request, and most likely of the next one.
+    _client: Client = field(init=False)
+    last_active_ms: int = field(init=False)
+    _transport: asyncio.Transport | None = None
+    _buffer: bytearray = field(default_factory=bytearray)
+    #: The size of the frame that is being received; -1 between frames.
+    _frame_size: int = -1
+    #: The memory that the pool has allocated for the request.
+    _allocated_bytes: int = 0
+    #: The time since which a frame is incomplete only because its client does not send it.
+    _receiving_since_ms: int | None = None
+    #: A complete frame that waits until clients have read their responses.
+    _deferred_frame: bytes | None = None
+    #: The request that is being handled.
+    _context: RequestContext | None = None
+    #: Its entry in the log.
+    _logged: LoggedRequest | None = None
+    _is_processing: bool = False
+    _is_reading_paused: bool = False
+    #: The client does not read its responses.
+    _is_writing_paused: bool = False
+    #: The client is throttled.
+    _is_muted: bool = False
+    is_closed: bool = False
 
-    def __init__(self, server: _ConnectionServer, listener: Listener) -> None:
-        self._server = server
-        #: None if the client needs no login, or is logged in.
-        self._login = server.new_login(listener)
-        self._now_ms = server.now_ms
-        self._transport: asyncio.Transport | None = None
-        self._buffer = bytearray()
-        #: The size of the frame that is being received; -1 between frames.
-        self._frame_size = -1
-        #: The memory that the pool has allocated for the request.
-        self._allocated_bytes = 0
-        #: The time since which a frame is incomplete only because its client does not send it.
-        self._receiving_since_ms: int | None = None
-        #: A complete frame that waits until clients have read their responses.
-        self._deferred_frame: bytes | None = None
-        #: The request that is being handled.
-        self._context: RequestContext | None = None
-        #: Its entry in the log.
-        self._logged: LoggedRequest | None = None
-        self._is_processing = False
-        self._is_reading_paused = False
-        #: The client does not read its responses.
-        self._is_writing_paused = False
-        #: The client is throttled.
-        self._is_muted = False
-        self._client_host = "unknown"
-        #: The sender of the last request, and most likely of the next one.
-        self._client = Client("", self._client_host, listener.name)
-        self.is_closed = False
+    def __post_init__(self, listener: Listener) -> None:
+        self._login = self._server.new_login(listener)
+        self._now_ms = self._server.now_ms
+        self._client = Client("", "unknown", listener.name)
         self.last_active_ms = self._now_ms()
 
     # -- callbacks of asyncio
@@ -137,8 +128,7 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         if peer:
             # The format of Java's `InetAddress.toString` for an address without a name.
-            self._client_host = f"/{peer[0]}"
-            self._client = self._client._replace(client_host=self._client_host)
+            self._client = self._client._replace(client_host=f"/{peer[0]}")
         certificate = transport.get_extra_info("peercert")
         if certificate:
             user = distinguished_name(certificate["subject"])
@@ -345,7 +335,11 @@ class Connection(asyncio.BufferedProtocol):
         self._release_memory()
         self._end_login()
         if context.close_reason is not None:
-            self._close_later(context.close_reason)
+            # Some clients drop the response to a failed login if the connection closes at once.
+            self._is_muted = True
+            delay_ms = self._server.settings.connection_failed_authentication_delay_ms
+            loop = asyncio.get_running_loop()
+            loop.call_later(delay_ms / 1_000, self.close, context.close_reason)
             return
         if context.throttle_ms > 0:
             self._is_muted = True
@@ -397,7 +391,7 @@ class Connection(asyncio.BufferedProtocol):
             logger.info(
                 "node %d closes the connection of %s: %s",
                 self._server.node_id,
-                self._client_host,
+                self._client.client_host,
                 reason,
             )
             self.last_active_ms = self._now_ms()
@@ -406,12 +400,6 @@ class Connection(asyncio.BufferedProtocol):
             if self._is_writing_paused and self._transport is not None:
                 self._transport.abort()
             self.is_closed = True
-
-    def _close_later(self, reason: str) -> None:
-        # Some clients drop the response to a failed login if the connection closes at once.
-        self._is_muted = True
-        delay_ms = self._server.settings.connection_failed_authentication_delay_ms
-        asyncio.get_running_loop().call_later(delay_ms / 1_000, self.close, reason)
 
     def abort(self) -> None:
         """Close the connection at once, as the end of the process does."""

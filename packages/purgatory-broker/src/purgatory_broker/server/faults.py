@@ -58,10 +58,6 @@ class FaultFilter:
     group: str | None = None
     client_id: str | None = None
 
-    def __post_init__(self) -> None:
-        if self.partition is not None and self.topic is None:
-            raise InvalidArgumentError("partition", "given with its topic", self.partition)
-
     @property
     def needs_subjects(self) -> bool:
         return self.topic is not None or self.group is not None
@@ -217,10 +213,6 @@ class Faults:
     def has_request_errors(self) -> bool:
         return bool(self._requests)
 
-    @property
-    def has_response_faults(self) -> bool:
-        return bool(self._responses)
-
     def needs_subjects(self, api: Api) -> bool:
         return any(fault.api is api and fault.filter.needs_subjects for fault in self._responses)
 
@@ -233,8 +225,6 @@ class Faults:
 
     def take_response_fault(self, node: int, context: RequestContext) -> ResponseFault | None:
         """Return the fault of a response, or None; counts as one of the fault's times."""
-        if not self._responses:
-            return None
         return self._take(self._responses, node, context, lambda: context.subjects)
 
     def _take(

@@ -13,22 +13,18 @@ class _WaitQueue:
     """The connections that wait for memory, each once, in the order of their arrival."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Resume, None] = {}
-
-    @property
-    def num_waiting(self) -> int:
-        return len(self._waiting)
+        self.waiting: dict[Resume, None] = {}
 
     def wait(self, resume: Resume) -> None:
         """Call `resume` once, soon after there is memory again."""
-        self._waiting[resume] = None
+        self.waiting[resume] = None
 
     def cancel_wait(self, resume: Resume) -> None:
-        self._waiting.pop(resume, None)
+        self.waiting.pop(resume, None)
 
     def _wake(self) -> None:
         """Schedule a call of every `resume`; a connection that finds no memory waits again."""
-        waiting, self._waiting = self._waiting, {}
+        waiting, self.waiting = self.waiting, {}
         if waiting:
             loop = asyncio.get_running_loop()
             for resume in waiting:
@@ -56,7 +52,6 @@ class RequestMemoryPool(_WaitQueue):
         return True
 
     def release(self, size_bytes: int) -> None:
-        """Release a request's memory, and resume the connections that wait."""
         self.available_bytes += size_bytes
         if self.available_bytes > 0:
             self._wake()

@@ -30,7 +30,8 @@ class SampledRate:
 
     def span_ms(self, now_ms: int) -> int:
         """Return the time that the rate is computed over, in milliseconds."""
-        self._remove_expired(now_ms)
+        while self._samples and now_ms - self._samples[0][1] >= self._windows * self._window_ms:
+            self._samples.popleft()
         elapsed_ms = now_ms - int(self._samples[0][0]) if self._samples else 0
         missing = max(0, self._windows - 1 - elapsed_ms // self._window_ms)
         return elapsed_ms + missing * self._window_ms
@@ -38,10 +39,6 @@ class SampledRate:
     def per_second(self, now_ms: int) -> float:
         span_ms = self.span_ms(now_ms)
         return sum(amount for _, _, amount in self._samples) * 1_000 / span_ms
-
-    def _remove_expired(self, now_ms: int) -> None:
-        while self._samples and now_ms - self._samples[0][1] >= self._windows * self._window_ms:
-            self._samples.popleft()
 
     @property
     def is_empty(self) -> bool:

@@ -47,15 +47,12 @@ class RequestLog:
         self._on_request = on_request
 
     def received(self, node_id: int, header: Header, frame: bytes) -> LoggedRequest:
-        size = len(frame)
-        if size > MAX_FRAME_BYTES:
-            request = LoggedRequest(node_id, header, self._wall_ms(), None, 0)
-        else:
-            request = LoggedRequest(node_id, header, self._wall_ms(), frame, size)
-            self._size_bytes += size
+        kept = frame if len(frame) <= MAX_FRAME_BYTES else None
+        size = 0 if kept is None else len(kept)
+        request = LoggedRequest(node_id, header, self._wall_ms(), kept, size)
+        self._size_bytes += size
         self.requests.append(request)
-        if len(self.requests) > MAX_REQUESTS or self._size_bytes > MAX_BYTES:
-            self._drop_oldest()
+        self._drop_oldest()
         name = header.api.name
         self.counts[name] += 1
         self._on_request(name)
@@ -70,8 +67,7 @@ class RequestLog:
             request.response = response
             request.size_bytes += size
             self._size_bytes += size
-            if self._size_bytes > MAX_BYTES:
-                self._drop_oldest()
+            self._drop_oldest()
 
     def clear(self) -> None:
         for request in self.requests:

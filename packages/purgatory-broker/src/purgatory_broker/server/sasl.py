@@ -7,10 +7,10 @@ import binascii
 import hmac
 import re
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Protocol
 
 from purgatory_broker._wire.apis import Api
 from purgatory_broker._wire.wire_error import WireError
@@ -38,10 +38,11 @@ _CLIENT_FINAL = re.compile(
 )
 
 
-class _SaslExchange(Protocol):
-    is_complete: bool
-    user: str
+class _SaslExchange(ABC):
+    is_complete = False
+    user = ""
 
+    @abstractmethod
     def evaluate(self, token: bytes) -> bytes: ...
 
 
@@ -50,12 +51,6 @@ class Credentials:
     #: By user, for PLAIN.
     passwords: Mapping[str, str] = field(repr=False)
     scram: ScramCredentials
-
-
-def _new_exchange(mechanism: str, credentials: Credentials) -> _SaslExchange:
-    if mechanism == PLAIN:
-        return _PlainExchange(credentials.passwords)
-    return _ScramExchange(ScramMechanism[mechanism.replace("-", "_")], credentials.scram)
 
 
 def _same_identity(identity: str | None, user: str) -> None:
@@ -67,12 +62,10 @@ def _same_identity(identity: str | None, user: str) -> None:
         )
 
 
-class _PlainExchange:
+class _PlainExchange(_SaslExchange):
     """PLAIN: the client sends its name and its password. Messages of errors are Kafka's."""
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
-        self.is_complete = False
-        self.user = ""
         self._passwords = passwords
 
     def evaluate(self, token: bytes) -> bytes:
@@ -95,7 +88,7 @@ class _PlainExchange:
         return b""
 
 
-class _ScramExchange:
+class _ScramExchange(_SaslExchange):
     """SCRAM: the client proves that it knows its password, and the server that it knows the client.
 
     The client sends its name and a nonce. The server answers with a nonce of its own, the salt and
@@ -103,8 +96,6 @@ class _ScramExchange:
     """
 
     def __init__(self, mechanism: ScramMechanism, credentials: ScramCredentials) -> None:
-        self.is_complete = False
-        self.user = ""
         self._mechanism = mechanism
         self._credentials = credentials
         self._credential: ScramCredential | None = None
@@ -121,7 +112,7 @@ class _ScramExchange:
         message = _CLIENT_FIRST.fullmatch(text)
         if message is None:
             raise self._failure()
-        user = _name(message["user"])
+        user = message["user"].replace("=2C", ",").replace("=3D", "=")
         credential = self._credentials.find(user, self._mechanism)
         if credential is None:
             raise self._failure()
@@ -157,12 +148,8 @@ class _ScramExchange:
         """Return the error of any reason: a client can't learn which names exist."""
         return LoginFailedError(
             "Authentication failed during authentication due to invalid credentials with SASL "
-            f"mechanism {self._mechanism.sasl_name}"
+            f"mechanism {self._mechanism.name.replace('_', '-')}"
         )
-
-
-def _name(sasl_name: str) -> str:
-    return sasl_name.replace("=2C", ",").replace("=3D", "=")
 
 
 #: Kafka's default of `sasl.server.max.receive.size`: the largest request before the login.
@@ -213,7 +200,11 @@ class SaslLogin:
             self._state = _State.FAILED
             return False
         self.has_bare_tokens = not has_requests
-        self._exchange = _new_exchange(mechanism, self._credentials)
+        if mechanism == PLAIN:
+            self._exchange = _PlainExchange(self._credentials.passwords)
+        else:
+            kind = ScramMechanism[mechanism.replace("-", "_")]
+            self._exchange = _ScramExchange(kind, self._credentials.scram)
         self._state = _State.TOKENS
         return True
 

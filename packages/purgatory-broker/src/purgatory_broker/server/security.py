@@ -24,8 +24,6 @@ _CERTIFICATES = {
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """What the listeners of a cluster share."""
-
     #: What clients of SASL listeners log in with.
     credentials: Credentials
     #: The certificate of SSL listeners; None if there is none.

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from purgatory_broker._wire.apis import ApiTable
 from purgatory_broker.listeners import Listener
@@ -136,7 +137,12 @@ class Server:
             if listener.protocol.has_tls:
                 assert self._security.tls is not None, "the settings require a certificate"
                 server: asyncio.Server | TlsListener = TlsListener(
-                    self, bound, self._security.tls, lambda: Connection(self, listener)
+                    self.node_id,
+                    bound,
+                    self._security.tls,
+                    lambda: Connection(self, listener),
+                    register=partial(self._admit, self._handshakes),
+                    unregister=partial(self._dismiss, self._handshakes),
                 )
             else:
                 server = await asyncio.get_running_loop().create_server(
@@ -183,27 +189,19 @@ class Server:
                     self._reserved.append(_bind(listener))
 
     def release_ports(self) -> None:
-        """Undo `reserve_ports`."""
         while self._reserved:
             self._reserved.pop().close()
 
     # -- connections
 
-    def register_handshake(self, connection: Connection) -> bool:
-        return self._admit(connection, self._handshakes)
-
-    def unregister_handshake(self, connection: Connection) -> None:
-        """Remove a handshake that has ended; no-op if it is not registered."""
-        self._dismiss(connection, self._handshakes)
-
     def register(self, connection: Connection) -> bool:
-        self.unregister_handshake(connection)
-        return self._admit(connection, self.connections)
+        self._dismiss(self._handshakes, connection)
+        return self._admit(self.connections, connection)
 
     def unregister(self, connection: Connection) -> None:
-        self._dismiss(connection, self.connections)
+        self._dismiss(self.connections, connection)
 
-    def _admit(self, connection: Connection, admitted: set[Connection]) -> bool:
+    def _admit(self, admitted: set[Connection], connection: Connection) -> bool:
         num_open = len(self.connections) + len(self._handshakes)
         if num_open >= self.settings.max_connections or self._connection_limit.is_reached:
             return False
@@ -211,7 +209,7 @@ class Server:
         self._connection_limit.num_open += 1
         return True
 
-    def _dismiss(self, connection: Connection, admitted: set[Connection]) -> None:
+    def _dismiss(self, admitted: set[Connection], connection: Connection) -> None:
         if connection in admitted:
             admitted.remove(connection)
             self._connection_limit.num_open -= 1

@@ -7,7 +7,6 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
-from typing import Protocol
 
 from purgatory_broker.server.connection import Connection
 
@@ -19,29 +18,23 @@ TLS_HANDSHAKE_TIMEOUT = 10.0
 _ACCEPT_RETRY_DELAY = 1.0
 
 
-class _HandshakeServer(Protocol):
-    """What a listener needs of its server."""
-
-    node_id: int
-
-    def register_handshake(self, connection: Connection) -> bool:
-        """Return whether a handshake is registered; False if there are too many connections."""
-
-    def unregister_handshake(self, connection: Connection) -> None:
-        """Remove a handshake that has ended; no-op if it is not registered."""
-
-
 class TlsListener:
     """Accepts connections; asyncio's listeners tell nobody why a handshake has failed."""
 
     def __init__(
         self,
-        server: _HandshakeServer,
+        node_id: int,
         bound: socket.socket,
         context: ssl.SSLContext,
         new_connection: Callable[[], Connection],
+        *,
+        register: Callable[[Connection], bool],
+        unregister: Callable[[Connection], None],
     ) -> None:
-        self._server = server
+        """`register` returns False if there are too many connections."""
+        self._node_id = node_id
+        self._register = register
+        self._unregister = unregister
         self._bound = bound
         self._context = context
         self._new_connection = new_connection
@@ -66,14 +59,14 @@ class TlsListener:
             return
         except OSError as error:
             # There are too many files, for instance; the socket stays readable.
-            logger.error("node %d can't accept connections: %s", self._server.node_id, error)
+            logger.error("node %d can't accept connections: %s", self._node_id, error)
             self._loop.remove_reader(self._bound)
             self._retry = self._loop.call_later(
                 _ACCEPT_RETRY_DELAY, self._loop.add_reader, self._bound, self._accept
             )
             return
         connection = self._new_connection()
-        if not self._server.register_handshake(connection):
+        if not self._register(connection):
             self._log(host, "too many connections")
             accepted.close()
             return
@@ -83,7 +76,7 @@ class TlsListener:
 
         def end(task: asyncio.Task[None]) -> None:
             self._handshakes.discard(task)
-            self._server.unregister_handshake(connection)
+            self._unregister(connection)
             if task.cancelled():
                 accepted.close()  # It may not have begun.
 
@@ -104,6 +97,4 @@ class TlsListener:
             self._log(host, f"the TLS handshake has failed: {reason}")
 
     def _log(self, host: str, reason: str) -> None:
-        logger.info(
-            "node %d closes the connection of %s: %s", self._server.node_id, f"/{host}", reason
-        )
+        logger.info("node %d closes the connection of %s: %s", self._node_id, f"/{host}", reason)

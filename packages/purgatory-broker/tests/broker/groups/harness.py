@@ -175,8 +175,12 @@ class CoordinatorHarness:
 
     def restart(self) -> None:
         """Replace the coordinator, as if its node had failed."""
-        self.coordinator.close()
+        self.unload()
         self.coordinator = self.new_coordinator()
+
+    def unload(self) -> None:
+        for partition in range(PARTITIONS):
+            self.coordinator.unload(partition)
 
     @property
     def group(self) -> Group:
@@ -414,7 +418,7 @@ async def coordinator_harness(**settings: Any) -> AsyncIterator[CoordinatorHarne
         harness = CoordinatorHarness(GroupPurgatories(join, sync, heartbeat), **settings)
         yield harness
         harness.coordinator.check()
-        harness.coordinator.close()
+        harness.unload()
         harness.log.release()
         responses = harness.responses
         assert [len(each.responses) for each in responses] == [1] * len(responses)

@@ -166,11 +166,11 @@ def test_records_that_cannot_be_decoded_are_skipped(caplog: pytest.LogCaptureFix
     run_scenario(scenario)
 
 
-def test_close_answers_pending_requests() -> None:
+def test_unload_answers_pending_requests() -> None:
     async def scenario(harness: CoordinatorHarness) -> None:
         ids = harness.stable_group(2)
         joining = harness.join(ids[0])
-        harness.coordinator.close()
+        harness.unload()
         assert joining.error is ErrorCode.NOT_COORDINATOR
         assert (
             harness.num_pending,

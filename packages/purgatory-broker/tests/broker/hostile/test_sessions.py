@@ -44,7 +44,7 @@ def test_oldest_sessions_are_evicted() -> None:
     sessions.open(first.session_id, first.epoch, [], [], uses_topic_ids=False, now_ms=0)
     new_session(sessions, 600)
     assert len(sessions) == 2
-    assert sessions.partitions == count_partitions(sessions) == 1_000
+    assert sessions.num_partitions == count_partitions(sessions) == 1_000
     with pytest.raises(FetchSessionError) as error:
         sessions.open(second.session_id, second.epoch, [], [], uses_topic_ids=False, now_ms=0)
     assert error.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -88,7 +88,7 @@ def test_larger_session_replaces_an_old_one() -> None:
         use(sessions, small, now_ms)
     assert sessions.open(0, 0, targets(99), [], uses_topic_ids=False, now_ms=now_ms) is None
     use(sessions, young, now_ms)
-    assert sessions.partitions == count_partitions(sessions)
+    assert sessions.num_partitions == count_partitions(sessions)
 
 
 def test_session_beyond_the_limit_is_evicted() -> None:
@@ -104,7 +104,7 @@ def test_session_beyond_the_limit_is_evicted() -> None:
             uses_topic_ids=False,
             now_ms=0,
         )
-        assert sessions.partitions == count_partitions(sessions) <= 1_000
+        assert sessions.num_partitions == count_partitions(sessions) <= 1_000
     with pytest.raises(FetchSessionError) as error:
         sessions.open(
             growing.session_id,
@@ -115,7 +115,7 @@ def test_session_beyond_the_limit_is_evicted() -> None:
             now_ms=0,
         )
     assert error.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    assert (len(sessions), sessions.partitions) == (0, 0)
+    assert (len(sessions), sessions.num_partitions) == (0, 0)
 
 
 def test_fetch_of_too_many_partitions_gets_no_session() -> None:
@@ -135,10 +135,10 @@ def test_removed_partitions_are_not_counted() -> None:
         uses_topic_ids=False,
         now_ms=0,
     )
-    assert sessions.partitions == count_partitions(sessions) == 6
+    assert sessions.num_partitions == count_partitions(sessions) == 6
     new_session(sessions, 10)
     new_session(sessions, 10)
-    assert sessions.partitions == count_partitions(sessions) == 26
+    assert sessions.num_partitions == count_partitions(sessions) == 26
     for session_id in list(sessions._sessions):
         sessions.open(session_id, -1, [], [], uses_topic_ids=False, now_ms=0)
-    assert sessions.partitions == count_partitions(sessions) == 0
+    assert sessions.num_partitions == count_partitions(sessions) == 0

@@ -5,8 +5,6 @@ The expected codes are those of Kafka 4.1's validator for the same bytes.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from kafka.record.default_records import DefaultRecordBatch
 
@@ -16,7 +14,6 @@ from purgatory_broker.log.compression import GZIP
 from purgatory_broker.log.log import PartitionLog
 from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.log.log_settings import LogSettings
-from request_purgatory import InvalidArgumentError
 from tests.broker.log.batches import NOW, SETTINGS, batch, with_checksum, with_fields
 
 HOUR = 3_600_000
@@ -197,20 +194,3 @@ def test_stored_batch_differs_only_in_offset_and_epoch() -> None:
     assert found[16:] == data[16:]
     assert (read_header(found).base_offset, read_header(found).leader_epoch) == (2, 8)
     verify_checksum(read_header(found), found)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("segment_bytes", 0),
-        ("segment_bytes", 2**31),
-        ("flush_messages", 0),
-        ("max_message_bytes", -1),
-        ("retention_ms", -1),
-        ("message_timestamp_type", "Now"),
-        ("message_timestamp_after_max_ms", -1),
-    ],
-)
-def test_invalid_settings_are_refused(name: str, value: object) -> None:
-    with pytest.raises(InvalidArgumentError, match=f"{name} .*{value!r}"):
-        replace(SETTINGS, **{name: value})  # type: ignore[arg-type]

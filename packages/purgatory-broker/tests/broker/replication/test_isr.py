@@ -260,7 +260,8 @@ def test_follower_joins_only_with_the_start_of_the_leaders_epoch() -> None:
         replica.high_watermark = 1
         harness.cluster.pause_replication(0)
         harness.fetch(1, 1, replica_id=2, epoch=1, last_epoch=0)
-        assert (replica.epoch_start, replica.pending_isr) == (2, None)
+        epoch_start = replica.log.epoch_start_offset(replica.leader_epoch)
+        assert (epoch_start, replica.pending_isr) == (2, None)
         harness.fetch(1, 2, replica_id=2, epoch=1, last_epoch=0)
         assert replica.pending_isr == [0, 1, 2]
         for node in range(3):

@@ -19,11 +19,11 @@ from purgatory_broker._wire import (
 from purgatory_broker._wire.apis import Api
 from purgatory_broker._wire.messages import (
     Header,
+    check_nullability,
     encode_response,
     read_header,
     read_request,
 )
-from purgatory_broker._wire.nullability import check_nullability
 from purgatory_broker._wire.wire_error import WireError
 from purgatory_broker.api.registry import APIS
 from tests.broker.apis import FETCH, PRODUCE

@@ -91,6 +91,10 @@ class CommandGroup:
         }
         return {name: member for name, member in functions.items() if hasattr(member, _MARK)}
 
+    @property
+    def _live_nodes(self) -> list[Node]:
+        return [node for node in self.nodes if not node.is_stopped]
+
     def _node(self, node: int) -> Node:
         if not 0 <= node < len(self.nodes):
             raise InvalidArgumentError("node", f"between 0 and {len(self.nodes) - 1}", node)

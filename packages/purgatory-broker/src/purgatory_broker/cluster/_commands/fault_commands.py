@@ -54,9 +54,10 @@ class FaultCommands(CommandGroup):
                 partition or group.
         """
         served = find_api(api)
-        only = self._filter(
-            served, node=node, topic=topic, partition=partition, group=group, client_id=client_id
+        only = FaultFilter(
+            node=node, topic=topic, partition=partition, group=group, client_id=client_id
         )
+        self._check_filter(served, only)
         return self._faults.add_request_error(served, error, times=times, only=only)
 
     @command
@@ -99,35 +100,26 @@ class FaultCommands(CommandGroup):
                 of another kind, or no request can match.
         """
         served = find_api(api)
-        only = self._filter(
-            served, node=node, topic=topic, partition=partition, group=group, client_id=client_id
+        only = FaultFilter(
+            node=node, topic=topic, partition=partition, group=group, client_id=client_id
         )
+        self._check_filter(served, only)
         return self._faults.add_response_fault(
             served, kind, times=times, only=only, delay_ms=delay_ms, seed=seed
         )
 
-    def _filter(
-        self,
-        api: ServedApi[Any],
-        *,
-        node: int | None,
-        topic: str | None,
-        partition: int | None,
-        group: str | None,
-        client_id: str | None,
-    ) -> FaultFilter:
-        if node is not None:
-            self._node(node)
-        limits = {Subject.TOPIC: topic, Subject.PARTITION: partition, Subject.GROUP: group}
-        for subject, value in limits.items():
+    def _check_filter(self, api: ServedApi[Any], only: FaultFilter) -> None:
+        if only.node is not None:
+            self._node(only.node)
+        for subject in Subject:
+            value = getattr(only, subject.value)
             if value is not None and subject not in api.names:
                 requirement = f"left out for {api.name}, whose requests name no {subject.value}"
                 raise InvalidArgumentError(subject.value, requirement, value)
-        if partition is not None:
-            require_between("partition", partition, 0, INT32_MAX)
-        return FaultFilter(
-            node=node, topic=topic, partition=partition, group=group, client_id=client_id
-        )
+        if only.partition is not None:
+            require_between("partition", only.partition, 0, INT32_MAX)
+            if only.topic is None:
+                raise InvalidArgumentError("partition", "given with its topic", only.partition)
 
     @command
     def clear_faults(self) -> None:

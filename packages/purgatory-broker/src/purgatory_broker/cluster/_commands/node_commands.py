@@ -55,11 +55,7 @@ class NodeCommands(CommandGroup):
             CallbackErrors. `Fetch` also has `follower.` and `consumer.` variants of Expires and
             ExpiresPerSec.
         """
-        return {
-            node.node_id: node.metrics.read(node.now_ms())
-            for node in self.nodes
-            if not node.is_stopped
-        }
+        return {node.node_id: node.metrics.read(node.now_ms()) for node in self._live_nodes}
 
     @command
     def pause_replication(self, node: int) -> None:
@@ -109,7 +105,7 @@ class NodeCommands(CommandGroup):
         """
         if node in self.network.partitioned_nodes:
             return
-        self._node(node).disconnect_controller()
+        self._node(node).metadata.disconnect()
         self.network.partition_node(node)
         delay = self.settings.broker_session_timeout_ms / 1_000
         self._fence_timers[node] = asyncio.get_running_loop().call_later(
@@ -130,10 +126,9 @@ class NodeCommands(CommandGroup):
         self._fence_timers.pop(node).cancel()
         if not healed.is_stopped:
             self._register(healed)
-        for other in self.nodes:
-            if not other.is_stopped:
-                other.fetchers.restart(node)
-                healed.fetchers.restart(other.node_id)
+        for other in self._live_nodes:
+            other.fetchers.restart(node)
+            healed.fetchers.restart(other.node_id)
 
     @command
     def kill(self, node: int) -> None:
@@ -189,7 +184,7 @@ class NodeCommands(CommandGroup):
             )
             await self._replace(old, new)
             if node in self.network.partitioned_nodes:
-                new.start_without_metadata()
+                new.metadata.start_empty(node)
             else:
                 self._register(new)
 
@@ -240,9 +235,8 @@ class NodeCommands(CommandGroup):
                 "by_ms", f"at least 0, and in sum at most {_MAX_ADVANCED_MS}", by_ms
             )
         self.wall_ms.advanced_ms += by_ms
-        for node in self.nodes:
-            if not node.is_stopped:
-                node.time_advanced()
+        for node in self._live_nodes:
+            node.time_advanced()
 
     @command
     async def reset(self) -> None:
@@ -268,10 +262,9 @@ class NodeCommands(CommandGroup):
             for timer in self._fence_timers.values():
                 timer.cancel()
             self._fence_timers.clear()
-            for node in self.nodes:
-                if not node.is_stopped:
-                    node.kill()
-                    node.server.reserve_ports()
+            for node in self._live_nodes:
+                node.kill()
+                node.server.reserve_ports()
             self.network.reset()
             self._faults.clear()
             self._interceptions.clear()
@@ -285,7 +278,7 @@ class NodeCommands(CommandGroup):
                     await self._replace(old, new)
             finally:
                 # Together, as at the start of the cluster.
-                live = [node for node in self.nodes if not node.is_stopped]
+                live = self._live_nodes
                 self.controller.register_broker(*(node.node_id for node in live))
                 for node in live:
                     # Deletes the logs, since the controller knows no topic.

@@ -7,8 +7,9 @@ from typing import TypedDict
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.cluster._commands.command_group import CommandGroup, command
+from purgatory_broker.cluster.conditions import leader_replica
 from purgatory_broker.cluster.node import Node
-from purgatory_broker.metadata.topics import NO_LEADER, ControllerError, Partition, TopicPartition
+from purgatory_broker.metadata.topics import ControllerError, Partition, TopicPartition
 from purgatory_broker.replication.record_deletions import TO_HIGH_WATERMARK, DeletedPartition
 from request_purgatory.errors import InvalidArgumentError
 
@@ -142,14 +143,8 @@ class TopicCommands(CommandGroup):
         numbers = range(len(described.partitions)) if partition is None else [partition]
         for number in numbers:
             key = TopicPartition(topic, number)
-            known = self.controller.partition(key)
-            if known is None:
-                raise ControllerError(
-                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {key}"
-                )
-            replica = None
-            if known.leader != NO_LEADER:
-                replica = self.nodes[known.leader].replicas.find(key)
+            known = self.controller.require_partition(key)
+            replica = leader_replica(self.nodes, known)
             if replica is None or not replica.is_leader:
                 raise ControllerError(ErrorCode.LEADER_NOT_AVAILABLE, f"{key} has no leader")
             if offset is not None and offset > replica.high_watermark:
