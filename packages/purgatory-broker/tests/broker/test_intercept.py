@@ -20,6 +20,7 @@ from purgatory_broker import (
     Unanswered,
 )
 from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.wire_error import WireError
 from request_purgatory.errors import InvalidArgumentError
 from tests.broker.conftest import Connect
 from tests.broker.parity.raw import ConnectionClosedError, RawClient
@@ -81,7 +82,11 @@ def test_request_without_an_error_response_is_disconnected(
     ):
         produce(client, "t", b"x")
     client = connect(cluster.bootstrap_servers.split(",")[0])
-    with cluster.intercept("DeleteGroups", break_it), pytest.raises(ConnectionClosedError):
+    with (
+        pytest.raises(WireError),
+        cluster.intercept("DeleteGroups", break_it),
+        pytest.raises(ConnectionClosedError),
+    ):
         client.call("DeleteGroups", 0, groups_names=["g"])
 
 
