@@ -20,7 +20,7 @@ from purgatory_spark._stream.state import key_history, pending, request_ids
 from purgatory_spark._stream.state.rows import EVENT_SCHEMA, EVENTS, REQUESTS
 from purgatory_spark._stream.state.rows import REQUEST_INPUT_SCHEMA as REQUEST_COLUMNS
 from purgatory_spark._stream.state.shard import NO_WATERMARK_US, Shard
-from purgatory_spark._stream.state.store import MemoryBlobStore, ShardStore
+from purgatory_spark._stream.state.store import ShardStore
 from purgatory_spark._traces.workload import Workload
 from purgatory_spark._traces.workload_blocks import HOST_BLOCK, Block, host_blocks
 from request_purgatory.errors import InvalidArgumentError
@@ -209,7 +209,7 @@ def _stored_by_shard(
     inputs: dict[str, list[pa.Table]], watermark_us: int | None = None
 ) -> ShardStore:
     """Return what a shard stores of rows, once the watermark has reached `watermark_us`."""
-    store = ShardStore(MemoryBlobStore())
+    store = ShardStore({})
     shard = Shard(store, key_retention_us=_FOREVER_US, max_bytes=_MAX_BYTES)
     shard.step(inputs, NO_WATERMARK_US)
     if watermark_us is not None:

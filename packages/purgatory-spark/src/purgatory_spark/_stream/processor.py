@@ -62,10 +62,10 @@ class SparkBlobStore:
         value = self._state.getValue((name,))
         return None if value is None else base64.b64decode(value[0])
 
-    def put(self, name: str, blob: bytes) -> None:
+    def __setitem__(self, name: str, blob: bytes) -> None:
         self._state.updateValue((name,), (base64.b64encode(blob).decode("ascii"),))
 
-    def remove(self, name: str) -> None:
+    def __delitem__(self, name: str) -> None:
         self._state.removeKey((name,))
 
 
