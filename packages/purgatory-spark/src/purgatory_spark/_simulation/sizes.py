@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from purgatory_spark._outcomes.host_driver import EventPart, RequestPart
 from purgatory_spark._outcomes.replay import ReplaySettings
+from purgatory_spark._rows.packing import to_blob
 from purgatory_spark._rows.schema import AGGREGATES, PASSED
 from purgatory_spark._simulation.host_simulation import SimulatedHost, trace_parts
 from purgatory_spark._spark.arrays import Ints
@@ -20,14 +21,12 @@ from purgatory_spark._stream.state import key_history, pending, request_ids
 from purgatory_spark._stream.state.rows import EVENT_SCHEMA, EVENTS, REQUESTS
 from purgatory_spark._stream.state.rows import REQUEST_INPUT_SCHEMA as REQUEST_COLUMNS
 from purgatory_spark._stream.state.shard import NO_WATERMARK_US, Shard
-from purgatory_spark._stream.state.store import ShardStore
+from purgatory_spark._stream.state.store import STORED, ShardStore
 from purgatory_spark._traces.workload import Workload
 from purgatory_spark._traces.workload_blocks import HOST_BLOCK, Block, host_blocks
 from request_purgatory.errors import InvalidArgumentError
 
 _MB = 2**20
-#: The stream compresses its rows in the same way.
-_PACKING = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1))
 _FOREVER_US = 2**60
 _MAX_BYTES = 2**34
 
@@ -93,18 +92,10 @@ def measure_sizes(workload: Workload, settings: ReplaySettings) -> Sizes:
         future_event=sys.getsizeof(block.own_keys()[0].as_py())
         + block.occurred_us.itemsize
         + np.dtype(object).itemsize,
-        packed_request=_packed_bytes(block.requests()) / count,
-        packed_event=_packed_bytes(block.events()) / count,
+        packed_request=len(to_blob(block.requests(), STORED)) / count,
+        packed_event=len(to_blob(block.events(), STORED)) / count,
         stream=_stream_sizes(block),
     )
-
-
-def _packed_bytes(rows: pa.RecordBatch) -> int:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema, options=_PACKING) as writer:
-        writer.write_batch(rows)
-    size: int = sink.getvalue().size
-    return size
 
 
 def _pending_bytes(workload: Workload, settings: ReplaySettings) -> int:

@@ -17,8 +17,8 @@ from purgatory_spark._stream.state.layout import (
 )
 from purgatory_spark._stream.state.local_cache import LocalCache
 
-# The state store's cost is in its bytes, and zstd's output has two thirds of the size of LZ4's.
-_STORED = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1))
+#: The state store's cost is in its bytes, and zstd's output has two thirds of the size of LZ4's.
+STORED = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1))
 
 _HEAD = "head"
 _ROWS = "rows"
@@ -93,7 +93,7 @@ class ShardStore:
         self.head["next"] += 1
         for part, table in parts.items():
             table = table.combine_chunks()
-            blob = to_blob(table, _STORED).to_pybytes()
+            blob = to_blob(table, STORED).to_pybytes()
             segment["bytes"] += len(blob)
             self._blobs[_blob_name(kind, segment, part)] = blob
             if self._cache is not None:
