@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark._analysis.aggregates import (
     compare_marks,
+    count_outcomes,
     histogram_waits,
     satisfied_quantiles_ms,
     summarize_outcomes,
@@ -19,7 +20,6 @@ from purgatory_spark._analysis.aggregates import (
 from purgatory_spark._analysis.agreement import compare_replays, summarize_lateness
 from purgatory_spark._analysis.analysis_folder import MANIFEST, Analysis
 from purgatory_spark._analysis.contributors import find_contributors
-from purgatory_spark._analysis.outcome_counts import count_outcomes
 from purgatory_spark._analysis.replay_folder import ReplayFolder, label_replays
 from purgatory_spark._analysis.time_bins import TimeBins
 from purgatory_spark._analysis.what_if import SUGGESTED_QUANTILES, timeouts_for, what_if
