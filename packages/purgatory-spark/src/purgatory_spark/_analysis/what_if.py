@@ -216,7 +216,7 @@ def _slice_what_if(timeouts: list[int]) -> Callable[[pa.Table], pa.Table]:
                     "expired_waited_ms": float(expired * timeout_ms),
                     "waited_ms": float(np.sum(waits, dtype=np.float64)) / 1000,
                     "change": len(arrivals) - len(ends),
-                    "rise": _rise(arrivals, ends),
+                    "rise": pending_rise(arrivals, ends),
                 }
             )
         return pa.Table.from_pylist(rows)
@@ -224,20 +224,11 @@ def _slice_what_if(timeouts: list[int]) -> Callable[[pa.Table], pa.Table]:
     return slice_what_if
 
 
-def peak_pending(arrived: Ints, ended: Ints) -> int:
-    """Return the largest number of requests that were pending at one time.
+def pending_rise(arrived: Ints, ended: Ints) -> int:
+    """Return by how much the pending requests rise at most; `arrived` is ascending.
 
     A request that ends when another arrives is not pending any more at that time.
-
-    `arrived`: times of arrival, ascending. `ended`: times of the same requests' ends, row by row. A
-    request that ends on arrival was never pending.
     """
-    waited = ended > arrived
-    return _rise(arrived[waited], ended[waited])
-
-
-def _rise(arrived: Ints, ended: Ints) -> int:
-    """Return by how much the pending requests rise at most; `arrived` is ascending."""
     if not len(arrived):
         return 0
     ended_before = np.searchsorted(np.sort(ended), arrived, side="right")
