@@ -196,12 +196,9 @@ def _charts(section: Row) -> dict[str, PageChart | None]:
 
 def _top_rows(table: DataFrame, largest: list[str], *then: str | Column) -> list[Row]:
     """Return the first `_MAX_ROWS` rows, descending by `largest`, then ordered by `then`."""
-    return _collect(table.orderBy(*[F.desc(name) for name in largest], *then).limit(_MAX_ROWS))
-
-
-def _collect(table: DataFrame) -> list[Row]:
+    top = table.orderBy(*[F.desc(name) for name in largest], *then).limit(_MAX_ROWS)
     # Through Arrow, whose times are in UTC; `collect` returns them in this machine's zone.
-    return _in_utc(table.toArrow().to_pylist())
+    return _in_utc(top.toArrow().to_pylist())
 
 
 def _in_utc(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
