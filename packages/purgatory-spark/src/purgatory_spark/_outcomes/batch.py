@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -79,7 +80,9 @@ def satisfactions(
     }
     sharding = _sharding(requests.sparkSession, parts)
     packed = [
-        table.select(*to_micros(table.schema)).mapInArrow(_packer(kind, sharding), _PACKED)
+        table.select(*to_micros(table.schema)).mapInArrow(
+            partial(pack_batches, kind=kind, sharding=sharding), _PACKED
+        )
         for kind, table in tables.items()
     ]
     return _satisfactions(packed[0].unionByName(packed[1]), sharding)
@@ -110,7 +113,6 @@ def trace_satisfactions(
     tasks = plan_tasks(known, parallelism(spark))
 
     def read_and_pack(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        freeze_imported_objects()
         for number in (number for batch in numbers for number in batch.column(0).to_pylist()):
             for kind, splits in groupby(tasks[number], key=lambda split: split.table):
                 rows = (
@@ -167,16 +169,6 @@ def trace_outcomes(
         SchemaError: A column is missing or of another type.
     """
     return trace_satisfactions(spark, folder, parts=parts).select(*RESULTS.names)
-
-
-def _packer(
-    kind: str, sharding: Sharding
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        freeze_imported_objects()
-        return pack_batches(batches, kind, sharding)
-
-    return pack
 
 
 def _sharding(spark: SparkSession, parts: Mapping[str, int] | None) -> Sharding:
