@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from purgatory_spark._outcomes.host_driver import EventPart, RequestPart
+from purgatory_spark._outcomes.host_driver import EventPart
 from purgatory_spark._outcomes.replay import ReplaySettings
 from purgatory_spark._rows.packing import to_blob
 from purgatory_spark._rows.schema import AGGREGATES, PASSED
-from purgatory_spark._simulation.host_simulation import SimulatedHost, trace_parts
+from purgatory_spark._simulation.host_simulation import SimulatedHost, request_part, trace_parts
 from purgatory_spark._spark.arrays import Ints
 from purgatory_spark._spark.memory import tracing_memory
 from purgatory_spark._stream.state import key_history, pending, request_ids
@@ -108,17 +108,10 @@ def _pending_bytes(workload: Workload, settings: ReplaySettings) -> int:
         for requests, _ in trace_parts(host_blocks(workload, 0)):
             arrived.append(requests.arrived_us)
             watched += requests.watch_keys
-        count = len(watched)
-        at_once = np.full(count, arrived[0][0])
+        at_once = np.full(len(watched), arrived[0][0])
         host = SimulatedHost(settings, int(at_once[0]), 1_000_000)
-        timeouts = [max(1, workload.timeout_ms)] * count
-        host.play(
-            RequestPart(
-                at_once, timeouts, watched, ["count"] * count, [1.0] * count, ["any"] * count
-            ),
-            no_events,
-        )
-        del requests, arrived, watched, timeouts, at_once
+        host.play(request_part(at_once, max(1, workload.timeout_ms), watched), no_events)
+        del requests, arrived, watched, at_once
         gc.collect()
         after, _ = tracemalloc.get_traced_memory()
     host.finish()
