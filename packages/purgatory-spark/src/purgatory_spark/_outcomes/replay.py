@@ -17,11 +17,27 @@ from purgatory_spark._errors import require_one_of
 from purgatory_spark._outcomes import results
 from purgatory_spark._outcomes.condition import NEVER, epoch_us, flat_keys
 from purgatory_spark._outcomes.host_driver import EndedRequests, EventPart, HostDriver, RequestPart
-from purgatory_spark._rows.checks import REASON
+from purgatory_spark._rows.checks import (
+    REASON,
+    Check,
+    event_checks,
+    flag_rejects,
+    reject_hash,
+    request_checks,
+)
 from purgatory_spark._rows.repeats import REPEATED
-from purgatory_spark._rows.schema import COMPLETED, EXPIRED, IDENTITY, OUTCOMES
+from purgatory_spark._rows.schema import (
+    COMPLETED,
+    EVENTS,
+    EXPIRED,
+    IDENTITY,
+    OUTCOMES,
+    REQUESTS,
+    require,
+    with_passed,
+)
 from purgatory_spark._spark.arrays import Ints
-from purgatory_spark._spark.files import RAW
+from purgatory_spark._spark.files import JSON_OPTIONS, RAW
 from purgatory_spark._spark.schemas import (
     batch_to_micros,
     fields_of,
@@ -85,6 +101,10 @@ REPLAYED = T.StructType(
 #: In the result of `replay_designs`, the position of the design that a row is of.
 DESIGN_NUMBER = "design_number"
 _NUMBERED = T.StructType([*REPLAYED.fields, T.StructField(DESIGN_NUMBER, T.IntegerType())])
+
+# Rejects have no group of their own among the hosts. They are spread over a few, so that one with
+# many rows does not have to fit into one worker.
+_REJECT_GROUPS = 64
 
 
 @dataclass(frozen=True)
@@ -198,10 +218,15 @@ def replay_designs(
     """
     # Hosts are not told apart by a hash: a purgatory is for one host.
     good_host = F.when(F.col(REASON).isNull(), F.col("host"))
-    groups = [good_host.alias("good_host"), results.reject_group().alias("group")]
+    reject_group = F.pmod(reject_hash(), F.lit(_REJECT_GROUPS))
+    groups = [good_host.alias("good_host"), reject_group.alias("group")]
+    checked = (
+        with_passed(_flagged(requests, REQUESTS, "requests", request_checks())),
+        _flagged(events, EVENTS, "events", event_checks()),
+    )
     tables = [
         table.select(*to_micros(table.schema), *groups).groupBy("good_host", "group")
-        for table in (results.flag_requests(requests), results.flag_events(events))
+        for table in checked
     ]
     replayed = (
         tables[0]
@@ -209,6 +234,13 @@ def replay_designs(
         .applyInArrow(_replay_host(list(designs)), micros_schema(_NUMBERED))
     )
     return from_micros(replayed, _NUMBERED)
+
+
+def _flagged(table: DataFrame, schema: T.StructType, what: str, checks: list[Check]) -> DataFrame:
+    """Check rows in Spark, as the batch does in workers: add `REASON`, and `RAW` of rejects."""
+    flagged = flag_rejects(require(table, schema, what), checks)
+    as_json = F.to_json(F.struct(*schema.names), JSON_OPTIONS)
+    return flagged.withColumn(RAW, F.when(F.col(REASON).isNotNull(), as_json))
 
 
 def _replay_host(designs: list[ReplaySettings]) -> Callable[[pa.Table, pa.Table], pa.Table]:
@@ -245,15 +277,10 @@ def _replay_host(designs: list[ReplaySettings]) -> Callable[[pa.Table, pa.Table]
 
 
 def _reject_rows(table: pa.Table) -> list[dict[str, Any]]:
-    reasons = table.column(REASON)
-    if reasons.null_count == len(reasons):
-        return []
-    rejected = table.filter(reasons.is_valid())
+    rejected = table.select([REASON, RAW]).filter(table.column(REASON).is_valid())
     return [
-        {"reason": reason, "row": row, "kind": results.REJECT_KIND}
-        for reason, row in zip(
-            rejected.column(REASON).to_pylist(), rejected.column(RAW).to_pylist(), strict=True
-        )
+        {"reason": row[REASON], "row": row[RAW], "kind": results.REJECT_KIND}
+        for row in rejected.to_pylist()
     ]
 
 
