@@ -146,12 +146,14 @@ def csv_header(file: Path) -> list[str]:
     return names
 
 
-def require_columns(file: object, given: Iterable[str], required: Iterable[str]) -> None:
+def require_columns(
+    source: object, given: Iterable[str], required: Iterable[str], kind: str = "file"
+) -> None:
     given = list(given)
     missing = [name for name in required if name not in given]
     if missing:
         raise TraceFormatError(
-            f"{file}: missing columns: {', '.join(missing)}; the file has {', '.join(given)}"
+            f"{source}: missing columns: {', '.join(missing)}; the {kind} has {', '.join(given)}"
         )
 
 
