@@ -85,7 +85,7 @@ class Trace:
         self.events = require(events, EVENTS, "events")
         self.name = name
         self.max_worker_mb = max_worker_mb
-        checked = partial(check_tables, self.requests, self.events, cache=True)
+        checked = partial(check_tables, self.requests, self.events)
         given = tuple(marks)
         self._origin: Origin = Tables(
             self.requests, self.events, None, checked, marks=lambda: given
