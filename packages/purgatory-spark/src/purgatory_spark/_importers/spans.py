@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -48,7 +47,7 @@ def _wait(keys: str, quantifier: str) -> str:
 
 def import_spans(
     spark: SparkSession,
-    source: TableSource | list[Path],
+    source: TableSource,
     *,
     columns: Mapping[str, str] | None = None,
     time_unit: str = "ns",
