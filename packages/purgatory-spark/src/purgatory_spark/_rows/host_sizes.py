@@ -63,7 +63,9 @@ def require_hosts_fit(
     requests: DataFrame, events: DataFrame, model: MemoryModel, max_worker_mb: int
 ) -> None:
     """Check that every host fits into a Python worker, in one pass over both tables."""
-    large = _large_hosts(requests, events, model, max_worker_mb).limit(_MAX_NAMED).collect()
+    is_large = F.col("bytes") > _available_bytes(model, max_worker_mb)
+    hosts = _totals(requests, events, model).where(is_large).orderBy(F.desc("bytes"))
+    large = hosts.limit(_MAX_NAMED).collect()
     if large:
         raise HostTooLargeError(
             f"{_describe(large)}: more than max_worker_mb={max_worker_mb:,}, and {model.task} "
@@ -150,14 +152,6 @@ def _available_bytes(model: MemoryModel, max_worker_mb: int) -> int:
             max_worker_mb,
         )
     return available
-
-
-def _large_hosts(
-    requests: DataFrame, events: DataFrame, model: MemoryModel, max_worker_mb: int
-) -> DataFrame:
-    available = _available_bytes(model, max_worker_mb)
-    totals = _totals(requests, events, model)
-    return totals.where(F.col("bytes") > available).orderBy(F.desc("bytes"))
 
 
 def _totals(
