@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from purgatory_spark._rows.schema import AGGREGATES
 from purgatory_spark._stream.state.compaction import segments_to_merge
-from purgatory_spark._stream.state.keys import KEY_SCHEMA, KeyAggregates, KeyedEvents
+from purgatory_spark._stream.state.keys import KeyAggregates, KeyedEvents
 from purgatory_spark._stream.state.pairs import Pairs
 from purgatory_spark._stream.state.rows import (
     EVENT_INPUT_SCHEMA,
@@ -297,7 +297,7 @@ def stored_keys(stream: ShardHarness) -> pa.Table:
     """Return the key aggregates that the shard stores."""
     store = ShardStore(stream.blobs)
     tables = [store.read_segment("keys", segment) for segment in store.segments("keys")]
-    return pa.concat_tables(tables) if tables else KEY_SCHEMA.empty_table()
+    return pa.concat_tables(tables) if tables else KeyAggregates.SCHEMA.empty_table()
 
 
 def test_key_with_events_in_every_step_is_stored_once_for_each_level() -> None:
