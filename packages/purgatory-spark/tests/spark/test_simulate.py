@@ -54,6 +54,7 @@ from purgatory_spark._simulation.sizes import (
     measure_sizes,
     require_simulated_host_fits,
 )
+from purgatory_spark._stream.job import StreamSettings
 from purgatory_spark._traces import workload_blocks as blocks_module
 from purgatory_spark._traces.workload import LOW_TIMEOUT, START, Workload, cluster_workload
 from purgatory_spark._traces.workload_blocks import HOST_BLOCK, host_blocks, workload_trace
@@ -381,8 +382,7 @@ def estimates(target: TargetLoad, **measured: Any) -> dict[str, Estimate]:
         ReplaySettings(),
         Measurement(**values | measured),
         target,
-        watermark_delay_ms=10_000,
-        key_retention_ms=60_000,
+        StreamSettings(watermark_delay_ms=10_000, key_retention_ms=60_000),
     )
     return {estimate.name: estimate for estimate in found}
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from purgatory_spark._errors import require_at_least
 from purgatory_spark._outcomes.replay import ReplaySettings
 from purgatory_spark._simulation.sizes import Sizes
+from purgatory_spark._stream.job import StreamSettings
 from purgatory_spark._traces.workload import Workload
 from request_purgatory.errors import InvalidArgumentError
 
@@ -74,9 +75,7 @@ def extrapolate(
     settings: ReplaySettings,
     measured: Measurement,
     target: TargetLoad,
-    *,
-    watermark_delay_ms: int,
-    key_retention_ms: int,
+    stream: StreamSettings,
 ) -> list[Estimate]:
     """Return the load, and what it needs; of cores, memory and storage the largest part first."""
     rate = target.per_day / DAY_S
@@ -110,7 +109,7 @@ def extrapolate(
         *load,
         *_cores(rate, measured, target),
         *_memory(rate, workload, settings, measured, target),
-        *_stored(rate, workload, measured, watermark_delay_ms, key_retention_ms),
+        *_stored(rate, workload, measured, stream),
         shuffle,
     ]
 
@@ -188,14 +187,10 @@ def _memory(
 
 
 def _stored(
-    rate: float,
-    workload: Workload,
-    measured: Measurement,
-    watermark_delay_ms: int,
-    key_retention_ms: int,
+    rate: float, workload: Workload, measured: Measurement, stream: StreamSettings
 ) -> list[Estimate]:
     sizes = measured.sizes.stream
-    delay_s, retention_s = watermark_delay_ms / 1000, key_retention_ms / 1000
+    delay_s, retention_s = stream.watermark_delay_ms / 1000, stream.key_retention_ms / 1000
     timeout_s = workload.timeout_ms / 1000
     # By part: the bytes of one, how many there are, and how they are counted.
     parts = {
