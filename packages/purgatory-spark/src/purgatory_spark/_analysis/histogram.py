@@ -28,8 +28,7 @@ def bucket_of(values: Ints) -> Ints:
     # The exponent of v | 1 is the number of binary digits of v, and 1 for 0.
     digits = np.frexp((values | 1).astype(np.float64))[1].astype(np.int64)
     shift = np.maximum(digits - 1 - _BITS, 0)
-    buckets: Ints = (shift << _BITS) + (values >> shift)
-    return buckets
+    return (shift << _BITS) + (values >> shift)
 
 
 def bounds_of(buckets: Ints) -> tuple[Ints, Ints]:

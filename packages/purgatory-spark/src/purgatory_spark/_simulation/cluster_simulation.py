@@ -280,5 +280,4 @@ def _with_times(timeline: pa.Table, bin_us: int) -> pa.Table:
 
 
 def _column(table: pa.Table, name: str) -> Ints:
-    column: Ints = np.asarray(table.column(name).to_numpy(), dtype=np.int64)
-    return column
+    return np.asarray(table.column(name).to_numpy(), dtype=np.int64)

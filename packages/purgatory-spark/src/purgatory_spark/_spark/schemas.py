@@ -34,8 +34,7 @@ def micros_schema(schema: T.StructType) -> T.StructType:
 
 def utc_schema(schema: T.StructType) -> pa.Schema:
     """Return a schema in Arrow, with timestamps in UTC."""
-    arrow: pa.Schema = to_arrow_schema(schema, timezone="UTC")
-    return arrow
+    return to_arrow_schema(schema, timezone="UTC")
 
 
 def to_micros(schema: T.StructType) -> list[Column]:
