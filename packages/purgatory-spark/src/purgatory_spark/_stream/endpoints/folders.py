@@ -40,7 +40,6 @@ from purgatory_spark._spark.files import (
 from purgatory_spark._spark.schemas import text_schema
 from purgatory_spark._stream.endpoints.json_rows import read_json_fields, read_json_rows
 from purgatory_spark._stream.job import FILE_COLUMNS
-from request_purgatory.errors import InvalidArgumentError
 
 OUTPUT_FORMATS = ("parquet", "json")
 #: Tables of the schema have arrays, which CSV has not: it needs a mapping.
@@ -76,8 +75,6 @@ class FolderSource:
 
     def read(self, spark: SparkSession, schema: T.StructType) -> DataFrame:
         reader = self._reader(spark)
-        if self.format == "csv":
-            raise InvalidArgumentError("format", "parquet or json without a mapping", self.format)
         if self.format == "json":
             return read_json_rows(self._lines(reader), schema)
         if any(self.folder.rglob("*.parquet")):

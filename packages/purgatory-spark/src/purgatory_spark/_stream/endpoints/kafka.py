@@ -147,8 +147,6 @@ class KafkaSource:
         return f"topic {self.topic} of Kafka cluster {cluster}"
 
     def read(self, spark: SparkSession, schema: T.StructType) -> DataFrame:
-        if self.avro is not None:
-            raise InvalidArgumentError("avro", "given with a mapping", self.avro)
         return read_json_rows(self._records(spark).select("value"), schema)
 
     def read_columns(
@@ -257,7 +255,7 @@ def read_records(
     value is no row, or a key or header is not UTF-8.
     """
     columns = list(dict.fromkeys(columns))
-    own = [name for name in columns if _is_of_record(name)]
+    own = [name for name in columns if name == _KEY or name in _OTHERS or name.startswith(_HEADERS)]
     fields = [name for name in columns if name not in own]
     texts = [name for name in own if name not in _OTHERS]
     not_text = [
@@ -291,10 +289,6 @@ def read_records(
         F.coalesce(CORRUPT, _NOT_TEXT).alias(CORRUPT),
         raw.alias(RAW),
     )
-
-
-def _is_of_record(name: str) -> bool:
-    return name == _KEY or name in _OTHERS or name.startswith(_HEADERS)
 
 
 def _bytes(name: str) -> Column:
