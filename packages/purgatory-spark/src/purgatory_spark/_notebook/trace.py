@@ -227,7 +227,7 @@ class Trace:
 
     @cached_property
     def _results(self) -> DataFrame:
-        """How each request ends (`batch.SATISFACTIONS`): one plan, which `cache` keeps."""
+        """How each request ends (`batch.satisfactions`): one plan, which `cache` keeps."""
         return self._origin.satisfactions(self._parts)
 
     @cached_property

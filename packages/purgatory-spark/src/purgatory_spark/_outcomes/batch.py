@@ -42,12 +42,6 @@ from purgatory_spark._spark.schemas import fields_of, to_micros
 from purgatory_spark._spark.session import parallelism
 from purgatory_spark._spark.worker_gc import freeze_imported_objects
 
-#: The columns of `RESULTS`, and the time at which the request's condition is first satisfied, also
-#: after its deadline; null if it never is.
-SATISFACTIONS = T.StructType(
-    [*OUTCOMES, *fields_of(T.TimestampType(), "satisfied_at"), *REJECT_FIELDS]
-)
-
 _REQUESTS = "requests"
 _EVENTS = "events"
 _SCHEMAS = {_REQUESTS: REQUESTS, _EVENTS: EVENTS}
@@ -70,9 +64,11 @@ _SATISFIED = T.StructType(
 def satisfactions(
     requests: DataFrame, events: DataFrame, *, parts: Mapping[str, int] | None = None
 ) -> DataFrame:
-    """Compute how each request ends, and when its condition is first satisfied (`SATISFACTIONS`).
+    """Compute how each request ends, and when its condition is first satisfied.
 
-    `satisfied_at` does not depend on the timeout, so it gives the outcomes under any other timeout.
+    Returns the columns of `RESULTS`, and `satisfied_at`, which may be after the deadline, and is
+    null if it never is satisfied. It does not depend on the timeout, so it gives the outcomes under
+    any other timeout.
     """
     tables = {
         _REQUESTS: require(requests, REQUESTS, "requests"),
