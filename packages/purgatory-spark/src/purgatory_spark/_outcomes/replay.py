@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -39,7 +39,6 @@ from purgatory_spark._rows.schema import (
 from purgatory_spark._spark.arrays import Ints
 from purgatory_spark._spark.files import JSON_OPTIONS, RAW
 from purgatory_spark._spark.schemas import (
-    batch_to_micros,
     fields_of,
     from_micros,
     micros_schema,
@@ -101,6 +100,7 @@ REPLAYED = T.StructType(
 #: In the result of `replay_designs`, the position of the design that a row is of.
 DESIGN_NUMBER = "design_number"
 _NUMBERED = T.StructType([*REPLAYED.fields, T.StructField(DESIGN_NUMBER, T.IntegerType())])
+_ROWS = utc_schema(micros_schema(_NUMBERED))
 
 # Rejects have no group of their own among the hosts. They are spread over a few, so that one with
 # many rows does not have to fit into one worker.
@@ -231,7 +231,10 @@ def replay_designs(
     replayed = (
         tables[0]
         .cogroup(tables[1])
-        .applyInArrow(_replay_host(list(designs)), micros_schema(_NUMBERED))
+        .applyInArrow(
+            lambda requests, events: _replay_host(requests, events, designs),
+            micros_schema(_NUMBERED),
+        )
     )
     return from_micros(replayed, _NUMBERED)
 
@@ -243,37 +246,35 @@ def _flagged(table: DataFrame, schema: T.StructType, what: str, checks: list[Che
     return flagged.withColumn(RAW, F.when(F.col(REASON).isNotNull(), as_json))
 
 
-def _replay_host(designs: list[ReplaySettings]) -> Callable[[pa.Table, pa.Table], pa.Table]:
-    def replay_host(requests: pa.Table, events: pa.Table) -> pa.Table:
-        freeze_imported_objects()
-        rejects = _reject_rows(requests) + _reject_rows(events)
-        if rejects:  # A group of rejects has no other rows.
-            return batch_to_micros(pa.Table.from_pylist(rejects, schema=utc_schema(_NUMBERED)))
-        if not requests.num_rows:
-            return batch_to_micros(utc_schema(_NUMBERED).empty_table())
-        arrived_us = epoch_us(requests.column("arrived_at"))
-        timeouts_us = requests.column("timeout_ms").cast(pa.int64()).to_numpy() * 1000
-        repeated, texts = results.split_repeated(requests, arrived_us, arrived_us + timeouts_us)
-        if texts:
-            requests = requests.filter(pa.array(~repeated))
-        further = [{"reason": REPEATED, "row": text, "kind": results.REJECT_KIND} for text in texts]
-        replayed = []
-        for number, settings in enumerate(designs):
-            started = time.perf_counter()
-            host = HostReplay(requests, events, settings)
-            host.run()
-            outcomes = host.outcomes()
-            replayed.append(
-                outcomes.append_column(
-                    DESIGN_NUMBER, pa.repeat(pa.scalar(number, pa.int32()), outcomes.num_rows)
-                )
+def _replay_host(
+    requests: pa.Table, events: pa.Table, designs: Sequence[ReplaySettings]
+) -> pa.Table:
+    freeze_imported_objects()
+    rejects = _reject_rows(requests) + _reject_rows(events)
+    if rejects:  # A group of rejects has no other rows.
+        return pa.Table.from_pylist(rejects, schema=_ROWS)
+    if not requests.num_rows:
+        return _ROWS.empty_table()
+    arrived_us = epoch_us(requests.column("arrived_at"))
+    timeouts_us = requests.column("timeout_ms").cast(pa.int64()).to_numpy() * 1000
+    repeated, texts = results.split_repeated(requests, arrived_us, arrived_us + timeouts_us)
+    if texts:
+        requests = requests.filter(pa.array(~repeated))
+    further = [{"reason": REPEATED, "row": text, "kind": results.REJECT_KIND} for text in texts]
+    replayed = []
+    for number, settings in enumerate(designs):
+        started = time.perf_counter()
+        host = HostReplay(requests, events, settings)
+        host.run()
+        outcomes = host.outcomes()
+        replayed.append(
+            outcomes.append_column(
+                DESIGN_NUMBER, pa.repeat(pa.scalar(number, pa.int32()), outcomes.num_rows)
             )
-            stats = host.stats(time.perf_counter() - started)
-            further.append(stats | {DESIGN_NUMBER: number})
-        further_rows = pa.Table.from_pylist(further, schema=utc_schema(_NUMBERED))
-        return batch_to_micros(pa.concat_tables([*replayed, further_rows]))
-
-    return replay_host
+        )
+        stats = host.stats(time.perf_counter() - started)
+        further.append(stats | {DESIGN_NUMBER: number})
+    return pa.concat_tables([*replayed, pa.Table.from_pylist(further, schema=_ROWS)])
 
 
 def _reject_rows(table: pa.Table) -> list[dict[str, Any]]:
@@ -355,15 +356,16 @@ class HostReplay(HostDriver):
         self.late_us[ended.row[ended.expired]] = (ended.ended_us - ended.deadline_us)[ended.expired]
 
     def outcomes(self) -> pa.Table:
-        """Return how the requests ended: rows of `REPLAYED` of the kind "outcomes"."""
+        """Return how the requests ended: rows of `REPLAYED` of the kind "outcomes", in Arrow."""
         arrived = self._requests.arrived_us
         deadline = arrived + np.asarray(self._requests.timeouts_ms, dtype=np.int64) * 1000
         completed = self.satisfied_us <= deadline
         ended = np.where(completed, self.satisfied_us, deadline)
-        schema = utc_schema(REPLAYED)
+        schema = utc_schema(micros_schema(REPLAYED))
         columns = [
-            *[self._table.column(name) for name in (*IDENTITY, "arrived_at")],
-            pa.array(ended, pa.timestamp("us", tz="UTC")),
+            *[self._table.column(name) for name in IDENTITY],
+            pa.array(arrived),
+            pa.array(ended),
             pa.array([EXPIRED, COMPLETED]).take(pa.array(completed.astype(np.int8))),
             pa.array((ended - arrived) / 1000),
             pa.array(self.late_us / 1000, mask=self.satisfied_us != NEVER),
