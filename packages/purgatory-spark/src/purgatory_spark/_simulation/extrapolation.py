@@ -80,7 +80,8 @@ def extrapolate(
     """Return the load, and what it needs; of cores, memory and storage the largest part first."""
     rate = target.per_day / DAY_S
     rate_per_host = workload.rate / workload.hosts
-    load = [
+    sizes = measured.sizes
+    return [
         Estimate(
             "requests a second", rate, "1/s", f"{target.per_day:g} requests a day / {DAY_S:,} s"
         ),
@@ -96,21 +97,16 @@ def extrapolate(
             "requests",
             f"requests a second x {measured.mean_wait_ms:.1f} ms mean wait",
         ),
-    ]
-    sizes = measured.sizes
-    shuffle = Estimate(
-        "shuffle of a stream",
-        rate * (sizes.packed_request + sizes.packed_event),
-        "bytes/s",
-        f"requests a second x ({sizes.packed_request:.1f} + {sizes.packed_event:.1f} bytes of a "
-        "request and its event)",
-    )
-    return [
-        *load,
         *_cores(rate, measured, target),
         *_memory(rate, workload, settings, measured, target),
         *_stored(rate, workload, measured, stream),
-        shuffle,
+        Estimate(
+            "shuffle of a stream",
+            rate * (sizes.packed_request + sizes.packed_event),
+            "bytes/s",
+            f"requests a second x ({sizes.packed_request:.1f} + {sizes.packed_event:.1f} bytes of "
+            "a request and its event)",
+        ),
     ]
 
 
