@@ -92,8 +92,7 @@ class KafkaCluster:
         return {"bootstrap.servers": self.servers, **options}
 
     def spark_options(self, **defaults: str) -> dict[str, str]:
-        options = {f"kafka.{name}": value for name, value in self.kafka_options().items()}
-        return {**defaults, **options}
+        return defaults | {f"kafka.{name}": value for name, value in self.kafka_options().items()}
 
     def require_topics(self, jvm: Any, *topics: str) -> str:
         config = jvm.java.util.HashMap()
