@@ -12,14 +12,15 @@ import pyarrow as pa
 
 from purgatory_spark._outcomes.host_driver import EventPart
 from purgatory_spark._outcomes.replay import ReplaySettings
-from purgatory_spark._rows.packing import to_blob
-from purgatory_spark._rows.schema import AGGREGATES, PASSED
+from purgatory_spark._rows.packing import from_blob, to_blob
+from purgatory_spark._rows.schema import MAX_TIMEOUT_MS
 from purgatory_spark._simulation.host_simulation import SimulatedHost, request_part, trace_parts
 from purgatory_spark._spark.arrays import Ints
 from purgatory_spark._spark.memory import tracing_memory
+from purgatory_spark._spark.schemas import batch_to_micros
+from purgatory_spark._stream.packing import Packer
 from purgatory_spark._stream.state import key_history, pending, request_ids
-from purgatory_spark._stream.state.rows import EVENT_SCHEMA, EVENTS, REQUESTS
-from purgatory_spark._stream.state.rows import REQUEST_INPUT_SCHEMA as REQUEST_COLUMNS
+from purgatory_spark._stream.state.rows import EVENTS, REQUESTS
 from purgatory_spark._stream.state.shard import NO_WATERMARK_US, Shard
 from purgatory_spark._stream.state.store import STORED, ShardStore
 from purgatory_spark._traces.workload import Workload
@@ -86,6 +87,8 @@ def measure_sizes(workload: Workload, settings: ReplaySettings) -> Sizes:
         host_by_host=True,
     )
     (block,) = host_blocks(one_host, 0)
+    # So late that all of them are pending at once.
+    (waiting,) = host_blocks(replace(one_host, timeout_ms=MAX_TIMEOUT_MS), 0)
     count = len(block.arrived_us)
     return Sizes(
         pending_request=_pending_bytes(one_host, settings) / count,
@@ -94,7 +97,7 @@ def measure_sizes(workload: Workload, settings: ReplaySettings) -> Sizes:
         + np.dtype(object).itemsize,
         packed_request=len(to_blob(block.requests(), STORED)) / count,
         packed_event=len(to_blob(block.events(), STORED)) / count,
-        stream=_stream_sizes(block),
+        stream=_stream_sizes(waiting),
     )
 
 
@@ -147,7 +150,7 @@ def require_simulated_host_fits(
 def _stream_sizes(block: Block) -> StreamSizes:
     """Step a shard with a block's requests and events, and measure what it stores."""
     count = len(block.arrived_us)
-    requests, events = _inputs(block)
+    requests, events = _packed(REQUESTS, block.requests()), _packed(EVENTS, block.events())
     ahead = _stored_by_shard({REQUESTS: [requests], EVENTS: [events]})
     settled = _stored_by_shard({REQUESTS: [requests]}, int(block.arrived_us.max()))
     remembered = _stored_by_shard({EVENTS: [events]}, int(block.occurred_us.max()))
@@ -160,33 +163,11 @@ def _stream_sizes(block: Block) -> StreamSizes:
     )
 
 
-def _inputs(block: Block) -> tuple[pa.Table, pa.Table]:
-    """Return the block as a shard gets it; random numbers take the place of hashes."""
-    count, shared = len(block.arrived_us), block.workload.shared_keys
-    hashes = np.random.default_rng(block.workload.seed).integers(
-        -(2**63), 2**63 - 1, (2, count + block.workload.keys)
-    )
-    ids, own = hashes[0, :count], hashes[1, :count]
-    keys = np.column_stack([own, hashes[1, count:][block.shared]]).ravel()
-    offsets = np.arange(0, count * (1 + shared) + 1, 1 + shared)
-    columns = {
-        "id": pa.array(ids),
-        "host": block.hosts,
-        "request_id": block.ids,
-        **{column.name: pa.repeat(block.workload.name, count) for column in PASSED},
-        "arrived_us": pa.array(block.arrived_us),
-        # So late that all of them are pending at once.
-        "deadline_us": pa.array(block.arrived_us + _FOREVER_US),
-        "keys": pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(keys)),
-        "aggregate": pa.repeat(AGGREGATES.index("count"), count),
-        "threshold": pa.repeat(1.0, count),
-        "needed": pa.repeat(1, count),
-        "watch_keys": pa.nulls(count, pa.list_(pa.string())),
-    }
-    requests = pa.table(columns)
-    amounts = np.full(count, float(block.workload.amount))
-    events = pa.table([own, block.occurred_us, amounts], schema=EVENT_SCHEMA)
-    return requests.select(REQUEST_COLUMNS.names).cast(REQUEST_COLUMNS), events
+def _packed(kind: str, rows: pa.RecordBatch) -> pa.Table:
+    """Return rows as a shard gets them."""
+    packed = Packer(kind, (0,), by_key=False, file_columns=()).pack(batch_to_micros(rows))
+    (blob,) = packed.column("blob")
+    return from_blob(blob.as_buffer())
 
 
 def _stored_by_shard(
