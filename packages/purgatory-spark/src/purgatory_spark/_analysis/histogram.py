@@ -68,7 +68,6 @@ class Histogram:
         self._add(np.bincount(bucket_of(values)).astype(np.int64))
 
     def add_counts(self, buckets: Ints, counts: Ints) -> None:
-        """Add the counts of another histogram's buckets."""
         if len(buckets):
             total = np.zeros(int(buckets.max()) + 1, dtype=np.int64)
             np.add.at(total, buckets, counts)

@@ -166,7 +166,6 @@ def _flagged_spans(rows: DataFrame, names: Mapping[str, str], time_unit: str) ->
 
 
 def _children_with_parents(spans: DataFrame, keys: str) -> DataFrame:
-    """Join each child span to its parent."""
     parents = spans.select(
         SOURCE,
         F.col("span_id").alias("request_id"),

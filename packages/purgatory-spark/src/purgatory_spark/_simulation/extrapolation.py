@@ -251,7 +251,6 @@ def _stored(
 
 
 def assumptions(workload: Workload, target: TargetLoad) -> list[str]:
-    """Return what the estimates assume, a sentence each."""
     return [
         f"The load is even: {target.per_day:g} requests a day arrive at a constant rate, spread "
         "over hosts with this workload's rate. Peaks and hot hosts need more.",

@@ -14,7 +14,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 
 def fields_of(kind: T.DataType, *names: str) -> list[T.StructField]:
-    """Return columns of one type."""
     return [T.StructField(name, kind) for name in names]
 
 

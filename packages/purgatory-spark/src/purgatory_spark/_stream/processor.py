@@ -53,8 +53,6 @@ _BLOB = text_schema("blob")
 
 
 class SparkBlobStore:
-    """Blobs in a map of Spark's state store."""
-
     def __init__(self, state: Any) -> None:
         self._state = state
 
@@ -210,7 +208,6 @@ def results_of(stepped: DataFrame) -> DataFrame:
 
 
 def step_counts() -> list[Column]:
-    """Return the sums of the `COUNTS` of many steps."""
     counts = F.split("counts", ",")
     return [
         F.sum(F.get(counts, F.lit(at)).cast("bigint")).alias(name) for at, name in enumerate(COUNTS)
