@@ -214,9 +214,9 @@ def satisfy_shard(packed: pa.Table) -> pa.Table:
         arrived_us,
         pc.add(arrived_us, timeout_us),
         pa.array(satisfied, mask=satisfied == NEVER),
-        *[pa.nulls(len(satisfied), pa.string())] * 2,
     ]
-    return _with_rejects(pa.table(columns, names=_SATISFIED.names), unpack(packed, REJECT_KIND))
+    table = pa.table(columns, names=_SATISFIED.names[: len(columns)])
+    return pa.concat_tables([table, unpack(packed, REJECT_KIND)], promote_options="default")
 
 
 def reject_repeated(satisfied: pa.Table) -> pa.Table:
@@ -231,23 +231,10 @@ def reject_repeated(satisfied: pa.Table) -> pa.Table:
     )
     if not texts:
         return satisfied
-    others = pa.concat_tables(
-        [
-            requests.filter(pa.array(~repeated)),
-            satisfied.filter(satisfied.column("reason").is_valid()),
-        ]
-    )
     rejects = {"reason": pa.repeat(REPEATED, len(texts)), "row": pa.array(texts, pa.string())}
-    return _with_rejects(others, pa.table(rejects))
-
-
-def _with_rejects(satisfied: pa.Table, rejects: pa.Table) -> pa.Table:
-    if not rejects.num_rows:
-        return satisfied
-    columns = [
-        rejects.column(column.name)
-        if column.name in rejects.column_names
-        else pa.nulls(rejects.num_rows, column.type)
-        for column in satisfied.schema
+    parts = [
+        requests.filter(pa.array(~repeated)),
+        satisfied.filter(satisfied.column("reason").is_valid()),
+        pa.table(rejects),
     ]
-    return pa.concat_tables([satisfied, pa.table(columns, schema=satisfied.schema)])
+    return pa.concat_tables(parts, promote_options="default")

@@ -274,7 +274,8 @@ def _replay_host(
         )
         stats = host.stats(time.perf_counter() - started)
         further.append(stats | {DESIGN_NUMBER: number})
-    return pa.concat_tables([*replayed, pa.Table.from_pylist(further, schema=_ROWS)])
+    tables = [pa.Table.from_pylist(further, schema=_ROWS), *replayed]
+    return pa.concat_tables(tables, promote_options="default")
 
 
 def _reject_rows(table: pa.Table) -> list[dict[str, Any]]:
@@ -356,24 +357,21 @@ class HostReplay(HostDriver):
         self.late_us[ended.row[ended.expired]] = (ended.ended_us - ended.deadline_us)[ended.expired]
 
     def outcomes(self) -> pa.Table:
-        """Return how the requests ended: rows of `REPLAYED` of the kind "outcomes", in Arrow."""
+        """Return how the requests ended: the columns of `REPLAYED` that outcomes have."""
         arrived = self._requests.arrived_us
         deadline = arrived + np.asarray(self._requests.timeouts_ms, dtype=np.int64) * 1000
         completed = self.satisfied_us <= deadline
         ended = np.where(completed, self.satisfied_us, deadline)
-        schema = utc_schema(micros_schema(REPLAYED))
-        columns = [
-            *[self._table.column(name) for name in IDENTITY],
-            pa.array(arrived),
-            pa.array(ended),
-            pa.array([EXPIRED, COMPLETED]).take(pa.array(completed.astype(np.int8))),
-            pa.array((ended - arrived) / 1000),
-            pa.array(self.late_us / 1000, mask=self.satisfied_us != NEVER),
-            pa.nulls(len(ended), schema.field("stats").type),
-            *[pa.nulls(len(ended), pa.string())] * 2,
-            pa.repeat(results.OUTCOME_KIND, len(ended)),
-        ]
-        return pa.table(columns, names=schema.names).cast(schema)
+        columns = {
+            **{name: self._table.column(name) for name in IDENTITY},
+            "arrived_at": arrived,
+            "ended_at": ended,
+            "outcome": pa.array([EXPIRED, COMPLETED]).take(pa.array(completed.astype(np.int8))),
+            "waited_ms": (ended - arrived) / 1000,
+            "late_ms": pa.array(self.late_us / 1000, mask=self.satisfied_us != NEVER),
+            "kind": pa.repeat(results.OUTCOME_KIND, len(ended)),
+        }
+        return pa.table(columns)
 
     def stats(self, task_seconds: float) -> dict[str, Any]:
         """Return the purgatory's statistics, as a row of `REPLAYED`."""

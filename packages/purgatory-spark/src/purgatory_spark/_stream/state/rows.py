@@ -63,10 +63,6 @@ def late_rows(kind: str, rows: pa.Table, reason: str) -> pa.Table:
 
 def result_rows(*, kind: str, **columns: Any) -> pa.Table:
     """Return rows of `RESULT_SCHEMA`, null in the columns that are not given."""
-    count = len(next(iter(columns.values())))
-    columns["kind"] = pa.repeat(kind, count)
-    arrays = [
-        columns[field.name] if field.name in columns else pa.nulls(count, field.type)
-        for field in RESULT_SCHEMA
-    ]
-    return pa.table(arrays, names=RESULT_SCHEMA.names).cast(RESULT_SCHEMA)
+    columns["kind"] = pa.repeat(kind, len(next(iter(columns.values()))))
+    parts = [RESULT_SCHEMA.empty_table(), pa.table(columns)]
+    return pa.concat_tables(parts, promote_options="default")
