@@ -201,21 +201,15 @@ def timeline(counts: DataFrame, bins: TimeBins) -> DataFrame:
         F.when(is_arrival, F.col("expired")).otherwise(none).alias("expired"),
         F.when(is_arrival, none).otherwise(F.col("requests")).alias("ended"),
     )
-    empty = counts.sparkSession.range(bins.first, bins.last + 1).select(
-        F.col("id").alias("bin"),
-        F.lit(None).cast("bigint").alias("bucket"),
-        none.alias("number"),
-        F.lit(None).cast("double").alias("largest"),
-        none.alias("expired"),
-        none.alias("ended"),
-    )
+    every_bin = counts.sparkSession.range(bins.first, bins.last + 1).withColumnRenamed("id", "bin")
+    rows = counted.unionByName(every_bin, allowMissingColumns=True)
     joined = (
-        ranked(counted.unionByName(empty), ["bin"], ["bucket"], ["expired", "ended"])
+        ranked(rows, ["bin"], ["bucket"], ["expired", "ended"])
         .groupBy("bin")
         .agg(
-            F.sum("number").alias("arrived"),
-            F.sum("ended").alias("ended"),
-            F.sum("expired").alias("expired"),
+            F.coalesce(F.sum("number"), none).alias("arrived"),
+            F.coalesce(F.sum("ended"), none).alias("ended"),
+            F.coalesce(F.sum("expired"), none).alias("expired"),
             *[quantile(share).alias(name) for name, share in _TIMELINE_QUANTILES.items()],
         )
     )
