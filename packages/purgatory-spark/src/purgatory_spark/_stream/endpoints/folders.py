@@ -80,12 +80,7 @@ class FolderSource:
         if any(self.folder.rglob("*.parquet")):
             require(read_parquet(spark, self.folder), schema, str(self.folder))
         rows = reader.schema(schema).parquet(spark_read_path(self.folder))
-        # Spark returns nulls for a column that a file lacks. So a row with nulls names its file,
-        # whose columns are then checked.
-        has_null = reduce(Column.__or__, [F.col(name).isNull() for name in file_columns(schema)])
-        return rows.select(
-            *schema.names, F.when(has_null, F.col("_metadata.file_path")).alias(SOURCE)
-        )
+        return rows.select(*schema.names, _file_to_check(file_columns(schema)).alias(SOURCE))
 
     def read_columns(
         self, spark: SparkSession, columns: Iterable[str], lists: Collection[str]
@@ -184,9 +179,6 @@ def _read_parquet_columns(
     require_columns(file, stored.names, columns)
     schema = read_parquet(spark, file).schema
     rows = reader.schema(schema).parquet(spark_read_path(folder))
-    # Spark returns nulls for a column that a file lacks.
-    has_null = reduce(Column.__or__, [F.col(quote_column(name)).isNull() for name in columns])
-    path = F.when(has_null, F.col("_metadata.file_path"))
     return rows.select(
         *[
             without_nanoseconds(F.col(quote_column(name)), stored.field(name).type).alias(name)
@@ -194,8 +186,14 @@ def _read_parquet_columns(
         ],
         _as_json(schema.names).alias(RAW),
         F.lit(None).cast("string").alias(CORRUPT),
-        path.alias(SOURCE, metadata={FILE_COLUMNS: columns}),
+        _file_to_check(columns).alias(SOURCE, metadata={FILE_COLUMNS: columns}),
     )
+
+
+def _file_to_check(columns: Iterable[str]) -> Column:
+    """Return the file of a row with nulls, which Spark returns for a column that a file lacks."""
+    has_null = reduce(Column.__or__, [F.col(quote_column(name)).isNull() for name in columns])
+    return F.when(has_null, F.col("_metadata.file_path"))
 
 
 def _as_json(names: Iterable[str]) -> Column:
