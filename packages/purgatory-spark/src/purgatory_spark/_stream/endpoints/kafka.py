@@ -91,8 +91,8 @@ class KafkaCluster:
         }
         return {"bootstrap.servers": self.servers, **options}
 
-    def spark_options(self, **defaults: str) -> dict[str, str]:
-        return defaults | {f"kafka.{name}": value for name, value in self.kafka_options().items()}
+    def spark_options(self) -> dict[str, str]:
+        return {f"kafka.{name}": value for name, value in self.kafka_options().items()}
 
     def require_topics(self, jvm: Any, *topics: str) -> str:
         config = jvm.java.util.HashMap()
@@ -156,20 +156,16 @@ class KafkaSource:
         return read_records(self._records(spark, **headers), columns, lists, self.avro)
 
     def _records(self, spark: SparkSession, **more: str) -> DataFrame:
-        options = self.cluster.spark_options(
-            **{
-                **more,
-                "startingOffsets": "earliest",
-                "failOnDataLoss": "true",
-                # Messages of aborted transactions are not rows.
-                "kafka.isolation.level": "read_committed",
-                **{
-                    name: self.cluster.options[name]
-                    for name in _SPARK_OPTIONS
-                    if name in self.cluster.options
-                },
-            }
-        )
+        given = self.cluster.options
+        options = {
+            **more,
+            "startingOffsets": "earliest",
+            "failOnDataLoss": "true",
+            # Messages of aborted transactions are not rows.
+            "kafka.isolation.level": "read_committed",
+            **{name: given[name] for name in _SPARK_OPTIONS if name in given},
+            **self.cluster.spark_options(),
+        }
         if self.rows_per_batch is not None:
             options["maxOffsetsPerTrigger"] = str(self.rows_per_batch)
         reader = spark.readStream.format("kafka").options(**options).option("subscribe", self.topic)
