@@ -16,14 +16,12 @@ class SchemaError(ValueError):
 
 
 def require_one_of(known: Sequence[str], **values: str) -> None:
-    """Check that each argument is one of some words."""
     for name, value in values.items():
         if value not in known:
             raise InvalidArgumentError(name, f"one of {', '.join(known)}", value)
 
 
 def require_at_least(least: int, **values: int) -> None:
-    """Check that each argument is at least a number."""
     for name, value in values.items():
         if value < least:
             raise InvalidArgumentError(name, f"at least {least}", value)

@@ -78,7 +78,7 @@ def main(target: Path) -> None:
         if number in STOPS:
             blobs = {
                 name: base64.b64encode(blob).decode("ascii")
-                for name, blob in sorted(stream.blobs.blobs.items())
+                for name, blob in sorted(stream.blobs.items())
             }
             stops.append(
                 {

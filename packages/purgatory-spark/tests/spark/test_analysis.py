@@ -9,11 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from purgatory_spark._analysis.aggregates import timeline
+from purgatory_spark._analysis.aggregates import count_outcomes, timeline
 from purgatory_spark._analysis.agreement import compare_replays
 from purgatory_spark._analysis.analysis import analyze
 from purgatory_spark._analysis.analysis_folder import Analysis
-from purgatory_spark._analysis.outcome_counts import count_outcomes
 from purgatory_spark._analysis.replay_folder import ReplayFolder
 from purgatory_spark._analysis.time_bins import MAX_BINS, TimeBins, bin_width_us
 from purgatory_spark._errors import TraceFormatError

@@ -61,7 +61,8 @@ class MergingHistograms(RuleBasedStateMachine):
     @rule(which=st.integers(0, 1))
     def restore_from_counts(self, which: int) -> None:
         copy = Histogram()
-        copy.add_counts(*self.histograms[which].counts())
+        counts = self.histograms[which].counts
+        copy.add_counts(np.arange(len(counts)), counts)
         self.histograms[which] = copy
 
     @invariant()

@@ -13,7 +13,7 @@ from purgatory_spark._rows.schema import PASSED
 from purgatory_spark._stream.state.layout import STATE_VERSION, StateLayoutError, upgrade
 from purgatory_spark._stream.state.rows import REQUEST_SCHEMA, REQUESTS
 from purgatory_spark._stream.state.shard import Shard
-from purgatory_spark._stream.state.store import MemoryBlobStore, ShardStore
+from purgatory_spark._stream.state.store import ShardStore
 from tests.spark.layout_fixtures import FOLDER, STOPS, history
 from tests.spark.naive_trace import TraceRequest, outcome
 from tests.spark.test_shard import END_US, ShardHarness, request_rows
@@ -24,12 +24,12 @@ STORED = json.loads((FOLDER / "layout_2.json").read_text(encoding="utf-8"))
 def resumed(stop: dict[str, Any]) -> ShardHarness:
     """Return a shard that goes on with the blobs of another one."""
     stream = ShardHarness()
-    stream.blobs.blobs = {name: base64.b64decode(blob) for name, blob in stop["blobs"].items()}
+    stream.blobs = {name: base64.b64decode(blob) for name, blob in stop["blobs"].items()}
     stream.next_due_us, stream.pending = stop["next_due_us"], stop["pending"]
     return stream
 
 
-def layouts(blobs: MemoryBlobStore) -> set[int | None]:
+def layouts(blobs: dict[str, bytes]) -> set[int | None]:
     """Return the layouts of a shard's segments; None is that of code that did not store it."""
     segments = ShardStore(blobs).head["segments"].values()
     return {segment.get("layout") for some in segments for segment in some}
@@ -96,19 +96,19 @@ def test_rows_that_spark_had_described_are_read_like_others() -> None:
 
 
 def test_state_of_a_newer_layout_is_refused() -> None:
-    blobs = MemoryBlobStore()
+    blobs: dict[str, bytes] = {}
     ShardStore(blobs).save()
-    head = json.loads(blobs.get("head") or b"")
+    head = json.loads(blobs["head"])
     assert head["layout"] == STATE_VERSION
-    blobs.put("head", json.dumps(head | {"layout": STATE_VERSION + 1}).encode())
-    before = dict(blobs.blobs)
+    blobs["head"] = json.dumps(head | {"layout": STATE_VERSION + 1}).encode()
+    before = dict(blobs)
     with pytest.raises(
         StateLayoutError,
         match=f"^the stored state has layout {STATE_VERSION + 1}, and this version reads 2 to "
         f"{STATE_VERSION}: use the version",
     ):
         Shard(ShardStore(blobs), key_retention_us=0, max_bytes=2**20).step({}, END_US)
-    assert blobs.blobs == before
+    assert blobs == before
 
 
 def test_stored_requests_get_the_columns_that_are_passed_on_today() -> None:

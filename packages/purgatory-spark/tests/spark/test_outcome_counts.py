@@ -10,11 +10,11 @@ from pyspark.sql import SparkSession
 from purgatory_spark._analysis.aggregates import (
     QUANTILES,
     UNCUT_QUANTILES,
+    count_outcomes,
     satisfied_quantiles_ms,
     summarize_outcomes,
     timeline,
 )
-from purgatory_spark._analysis.outcome_counts import count_outcomes
 from purgatory_spark._analysis.time_bins import TimeBins
 from tests.spark.trace_folders import rows_of
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from purgatory_spark._rows.schema import AGGREGATES
 from purgatory_spark._stream.state.compaction import segments_to_merge
-from purgatory_spark._stream.state.keys import KEY_SCHEMA, KeyAggregates, KeyedEvents
+from purgatory_spark._stream.state.keys import KeyAggregates, KeyedEvents
 from purgatory_spark._stream.state.pairs import Pairs
 from purgatory_spark._stream.state.rows import (
     EVENT_INPUT_SCHEMA,
@@ -27,7 +27,7 @@ from purgatory_spark._stream.state.rows import (
     REQUESTS,
 )
 from purgatory_spark._stream.state.shard import Shard, ShardTooLargeError
-from purgatory_spark._stream.state.store import MemoryBlobStore, ShardStore
+from purgatory_spark._stream.state.store import ShardStore
 from tests.spark.naive_trace import TraceEvent, TraceRequest, not_repeated, outcome
 from tests.spark.trace_strategies import EVENTS as ANY_EVENT
 from tests.spark.trace_strategies import requests
@@ -94,7 +94,7 @@ class ShardHarness:
     """Steps a shard like Spark: loaded from its state each time, for rows or for its timer."""
 
     def __init__(self, key_retention_us: int = LONG_US, max_bytes: int = 2**30) -> None:
-        self.blobs = MemoryBlobStore()
+        self.blobs: dict[str, bytes] = {}
         self.rows: list[dict[str, Any]] = []
         self.next_due_us: int | None = None
         self.pending = 0
@@ -186,7 +186,7 @@ def test_outcomes_equal_the_model_for_any_batches(
     assert stream.pending == 0
     assert stream.next_due_us is None
     # Key aggregates and request ids are removed in a later step.
-    assert {name.partition("-")[0] for name in stream.blobs.blobs} <= {"head", "keys", "ids"}
+    assert {name.partition("-")[0] for name in stream.blobs} <= {"head", "keys", "ids"}
 
 
 def waits(
@@ -297,7 +297,7 @@ def stored_keys(stream: ShardHarness) -> pa.Table:
     """Return the key aggregates that the shard stores."""
     store = ShardStore(stream.blobs)
     tables = [store.read_segment("keys", segment) for segment in store.segments("keys")]
-    return pa.concat_tables(tables) if tables else KEY_SCHEMA.empty_table()
+    return pa.concat_tables(tables) if tables else KeyAggregates.SCHEMA.empty_table()
 
 
 def test_key_with_events_in_every_step_is_stored_once_for_each_level() -> None:
@@ -395,16 +395,16 @@ def test_rows_that_do_not_fit_the_memory_are_refused() -> None:
         stream.step(0, found)
     stream.step(0, found[:100])
     stream.step(1, found[100:])
-    head = stream.blobs.blobs["head"]
+    head = stream.blobs["head"]
     with pytest.raises(
         ShardTooLargeError, match=r"has 200 rows to process at once, .*: use more shards"
     ):
         stream.step(5000)
-    assert stream.blobs.blobs["head"] == head
+    assert stream.blobs["head"] == head
 
 
 def test_rejected_rows_are_reported_unchanged() -> None:
-    store = ShardStore(MemoryBlobStore())
+    store = ShardStore({})
     rejected = pa.table({"reason": ["null host"], "row": ['{"host":null}']})
     result = Shard(store, key_retention_us=0, max_bytes=2**20).step({REJECTS: [rejected]}, 0)
     assert [(row["kind"], row["reason"], row["row"]) for row in result.tables[0].to_pylist()] == [
@@ -413,7 +413,7 @@ def test_rejected_rows_are_reported_unchanged() -> None:
 
 
 def test_stored_bytes_follow_what_is_remembered() -> None:
-    store = ShardStore(MemoryBlobStore())
+    store = ShardStore({})
     shard = Shard(store, key_retention_us=0, max_bytes=2**30)
     assert store.stored_bytes() == 0
     found: list[int] = []
@@ -474,7 +474,7 @@ def test_local_cache_is_read_instead_of_the_state_and_never_stale(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},elsewhere")
-    blobs = MemoryBlobStore()
+    blobs: dict[str, bytes] = {}
     store = ShardStore(blobs, use_local_cache=True)
     first, second = pa.table({"a": [1, 2]}), pa.table({"a": [3]})
     store.add_segment("kind", rows=first, more=second)
@@ -484,17 +484,17 @@ def test_local_cache_is_read_instead_of_the_state_and_never_stale(
 
     store = ShardStore(blobs, use_local_cache=True)
     (segment,) = store.segments("kind")
-    (name,) = [name for name in blobs.blobs if name.endswith("rows")]
-    blob = blobs.blobs.pop(name)
+    (name,) = [name for name in blobs if name.endswith("rows")]
+    blob = blobs.pop(name)
     assert store.read_segment("kind", segment).equals(first)
     for file in folder.iterdir():
         file.write_bytes(b"damaged")
     with pytest.raises(RuntimeError, match="lost part 'rows' of segment 0 of 'kind'"):
         store.read_segment("kind", segment)
-    blobs.blobs[name] = blob
+    blobs[name] = blob
     assert store.read_segment("kind", segment).equals(first)
     assert store.read_segment("kind", segment, "more").equals(second)
-    blobs.blobs.pop(name)
+    blobs.pop(name)
     assert store.read_segment("kind", segment).equals(first)
 
     # A step fails and is repeated with other rows: the same segment number, another file.
@@ -503,7 +503,7 @@ def test_local_cache_is_read_instead_of_the_state_and_never_stale(
     store = ShardStore(blobs, use_local_cache=True)
     store.add_segment("kind", rows=first)
     assert store.read_segment("kind", store.segments("kind")[1]).equals(first)
-    blobs.blobs[name] = blob
+    blobs[name] = blob
     store.drop_segment("kind", store.segments("kind")[0])
     store.save()
     assert len(list(folder.iterdir())) == 1

@@ -56,6 +56,7 @@ from purgatory_spark._simulation.sizes import (
     measure_sizes,
     require_simulated_host_fits,
 )
+from purgatory_spark._stream.job import StreamSettings
 from purgatory_spark._traces import workload_blocks as blocks_module
 from purgatory_spark._traces.workload import LOW_TIMEOUT, START, Workload, cluster_workload
 from purgatory_spark._traces.workload_blocks import HOST_BLOCK, host_blocks, workload_trace
@@ -174,9 +175,7 @@ def test_simulation_is_equal_to_the_replay_with_any_number_of_partitions(
                 histogram.add_counts(np.array([bucket]), np.array([counts[kind]]))
         exact = Histogram()
         exact.add(np.rint(outcomes["waited_ms"].to_numpy() * 1000).astype(np.int64))
-        assert [column.tolist() for column in histogram.counts()] == [
-            column.tolist() for column in exact.counts()
-        ]
+        assert histogram.counts.tolist() == exact.counts.tolist()
 
         timeline = added_up(found["timeline"], "bin")
         for column, kind, moment in (
@@ -299,9 +298,7 @@ def test_trace_in_parts_has_the_outcomes_of_the_plain_model(
         ]
         exact = Histogram()
         exact.add(np.array(waits, dtype=np.int64))
-        assert [column.tolist() for column in histogram.counts()] == [
-            column.tolist() for column in exact.counts()
-        ]
+        assert histogram.counts.tolist() == exact.counts.tolist()
         bins = Counter(ended_us // 1000 for _, (how, ended_us) in outcomes if how == kind)
         assert bins == {
             row["bin"]: row[kind] for row in pieces.counts_by_outcome.timeline.rows() if row[kind]
@@ -385,8 +382,7 @@ def estimates(target: TargetLoad, **measured: Any) -> dict[str, Estimate]:
         ReplaySettings(),
         Measurement(**values | measured),
         target,
-        watermark_delay_ms=10_000,
-        key_retention_ms=60_000,
+        StreamSettings(watermark_delay_ms=10_000, key_retention_ms=60_000),
     )
     return {estimate.name: estimate for estimate in found}
 

@@ -7,8 +7,7 @@ import random
 import pytest
 from pyspark.sql import SparkSession
 
-from purgatory_spark._analysis.aggregates import timeline
-from purgatory_spark._analysis.outcome_counts import count_outcomes
+from purgatory_spark._analysis.aggregates import count_outcomes, timeline
 from purgatory_spark._analysis.time_bins import TimeBins
 from purgatory_spark._rows.checks import MAX_TIME_US, MIN_TIME_US
 from tests.spark.trace_folders import rows_of

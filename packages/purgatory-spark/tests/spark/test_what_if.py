@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from purgatory_spark._analysis.what_if import peak_pending, suggest_timeouts, what_if
+from purgatory_spark._analysis.what_if import pending_rise, suggest_timeouts, what_if
 from purgatory_spark._outcomes.batch import satisfactions
 from purgatory_spark._outcomes.replay import replay
 from purgatory_spark._traces.workload import Workload
@@ -44,7 +44,8 @@ def test_peak_pending_is_the_maximum_over_time(waits: list[tuple[int, int]]) -> 
     most = max((sum(start <= now < end for start, end in spans) for now in range(51)), default=0)
     arrived = np.sort(np.array([start for start, _ in spans], dtype=np.int64))
     ended = np.array([end for _, end in sorted(spans)], dtype=np.int64)
-    assert peak_pending(arrived, ended) == most
+    waited = ended > arrived
+    assert pending_rise(arrived[waited], ended[waited]) == most
 
 
 def test_timeout_in_use_gives_the_actual_outcomes(

@@ -1,4 +1,7 @@
-"""The aggregates of an analysis, each a small Spark table computed from a trace's outcomes."""
+"""The aggregates of an analysis, each a small Spark table computed from a trace's outcomes.
+
+`count_outcomes` counts the outcomes once, and the tables add up its counts.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark._analysis.time_bins import TimeBins
-from purgatory_spark._analysis.wait_buckets import bin_of, bin_start_ms, quantile, ranked
+from purgatory_spark._analysis.wait_buckets import bin_of, bin_start_ms, bucket_of, quantile, ranked
 from purgatory_spark._outcomes.results import outcomes_of
-from purgatory_spark._rows.schema import OUTCOMES
+from purgatory_spark._rows.schema import EXPIRED, OUTCOMES
 from purgatory_spark._traces.marks import Mark
 
 #: Quantiles of the waiting times, by the name of their column.
@@ -20,6 +23,50 @@ QUANTILES: Mapping[str, float] = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, 
 UNCUT_QUANTILES: Mapping[str, float] = {f"uncut_{name}": share for name, share in QUANTILES.items()}
 
 _TIMELINE_QUANTILES = {name: QUANTILES[name] for name in ("p50_ms", "p99_ms")}
+
+
+def count_outcomes(outcomes: DataFrame, bins: TimeBins, marks: list[Mark]) -> DataFrame:
+    """Count outcomes in one pass, for all tables of an analysis.
+
+    The result has three kinds of rows: by host, type, era (the number of marks before the arrival)
+    and both waits; by the bin of the arrival; and by the bin of the end. There are as many as
+    combinations of these, so the result is small where the waits of many requests are counted.
+
+    `outcomes`: rows of `schema.OUTCOMES` with `satisfied_at`. Returns `host`, `request_type`,
+    `era`, `wait` and `uncut` (buckets; `uncut` is null if the condition never holds),
+    `arrived_bin`, `ended_bin`, of which those by which a row is not counted are null; and
+    `requests`, `expired`, `waited_us` (a sum), `longest_us`, `longest_uncut_us`.
+    """
+    arrived_us = F.unix_micros("arrived_at")
+    eras = [(F.col("arrived_at") >= F.lit(at)).cast("int") for at in {mark.at for mark in marks}]
+    waits = outcomes.select(
+        "host",
+        "request_type",
+        sum(eras, F.lit(0)).alias("era"),
+        (F.unix_micros("ended_at") - arrived_us).alias("wait_us"),
+        (F.unix_micros("satisfied_at") - arrived_us).alias("uncut_us"),
+        (F.col("outcome") == EXPIRED).alias("is_expired"),
+        bins.number_of(F.col("arrived_at")).alias("arrived_bin"),
+        bins.number_of(F.col("ended_at")).alias("ended_bin"),
+    ).select(
+        "*", bucket_of(F.col("wait_us")).alias("wait"), bucket_of(F.col("uncut_us")).alias("uncut")
+    )
+    # Fewer buckets for each of many bins.
+    waits = waits.withColumn("coarse_wait", F.floor(F.col("wait") / 10))
+    sets = [
+        ["host", "request_type", "era", "wait", "uncut"],
+        ["arrived_bin", "coarse_wait"],
+        ["ended_bin"],
+    ]
+    columns = [name for names in sets for name in names]
+    counts = waits.groupingSets([[F.col(name) for name in names] for names in sets], *columns)
+    return counts.agg(
+        F.count("*").alias("requests"),
+        F.count_if("is_expired").alias("expired"),
+        F.sum(F.col("wait_us").cast("double")).alias("waited_us"),
+        F.max("wait_us").alias("longest_us"),
+        F.max("uncut_us").alias("longest_uncut_us"),
+    )
 
 
 def _without_time(counts: DataFrame) -> DataFrame:
@@ -64,23 +111,19 @@ def _summarize(counts: DataFrame, columns: Sequence[str]) -> DataFrame:
     waits = counts.select(*columns, F.inline(rows))
     # All waits are ranked before all uncut ones, of which there are as many.
     in_order = ranked(waits, group, ("is_uncut", "bucket"), ("expired", "waited_us"))
-    half = (F.sum("number").over(Window.partitionBy(*group)) / 2).cast("bigint")
     is_uncut, total = F.col("is_uncut"), F.col("total")
     cut_rank = F.when(~is_uncut, F.col("rank"))
     uncut_rank = F.when(is_uncut, F.col("rank") - total)
     return (
-        in_order.withColumn("total", half)
+        in_order.withColumn("total", (total / 2).cast("bigint"))
         .groupBy(*group)
         .agg(
             F.max("total").alias("requests"),
             F.sum("expired").alias("expired"),
             (F.sum("waited_us") / F.max("total") / 1000).alias("mean_ms"),
             F.max(F.when(~is_uncut, F.col("largest"))).alias("max_ms"),
-            *[quantile(share, total, cut_rank).alias(name) for name, share in QUANTILES.items()],
-            *[
-                quantile(share, total, uncut_rank).alias(name)
-                for name, share in UNCUT_QUANTILES.items()
-            ],
+            *[quantile(share, cut_rank).alias(name) for name, share in QUANTILES.items()],
+            *[quantile(share, uncut_rank).alias(name) for name, share in UNCUT_QUANTILES.items()],
         )
         .select(
             *group,
@@ -137,9 +180,8 @@ def satisfied_quantiles_ms(counts: DataFrame, shares: list[float]) -> list[float
         F.col("requests").alias("number"),
         (F.col("longest_uncut_us") / 1000).alias("largest"),
     )
-    total = F.sum("number").over(Window.partitionBy("group"))
-    rows = ranked(counted, ["group"], ["bucket"], []).withColumn("total", total)
-    row = rows.groupBy("group").agg(*[quantile(share, F.col("total")) for share in shares]).first()
+    rows = ranked(counted, ["group"], ["bucket"], [])
+    row = rows.groupBy("group").agg(*[quantile(share) for share in shares]).first()
     return None if row is None else list(row)[1:]
 
 
@@ -159,27 +201,16 @@ def timeline(counts: DataFrame, bins: TimeBins) -> DataFrame:
         F.when(is_arrival, F.col("expired")).otherwise(none).alias("expired"),
         F.when(is_arrival, none).otherwise(F.col("requests")).alias("ended"),
     )
-    empty = counts.sparkSession.range(bins.first, bins.last + 1).select(
-        F.col("id").alias("bin"),
-        F.lit(None).cast("bigint").alias("bucket"),
-        none.alias("number"),
-        F.lit(None).cast("double").alias("largest"),
-        none.alias("expired"),
-        none.alias("ended"),
-    )
-    total = F.sum("number").over(Window.partitionBy("bin"))
+    every_bin = counts.sparkSession.range(bins.first, bins.last + 1).withColumnRenamed("id", "bin")
+    rows = counted.unionByName(every_bin, allowMissingColumns=True)
     joined = (
-        ranked(counted.unionByName(empty), ["bin"], ["bucket"], ["expired", "ended"])
-        .withColumn("total", total)
+        ranked(rows, ["bin"], ["bucket"], ["expired", "ended"])
         .groupBy("bin")
         .agg(
-            F.sum("number").alias("arrived"),
-            F.sum("ended").alias("ended"),
-            F.sum("expired").alias("expired"),
-            *[
-                quantile(share, F.col("total")).alias(name)
-                for name, share in _TIMELINE_QUANTILES.items()
-            ],
+            F.coalesce(F.sum("number"), none).alias("arrived"),
+            F.coalesce(F.sum("ended"), none).alias("ended"),
+            F.coalesce(F.sum("expired"), none).alias("expired"),
+            *[quantile(share).alias(name) for name, share in _TIMELINE_QUANTILES.items()],
         )
     )
     # One partition is enough: there are at most a few hundred bins.

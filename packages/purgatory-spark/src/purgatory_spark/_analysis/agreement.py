@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark._analysis.aggregates import compare_replayed
@@ -108,15 +108,13 @@ def summarize_lateness(spark: SparkSession, replays: list[ReplayFolder]) -> Data
         F.coalesce(F.sum("late_ms"), F.lit(0.0)).alias("late_ms"),
         F.max("late_ms").alias("largest"),
     )
-    total = F.sum("number").over(Window.partitionBy("design"))
     return (
         ranked(counts, ["design"], ["bucket"], ["late_ms"])
-        .withColumn("total", total)
         .groupBy("design")
         .agg(
             F.sum("number").alias("expired"),
             F.try_divide(F.sum("late_ms"), F.sum("number")).alias("mean_ms"),
-            *[quantile(share, F.col("total")).alias(name) for name, share in _LATENESS.items()],
+            *[quantile(share).alias(name) for name, share in _LATENESS.items()],
             F.max("largest").alias("max_ms"),
         )
     )

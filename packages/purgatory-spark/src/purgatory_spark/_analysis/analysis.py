@@ -9,17 +9,10 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from purgatory_spark._analysis.aggregates import (
-    compare_marks,
-    histogram_waits,
-    satisfied_quantiles_ms,
-    summarize_outcomes,
-    timeline,
-)
+from purgatory_spark._analysis import aggregates
 from purgatory_spark._analysis.agreement import compare_replays, summarize_lateness
 from purgatory_spark._analysis.analysis_folder import MANIFEST, Analysis
 from purgatory_spark._analysis.contributors import find_contributors
-from purgatory_spark._analysis.outcome_counts import count_outcomes
 from purgatory_spark._analysis.replay_folder import ReplayFolder, label_replays
 from purgatory_spark._analysis.time_bins import TimeBins
 from purgatory_spark._analysis.what_if import SUGGESTED_QUANTILES, timeouts_for, what_if
@@ -80,18 +73,20 @@ def analyze(
     keys_per_request = max(1, round(sizes.mean_keys))  # A whole number, to be measured below.
     bytes_per_operation = bytes_per_pending_operation(keys_per_request)
     bins = TimeBins.covering(*_timeline_span(written.get))
-    counts = count_outcomes(outcomes, bins, trace.marks).persist()
-    suggested = timeouts or timeouts_for(satisfied_quantiles_ms(counts, SUGGESTED_QUANTILES))
+    counts = aggregates.count_outcomes(outcomes, bins, trace.marks).persist()
+    suggested = timeouts or timeouts_for(
+        aggregates.satisfied_quantiles_ms(counts, SUGGESTED_QUANTILES)
+    )
     timeouts_ms = sorted({*suggested, shortest_ms, longest_ms})
     tables: dict[str, DataFrame] = {
         # Its groups are ranked by several tasks, and written by one.
-        "summary": summarize_outcomes(counts).repartition(1),
-        "waits": histogram_waits(counts),
-        "timeline": timeline(counts, bins),
+        "summary": aggregates.summarize_outcomes(counts).repartition(1),
+        "waits": aggregates.histogram_waits(counts),
+        "timeline": aggregates.timeline(counts, bins),
         "what_if": what_if(outcomes, timeouts_ms, bytes_per_operation, parts=parts),
     }
     if trace.marks:
-        tables["marks"] = compare_marks(counts, trace.marks)
+        tables["marks"] = aggregates.compare_marks(counts, trace.marks)
     if replays:
         tables |= _replay_tables(spark, outcomes, replays)
     for name, table in tables.items():

@@ -15,27 +15,15 @@ from purgatory_spark._spark.files import read_spark_table
 from purgatory_spark._traces.trace_folder import read_manifest
 
 MANIFEST = "analysis.json"
-#: The small tables of an analysis. `marks` needs a trace with marks; `agreement`, `lateness` and
-#: `hosts` need replays.
-TABLES = (
-    "summary",
-    "waits",
-    "timeline",
-    "marks",
-    "contributors",
-    "lateness",
-    "hosts",
-    "agreement",
-    "what_if",
-)
 
 
 @dataclass(frozen=True)
 class Analysis:
     """An analysis on disk.
 
-    The folder has Parquet tables, `outcomes/` with a row for each request and the small `TABLES`,
-    and the analysis' parameters in `analysis.json`.
+    The folder has Parquet tables, and the analysis' parameters in `analysis.json`. `outcomes/` has
+    a row for each request. The small tables are `summary`, `waits`, `timeline`, `contributors` and
+    `what_if`; with marks `marks`; and with replays `lateness`, `hosts` and `agreement`.
 
     Attributes:
         path: The folder.
@@ -55,7 +43,7 @@ class Analysis:
         )
 
     def table(self, spark: SparkSession, name: str) -> DataFrame:
-        """Return one of `TABLES`, or `outcomes`."""
+        """Return a small table, or `outcomes`."""
         return read_spark_table(spark, self.path / name)
 
     def rows(self, name: str, **where: str) -> list[dict[str, Any]]:
@@ -64,7 +52,7 @@ class Analysis:
         `summary`, `marks` and `hosts` have rows for each host, so select rows with `where`.
 
         Args:
-            name: One of `TABLES`.
+            name: A small table.
             where: Columns, and the value that each must have.
 
         Returns:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 
 from purgatory_spark._analysis.contributors import is_clear, stands_out
 from purgatory_spark._analysis.recommendation import Recommendation, recommend
@@ -47,7 +47,7 @@ def describe_changes(
     sentences = []
     for label, at in dict.fromkeys((row["label"], row["at"]) for row in marks):
         sides = {row["side"]: row for row in marks if (row["label"], row["at"]) == (label, at)}
-        name = f"{label} ({_time(at)})"
+        name = f"{label} ({at.astimezone(UTC):%Y-%m-%d %H:%M:%S})"
         if len(sides) < 2:
             (side,) = sides
             sentences.append(f"All requests of the trace arrived {side} {name}.")
@@ -58,10 +58,6 @@ def describe_changes(
         if _changed(before, after):
             sentences += _describe_extra(of_mark)
     return tuple(sentences)
-
-
-def _time(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def _changed(before: MarkRow, after: MarkRow) -> bool:

@@ -28,8 +28,7 @@ def bucket_of(values: Ints) -> Ints:
     # The exponent of v | 1 is the number of binary digits of v, and 1 for 0.
     digits = np.frexp((values | 1).astype(np.float64))[1].astype(np.int64)
     shift = np.maximum(digits - 1 - _BITS, 0)
-    buckets: Ints = (shift << _BITS) + (values >> shift)
-    return buckets
+    return (shift << _BITS) + (values >> shift)
 
 
 def bounds_of(buckets: Ints) -> tuple[Ints, Ints]:
@@ -47,14 +46,18 @@ def added(one: Ints, other: Ints) -> Ints:
 
 
 class Histogram:
-    """Counts of values by bucket. Values are whole numbers from 0 to 2**52 - 1."""
+    """Counts of values by bucket. Values are whole numbers from 0 to 2**52 - 1.
+
+    Attributes:
+        counts: The number of values in each bucket, up to the last one that has any.
+    """
 
     def __init__(self) -> None:
-        self._counts: Ints = np.zeros(0, dtype=np.int64)
+        self.counts: Ints = np.zeros(0, dtype=np.int64)
 
     @property
     def total(self) -> int:
-        return int(self._counts.sum())
+        return int(self.counts.sum())
 
     def add(self, values: Ints) -> None:
         if not len(values):
@@ -65,22 +68,16 @@ class Histogram:
         self._add(np.bincount(bucket_of(values)).astype(np.int64))
 
     def add_counts(self, buckets: Ints, counts: Ints) -> None:
-        """Add the result of another histogram's `counts`."""
         if len(buckets):
             total = np.zeros(int(buckets.max()) + 1, dtype=np.int64)
             np.add.at(total, buckets, counts)
             self._add(total)
 
     def merge(self, other: Histogram) -> None:
-        self._add(other._counts)
+        self._add(other.counts)
 
     def _add(self, counts: Ints) -> None:
-        self._counts = added(self._counts, counts)
-
-    def counts(self) -> tuple[Ints, Ints]:
-        """Return the indices of the non-empty buckets in ascending order, and their counts."""
-        buckets = np.flatnonzero(self._counts)
-        return buckets, self._counts[buckets]
+        self.counts = added(self.counts, counts)
 
     def quantile(self, share: float) -> float | None:
         """Return a quantile with a relative error up to `RELATIVE_ERROR`; None without values."""
@@ -90,6 +87,6 @@ class Histogram:
         if not total:
             return None
         rank = max(1, math.ceil(share * total))
-        bucket = np.searchsorted(np.cumsum(self._counts), rank)
+        bucket = np.searchsorted(np.cumsum(self.counts), rank)
         first, after = bounds_of(np.array([bucket], dtype=np.int64))
         return float(first[0] + after[0] - 1) / 2

@@ -20,7 +20,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark._analysis import charts, report_tables, time_charts
-from purgatory_spark._analysis.aggregates import QUANTILES
 from purgatory_spark._analysis.analysis_folder import Analysis
 from purgatory_spark._analysis.charts import PageChart, page_chart
 from purgatory_spark._analysis.findings import find
@@ -177,9 +176,7 @@ def _charts(section: Row) -> dict[str, PageChart | None]:
     timeline, marks, bin_ms = section["timeline"], section["marks"], section["bin_ms"]
     complete, last = section["complete_bins"], section["last_arrival"]
     overall, types, what_if = section["all"], section["types"], section["what_if"]
-    quantiles = {
-        _QUANTILE_LABELS[name]: overall[name] for name in QUANTILES if name in _QUANTILE_LABELS
-    }
+    quantiles = {label: overall[name] for name, label in _QUANTILE_LABELS.items()}
     recommended = section["findings"].timeout.timeout_ms
     draw: dict[str, Callable[[float], str]] = {
         "arrivals": partial(time_charts.arrivals_over_time, complete, bin_ms, marks),
@@ -196,12 +193,9 @@ def _charts(section: Row) -> dict[str, PageChart | None]:
 
 def _top_rows(table: DataFrame, largest: list[str], *then: str | Column) -> list[Row]:
     """Return the first `_MAX_ROWS` rows, descending by `largest`, then ordered by `then`."""
-    return _collect(table.orderBy(*[F.desc(name) for name in largest], *then).limit(_MAX_ROWS))
-
-
-def _collect(table: DataFrame) -> list[Row]:
+    top = table.orderBy(*[F.desc(name) for name in largest], *then).limit(_MAX_ROWS)
     # Through Arrow, whose times are in UTC; `collect` returns them in this machine's zone.
-    return _in_utc(table.toArrow().to_pylist())
+    return _in_utc(top.toArrow().to_pylist())
 
 
 def _in_utc(rows: Iterable[Mapping[str, Any]]) -> list[Row]:

@@ -96,26 +96,6 @@ class ContributorRow(Counts):
     extra_of_all: float
 
 
-class AgreementRow(TypedDict):
-    """A replay compared with the batch outcomes (`compare_replays`)."""
-
-    design: str
-    rows: int
-    differing: int
-    example: str | None
-
-
-class LatenessRow(TypedDict):
-    """How late a replay's requests expired (`summarize_lateness`)."""
-
-    design: str
-    expired: int
-    mean_ms: float | None
-    p50_ms: float | None
-    p99_ms: float | None
-    max_ms: float | None
-
-
 class DesignRow(Counts):
     """The statistics of a replay's purgatories: peaks of one host, and sums over all."""
 
@@ -131,18 +111,8 @@ class DesignRow(Counts):
     peak_queued: int
 
 
-_SUMS = (
-    "requests",
-    "completed",
-    "expired",
-    "purges",
-    "purged_entries",
-    "tries",
-    "callbacks",
-    "callback_errors",
-    "task_seconds",
-)
 _PEAKS = ("peak_pending", "peak_queued")
+_SUMS = tuple(name for name in DesignRow.__annotations__ if name not in ("design", *_PEAKS))
 
 
 class SmallTables:
@@ -187,11 +157,13 @@ class SmallTables:
         return self._rows("contributors")
 
     @cached_property
-    def agreement(self) -> list[AgreementRow]:
+    def agreement(self) -> list[dict[str, Any]]:
+        """Each replay compared with the batch outcomes (`compare_replays`)."""
         return self._rows("agreement")
 
     @cached_property
-    def lateness(self) -> list[LatenessRow]:
+    def lateness(self) -> list[dict[str, Any]]:
+        """How late each replay's requests expired (`summarize_lateness`)."""
         return self._rows("lateness")
 
     @property

@@ -10,6 +10,14 @@ from pyspark.sql import functions as F  # noqa: N812
 #: Maximum number of bins in a timeline.
 MAX_BINS = 250
 
+_MINUTE_US = 60_000_000
+#: Round widths: below a minute, up to a day, and doublings of that.
+_WIDTHS_US: list[int] = [
+    *[digit * 10**power for power in range(3, 8) for digit in (1, 2, 5)],
+    *[minutes * _MINUTE_US for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 360, 720, 1440)],
+    *[1440 * _MINUTE_US * 2**power for power in range(1, 20)],
+]
+
 
 @dataclass(frozen=True)
 class TimeBins:
@@ -35,16 +43,4 @@ class TimeBins:
 
 def bin_width_us(span_us: int) -> int:
     """Choose a round width, at least 1 ms, such that at most `MAX_BINS` bins cover a span."""
-    width = 1
-    for candidate in _round_widths_us():
-        width = candidate
-        if span_us // width < MAX_BINS:
-            break
-    return width
-
-
-def _round_widths_us() -> list[int]:
-    below_a_minute = [digit * 10**power for power in range(3, 8) for digit in (1, 2, 5)]
-    above = [minutes * 60_000_000 for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 360, 720, 1440)]
-    widths = [width for width in below_a_minute if width < 60_000_000] + above
-    return widths + [1440 * 60_000_000 * 2**power for power in range(1, 20)]
+    return next((width for width in _WIDTHS_US if span_us // width < MAX_BINS), _WIDTHS_US[-1])

@@ -45,18 +45,20 @@ def ranked(
     `counts`: for each group and bucket, in any number of rows: the columns of `groups`, those of
     `order`, `number` (of waits), `largest` (of these), and those of `sums`. `order`: columns by
     which waits are ranked, such as the bucket; null is after all others. Returns a row for each
-    bucket of a group, with these columns and `rank`: the number of waits in the bucket and in those
-    before. The rows of a group are in one partition.
+    bucket of a group, with these columns, `rank`: the number of waits in the bucket and in those
+    before, and `total`: that of all waits of the group. The rows of a group are in one partition.
     """
     by_bucket = counts.groupBy(*groups, *order).agg(
         *[F.sum(name).alias(name) for name in ("number", *sums)], F.max("largest").alias("largest")
     )
-    before = Window.partitionBy(*groups).orderBy(*[F.asc_nulls_last(name) for name in order])
-    up_to = before.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    return by_bucket.withColumn("rank", F.sum("number").over(up_to))
+    of_group = Window.partitionBy(*groups)
+    in_order = of_group.orderBy(*[F.asc_nulls_last(name) for name in order])
+    up_to = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    number = F.sum("number")
+    return by_bucket.withColumns({"rank": number.over(up_to), "total": number.over(of_group)})
 
 
-def quantile(share: float, total: Column, rank: Column | None = None) -> Column:
+def quantile(share: float, rank: Column | None = None) -> Column:
     """Return an aggregate over the rows of `ranked` of a group: a quantile of its waits.
 
     `share`: 0.99 asks for the least wait such that 99 % of all waits are at most as long. `rank`:
@@ -64,5 +66,5 @@ def quantile(share: float, total: Column, rank: Column | None = None) -> Column:
     in the unit of `largest`. So it is at most 0.24 % too long. It is null if the bucket is.
     """
     # Without the last digits of a product: the rank of 0.9 of ten is nine.
-    reached = (F.col("rank") if rank is None else rank) >= F.ceil(total * share - 1e-9)
+    reached = (F.col("rank") if rank is None else rank) >= F.ceil(F.col("total") * share - 1e-9)
     return F.min(F.when(reached & (F.col("number") > 0), F.col("largest")))

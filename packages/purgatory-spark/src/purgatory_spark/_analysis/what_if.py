@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -112,7 +112,7 @@ def what_if(
     slices = (
         _slices(rows, bounds, timeouts)
         .groupBy("group", "slice")
-        .applyInArrow(_slice_what_if(timeouts), _SLICE_WHAT_IF)
+        .applyInArrow(lambda rows: _slice_what_if(rows, timeouts), _SLICE_WHAT_IF)
     )
     pending: Column = F.lit(0)
     if bounds:
@@ -186,58 +186,46 @@ def _slices(rows: DataFrame, bounds: _Bounds, timeouts: list[int]) -> DataFrame:
     )
 
 
-def _slice_what_if(timeouts: list[int]) -> Callable[[pa.Table], pa.Table]:
-    def slice_what_if(table: pa.Table) -> pa.Table:
-        group, number, start, end = (
-            table.column(name)[0].as_py() for name in ("group", "slice", "start_us", "end_us")
+def _slice_what_if(table: pa.Table, timeouts: list[int]) -> pa.Table:
+    group, number, start, end = (
+        table.column(name)[0].as_py() for name in ("group", "slice", "start_us", "end_us")
+    )
+    arrived: Ints = table.column("arrived_us").to_numpy()
+    order = np.argsort(arrived, kind="stable")
+    arrived = arrived[order]
+    satisfied: Ints = table.column("satisfied_us").to_numpy()[order]
+    arrives_here = (start <= arrived) & (arrived < end)
+    rows: list[dict[str, Any]] = []
+    for timeout_ms in timeouts:
+        deadline = arrived + timeout_ms * 1000
+        completed = satisfied <= deadline
+        ended = np.where(completed, satisfied, deadline)
+        waited = ended > arrived
+        arrivals = arrived[arrives_here & waited]
+        ends = ended[(start <= ended) & (ended < end) & waited]
+        expired = int(np.count_nonzero(arrives_here & ~completed))
+        waits = (ended - arrived)[arrives_here]
+        rows.append(
+            {
+                "group": group,
+                "slice": number,
+                "timeout_ms": timeout_ms,
+                "requests": int(np.count_nonzero(arrives_here)),
+                "expired": expired,
+                "expired_waited_ms": float(expired * timeout_ms),
+                "waited_ms": float(np.sum(waits, dtype=np.float64)) / 1000,
+                "change": len(arrivals) - len(ends),
+                "rise": pending_rise(arrivals, ends),
+            }
         )
-        arrived: Ints = table.column("arrived_us").to_numpy()
-        order = np.argsort(arrived, kind="stable")
-        arrived = arrived[order]
-        satisfied: Ints = table.column("satisfied_us").to_numpy()[order]
-        arrives_here = (start <= arrived) & (arrived < end)
-        rows: list[dict[str, Any]] = []
-        for timeout_ms in timeouts:
-            deadline = arrived + timeout_ms * 1000
-            completed = satisfied <= deadline
-            ended = np.where(completed, satisfied, deadline)
-            waited = ended > arrived
-            arrivals = arrived[arrives_here & waited]
-            ends = ended[(start <= ended) & (ended < end) & waited]
-            expired = int(np.count_nonzero(arrives_here & ~completed))
-            waits = (ended - arrived)[arrives_here]
-            rows.append(
-                {
-                    "group": group,
-                    "slice": number,
-                    "timeout_ms": timeout_ms,
-                    "requests": int(np.count_nonzero(arrives_here)),
-                    "expired": expired,
-                    "expired_waited_ms": float(expired * timeout_ms),
-                    "waited_ms": float(np.sum(waits, dtype=np.float64)) / 1000,
-                    "change": len(arrivals) - len(ends),
-                    "rise": _rise(arrivals, ends),
-                }
-            )
-        return pa.Table.from_pylist(rows)
-
-    return slice_what_if
+    return pa.Table.from_pylist(rows)
 
 
-def peak_pending(arrived: Ints, ended: Ints) -> int:
-    """Return the largest number of requests that were pending at one time.
+def pending_rise(arrived: Ints, ended: Ints) -> int:
+    """Return by how much the pending requests rise at most; `arrived` is ascending.
 
     A request that ends when another arrives is not pending any more at that time.
-
-    `arrived`: times of arrival, ascending. `ended`: times of the same requests' ends, row by row. A
-    request that ends on arrival was never pending.
     """
-    waited = ended > arrived
-    return _rise(arrived[waited], ended[waited])
-
-
-def _rise(arrived: Ints, ended: Ints) -> int:
-    """Return by how much the pending requests rise at most; `arrived` is ascending."""
     if not len(arrived):
         return 0
     ended_before = np.searchsorted(np.sort(ended), arrived, side="right")

@@ -6,8 +6,6 @@ https://github.com/Azure/AzurePublicDataset.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -21,7 +19,7 @@ COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 
 def import_azure_llm(
     spark: SparkSession,
-    source: TableSource | list[Path],
+    source: TableSource,
     *,
     timeout_ms: int = 10_000,
     ms_per_context_token: float = 0.25,

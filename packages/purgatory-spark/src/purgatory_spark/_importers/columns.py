@@ -7,27 +7,21 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._importers.imported_trace import ImportedTrace
-from purgatory_spark._rows.checks import (
-    accepted_rows,
-    add_ms,
-    flag_rejects,
-    malformed_check,
-    rejected_rows,
-)
+from purgatory_spark._rows.checks import accepted_rows, rejected_rows
 from purgatory_spark._rows.mapping import TableMapping
 from purgatory_spark._rows.repeats import IS_FIRST, flag_repeated, mark_chains
 from purgatory_spark._rows.schema import with_passed
 from purgatory_spark._rows.values import (
     event_columns,
     event_values,
+    flagged_rows,
     request_columns,
     request_values,
-    require_table_columns,
+    with_row_columns,
 )
-from purgatory_spark._spark.files import CORRUPT, JSON_OPTIONS, RAW, SOURCE
+from purgatory_spark._spark.files import RAW, SOURCE, require_columns
 
 _ORDER = [SOURCE, "arrived_us", "ended_us", RAW]
-_WHOLE = (SOURCE, RAW, CORRUPT)
 
 
 def map_tables(
@@ -69,12 +63,12 @@ def map_tables(
             "map_tables takes tables; streaming DataFrames are mapped by map_streams of "
             "purgatory_spark.stream"
         )
-    require_table_columns(requests, mapping.input_columns, "requests")
-    rows = _with_whole_row(requests, "requests")
+    require_columns("requests", requests.columns, mapping.input_columns, "table")
+    rows = with_row_columns(requests, "requests")
     if events is None:
         return map_rows(rows, mapping, cache=cache)
-    require_table_columns(events, mapping.event_columns.values(), "events")
-    return map_rows(rows, mapping, _with_whole_row(events, "events"), cache=cache)
+    require_columns("events", events.columns, mapping.event_columns.values(), "table")
+    return map_rows(rows, mapping, with_row_columns(events, "events"), cache=cache)
 
 
 def map_rows(
@@ -96,12 +90,7 @@ def map_rows(
         2000          ->   000000000002  2.0 s       [000000000002]           (none)
     """
     mapping.require_events(event_rows is not None)
-    values = request_values(rows, mapping)
-    parsed = rows.select(*_WHOLE, *[column.alias(name) for name, column in values.columns.items()])
-    if "service_ms" in mapping.columns:
-        parsed = parsed.withColumn("ended_us", add_ms(F.col("arrived_us"), F.col("service_ms")))
-    flagged = flag_rejects(parsed, [malformed_check(), *values.checks])
-    cached = flagged
+    flagged = flagged_rows(rows, request_values(rows, mapping))
     if "request_id" in mapping.columns:
         timeout_us = F.col("timeout_ms").cast("bigint") * 1000
         # Arrivals that are rejects may be any number.
@@ -131,22 +120,13 @@ def map_rows(
         cached=[cached] if cache else [],
     )
     if event_rows is not None:
-        _add_events(trace, event_rows, mapping, cache=cache)
+        flagged = flagged_rows(event_rows, event_values(event_rows, mapping))
+        if cache:
+            trace.cached.append(flagged.persist())
+        trace.events = accepted_rows(flagged).select(event_columns())
+        trace.rejects = trace.rejects.unionByName(rejected_rows(flagged))
+        trace.rows["events"] = flagged
     return trace
-
-
-def _add_events(
-    trace: ImportedTrace, rows: DataFrame, mapping: TableMapping, *, cache: bool
-) -> None:
-    values = event_values(rows, mapping)
-    parsed = rows.select(*_WHOLE, *[column.alias(name) for name, column in values.columns.items()])
-    flagged = flag_rejects(parsed, [malformed_check(), *values.checks])
-    if cache:
-        flagged = flagged.persist()
-        trace.cached.append(flagged)
-    trace.events = accepted_rows(flagged).select(event_columns())
-    trace.rejects = trace.rejects.unionByName(rejected_rows(flagged))
-    trace.rows["events"] = flagged
 
 
 def _ends(accepted: DataFrame) -> DataFrame:
@@ -169,12 +149,3 @@ def _note(mapping: TableMapping) -> str:
 def _with_request_ids(rows: DataFrame) -> DataFrame:
     number = F.row_number().over(Window.partitionBy("host").orderBy("arrived_us", *_ORDER))
     return rows.withColumn("request_id", F.lpad(number.cast("string"), 12, "0"))
-
-
-def _with_whole_row(table: DataFrame, source: str) -> DataFrame:
-    return table.select(
-        "*",
-        F.lit(source).alias(SOURCE),
-        F.to_json(F.struct("*"), JSON_OPTIONS).alias(RAW),
-        F.lit(None).cast("string").alias(CORRUPT),
-    )

@@ -31,20 +31,18 @@ def import_recorded(spark: SparkSession, path: Path) -> ImportedTrace:
     """Import the Parquet files in `requests/` and `events/`, and reject rows that break a rule."""
     requests = _read(spark, path / "requests", REQUESTS)
     events = _read(spark, path / "events", EVENTS)
-    return check_tables(requests, events, cache=True)
+    return check_tables(requests, events)
 
 
-def check_tables(requests: DataFrame, events: DataFrame, *, cache: bool = False) -> ImportedTrace:
+def check_tables(requests: DataFrame, events: DataFrame) -> ImportedTrace:
     """Check tables that are in the pipeline's schema, lazily, and reject rows that break a rule."""
     requests = with_passed(_with_whole_row(requests, REQUESTS, "requests"))
     events = _with_whole_row(events, EVENTS, "events")
     flagged = flag_rejects(requests, request_checks())
     arrived_us = F.when(F.col(REASON).isNull(), F.unix_micros("arrived_at"))
     deadline_us = arrived_us + F.col("timeout_ms").cast("bigint") * 1000
-    chains = mark_chains(flagged, arrived_us, deadline_us, [RAW])
-    flagged_events = flag_rejects(events, event_checks())
-    if cache:
-        chains, flagged_events = chains.persist(), flagged_events.persist()
+    chains = mark_chains(flagged, arrived_us, deadline_us, [RAW]).persist()
+    flagged_events = flag_rejects(events, event_checks()).persist()
     flagged_requests = flag_repeated(chains)
     return ImportedTrace(
         format="recorded",
@@ -52,7 +50,7 @@ def check_tables(requests: DataFrame, events: DataFrame, *, cache: bool = False)
         events=accepted_rows(flagged_events).select(*EVENTS.names),
         rejects=rejected_rows(flagged_requests).unionByName(rejected_rows(flagged_events)),
         rows={"requests": flagged_requests.drop(REASON), "events": flagged_events.drop(REASON)},
-        cached=[chains, flagged_events] if cache else [],
+        cached=[chains, flagged_events],
     )
 
 

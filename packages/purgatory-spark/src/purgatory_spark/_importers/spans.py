@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -48,7 +47,7 @@ def _wait(keys: str, quantifier: str) -> str:
 
 def import_spans(
     spark: SparkSession,
-    source: TableSource | list[Path],
+    source: TableSource,
     *,
     columns: Mapping[str, str] | None = None,
     time_unit: str = "ns",
@@ -167,7 +166,6 @@ def _flagged_spans(rows: DataFrame, names: Mapping[str, str], time_unit: str) ->
 
 
 def _children_with_parents(spans: DataFrame, keys: str) -> DataFrame:
-    """Join each child span to its parent."""
     parents = spans.select(
         SOURCE,
         F.col("span_id").alias("request_id"),

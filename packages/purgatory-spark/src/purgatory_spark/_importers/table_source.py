@@ -9,7 +9,7 @@ from pathlib import Path
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
@@ -103,16 +103,14 @@ class TableSource:
         return self.location
 
 
-def read_source(
-    spark: SparkSession, source: TableSource | list[Path], required: Iterable[str]
-) -> DataFrame:
+def read_source(spark: SparkSession, source: TableSource, required: Iterable[str]) -> DataFrame:
     """Read the `required` columns of a source, with `SOURCE`, `RAW` and `CORRUPT`.
 
     All columns of CSV are text. A malformed row of CSV or JSON has its text in `CORRUPT`.
     """
     required = list(dict.fromkeys(required))
-    files = source if isinstance(source, list) else _local_files(source)
-    if files or isinstance(source, list):
+    files = _local_files(source)
+    if files:
         return read_rows(spark, files, required)
     try:
         table = _load(spark, source)
@@ -125,7 +123,7 @@ def read_source(
     whole = F.to_json(F.struct(*[F.col(quote_column(name)) for name in given]), JSON_OPTIONS)
     return table.select(
         *[F.col(quote_column(name)) for name in required],
-        _row_source(source),
+        file_name() if source.format in SUFFIXES else F.lit(source.location).alias(SOURCE),
         F.coalesce(corrupt, whole).alias(RAW),
         corrupt.alias(CORRUPT),
     )
@@ -152,7 +150,8 @@ def _load(spark: SparkSession, source: TableSource) -> DataFrame:
     if source.format == "json":
         return load_json(spark, source)
     if source.format == "csv":
-        return _load_csv(spark, location)
+        reader = spark.read.options(**CSV_OPTIONS)
+        return reader.schema(text_schema(*reader.csv(location).columns, CORRUPT)).csv(location)
     if source.format in SUFFIXES:
         return spark.read.format(source.format).load(location)
     # Table formats know no patterns, so nothing is to be escaped.
@@ -176,17 +175,6 @@ def load_json(spark: SparkSession, source: TableSource, *, schema: str | None = 
     if CORRUPT not in inferred.names:
         inferred = T.StructType([*inferred, T.StructField(CORRUPT, T.StringType())])
     return reader.schema(inferred).json(location)
-
-
-def _load_csv(spark: SparkSession, location: str) -> DataFrame:
-    reader = spark.read.options(**CSV_OPTIONS)
-    return reader.schema(text_schema(*reader.csv(location).columns, CORRUPT)).csv(location)
-
-
-def _row_source(source: TableSource) -> Column:
-    if source.format in SUFFIXES:
-        return file_name()
-    return F.lit(source.location).alias(SOURCE)
 
 
 def _failure(source: TableSource, error: Exception) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Self
 
 from pyspark import StorageLevel
@@ -39,10 +38,9 @@ class Replay:
     @property
     def name(self) -> str:
         """The design, and the parameters that are not the default ones."""
-        default = ReplaySettings()
-        names = [field.name for field in fields(ReplaySettings) if field.name != "design"]
-        given = [(name, getattr(self.settings, name)) for name in names]
-        changed = [f"{name}={value}" for name, value in given if value != getattr(default, name)]
+        default = ReplaySettings(self.settings.design).parameters()
+        given = self.settings.parameters().items()
+        changed = [f"{name}={value}" for name, value in given if value != default[name]]
         return " ".join([self.settings.design, *changed])
 
     def outcomes(self) -> DataFrame:

@@ -85,7 +85,7 @@ class Trace:
         self.events = require(events, EVENTS, "events")
         self.name = name
         self.max_worker_mb = max_worker_mb
-        checked = partial(check_tables, self.requests, self.events, cache=True)
+        checked = partial(check_tables, self.requests, self.events)
         given = tuple(marks)
         self._origin: Origin = Tables(
             self.requests, self.events, None, checked, marks=lambda: given
@@ -227,7 +227,7 @@ class Trace:
 
     @cached_property
     def _results(self) -> DataFrame:
-        """How each request ends (`batch.SATISFACTIONS`): one plan, which `cache` keeps."""
+        """How each request ends (`batch.satisfactions`): one plan, which `cache` keeps."""
         return self._origin.satisfactions(self._parts)
 
     @cached_property

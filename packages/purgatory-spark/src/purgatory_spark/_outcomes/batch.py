@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -41,12 +42,6 @@ from purgatory_spark._spark.schemas import fields_of, to_micros
 from purgatory_spark._spark.session import parallelism
 from purgatory_spark._spark.worker_gc import freeze_imported_objects
 
-#: The columns of `RESULTS`, and the time at which the request's condition is first satisfied, also
-#: after its deadline; null if it never is.
-SATISFACTIONS = T.StructType(
-    [*OUTCOMES, *fields_of(T.TimestampType(), "satisfied_at"), *REJECT_FIELDS]
-)
-
 _REQUESTS = "requests"
 _EVENTS = "events"
 _SCHEMAS = {_REQUESTS: REQUESTS, _EVENTS: EVENTS}
@@ -69,9 +64,11 @@ _SATISFIED = T.StructType(
 def satisfactions(
     requests: DataFrame, events: DataFrame, *, parts: Mapping[str, int] | None = None
 ) -> DataFrame:
-    """Compute how each request ends, and when its condition is first satisfied (`SATISFACTIONS`).
+    """Compute how each request ends, and when its condition is first satisfied.
 
-    `satisfied_at` does not depend on the timeout, so it gives the outcomes under any other timeout.
+    Returns the columns of `RESULTS`, and `satisfied_at`, which may be after the deadline, and is
+    null if it never is satisfied. It does not depend on the timeout, so it gives the outcomes under
+    any other timeout.
     """
     tables = {
         _REQUESTS: require(requests, REQUESTS, "requests"),
@@ -79,7 +76,9 @@ def satisfactions(
     }
     sharding = _sharding(requests.sparkSession, parts)
     packed = [
-        table.select(*to_micros(table.schema)).mapInArrow(_packer(kind, sharding), _PACKED)
+        table.select(*to_micros(table.schema)).mapInArrow(
+            partial(pack_batches, kind=kind, sharding=sharding), _PACKED
+        )
         for kind, table in tables.items()
     ]
     return _satisfactions(packed[0].unionByName(packed[1]), sharding)
@@ -110,7 +109,6 @@ def trace_satisfactions(
     tasks = plan_tasks(known, parallelism(spark))
 
     def read_and_pack(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        freeze_imported_objects()
         for number in (number for batch in numbers for number in batch.column(0).to_pylist()):
             for kind, splits in groupby(tasks[number], key=lambda split: split.table):
                 rows = (
@@ -169,16 +167,6 @@ def trace_outcomes(
     return trace_satisfactions(spark, folder, parts=parts).select(*RESULTS.names)
 
 
-def _packer(
-    kind: str, sharding: Sharding
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        freeze_imported_objects()
-        return pack_batches(batches, kind, sharding)
-
-    return pack
-
-
 def _sharding(spark: SparkSession, parts: Mapping[str, int] | None) -> Sharding:
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     return Sharding(max(_SHARDS, partitions), parts or {})
@@ -226,9 +214,9 @@ def satisfy_shard(packed: pa.Table) -> pa.Table:
         arrived_us,
         pc.add(arrived_us, timeout_us),
         pa.array(satisfied, mask=satisfied == NEVER),
-        *[pa.nulls(len(satisfied), pa.string())] * 2,
     ]
-    return _with_rejects(pa.table(columns, names=_SATISFIED.names), unpack(packed, REJECT_KIND))
+    table = pa.table(columns, names=_SATISFIED.names[: len(columns)])
+    return pa.concat_tables([table, unpack(packed, REJECT_KIND)], promote_options="default")
 
 
 def reject_repeated(satisfied: pa.Table) -> pa.Table:
@@ -243,23 +231,10 @@ def reject_repeated(satisfied: pa.Table) -> pa.Table:
     )
     if not texts:
         return satisfied
-    others = pa.concat_tables(
-        [
-            requests.filter(pa.array(~repeated)),
-            satisfied.filter(satisfied.column("reason").is_valid()),
-        ]
-    )
     rejects = {"reason": pa.repeat(REPEATED, len(texts)), "row": pa.array(texts, pa.string())}
-    return _with_rejects(others, pa.table(rejects))
-
-
-def _with_rejects(satisfied: pa.Table, rejects: pa.Table) -> pa.Table:
-    if not rejects.num_rows:
-        return satisfied
-    columns = [
-        rejects.column(column.name)
-        if column.name in rejects.column_names
-        else pa.nulls(rejects.num_rows, column.type)
-        for column in satisfied.schema
+    parts = [
+        requests.filter(pa.array(~repeated)),
+        satisfied.filter(satisfied.column("reason").is_valid()),
+        pa.table(rejects),
     ]
-    return pa.concat_tables([satisfied, pa.table(columns, schema=satisfied.schema)])
+    return pa.concat_tables(parts, promote_options="default")

@@ -123,8 +123,7 @@ def running_maxima(number: Ints, amount: Floats) -> Floats:
     # ranks of a later key are above those of earlier keys.
     values, rank = np.unique(amount, return_inverse=True)
     shift = number * len(values)
-    maxima: Floats = values[np.maximum.accumulate(shift + rank) - shift]
-    return maxima
+    return values[np.maximum.accumulate(shift + rank) - shift]
 
 
 def first_index(low: Ints, high: Ints, holds: Callable[[Ints, Ints], Bools]) -> Ints:
@@ -304,5 +303,4 @@ class _Pairs:
 
 
 def _equals(requests: pa.Table, column: str, value: str) -> Bools:
-    equal: Bools = np.asarray(pc.equal(requests.column(column), value).to_numpy(), dtype=bool)
-    return equal
+    return np.asarray(pc.equal(requests.column(column), value).to_numpy(), dtype=bool)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,13 +17,28 @@ from purgatory_spark._errors import require_one_of
 from purgatory_spark._outcomes import results
 from purgatory_spark._outcomes.condition import NEVER, epoch_us, flat_keys
 from purgatory_spark._outcomes.host_driver import EndedRequests, EventPart, HostDriver, RequestPart
-from purgatory_spark._rows.checks import REASON
+from purgatory_spark._rows.checks import (
+    REASON,
+    Check,
+    event_checks,
+    flag_rejects,
+    reject_hash,
+    request_checks,
+)
 from purgatory_spark._rows.repeats import REPEATED
-from purgatory_spark._rows.schema import COMPLETED, EXPIRED, IDENTITY, OUTCOMES
+from purgatory_spark._rows.schema import (
+    COMPLETED,
+    EVENTS,
+    EXPIRED,
+    IDENTITY,
+    OUTCOMES,
+    REQUESTS,
+    require,
+    with_passed,
+)
 from purgatory_spark._spark.arrays import Ints
-from purgatory_spark._spark.files import RAW
+from purgatory_spark._spark.files import JSON_OPTIONS, RAW
 from purgatory_spark._spark.schemas import (
-    batch_to_micros,
     fields_of,
     from_micros,
     micros_schema,
@@ -85,6 +100,11 @@ REPLAYED = T.StructType(
 #: In the result of `replay_designs`, the position of the design that a row is of.
 DESIGN_NUMBER = "design_number"
 _NUMBERED = T.StructType([*REPLAYED.fields, T.StructField(DESIGN_NUMBER, T.IntegerType())])
+_ROWS = utc_schema(micros_schema(_NUMBERED))
+
+# Rejects have no group of their own among the hosts. They are spread over a few, so that one with
+# many rows does not have to fit into one worker.
+_REJECT_GROUPS = 64
 
 
 @dataclass(frozen=True)
@@ -198,62 +218,71 @@ def replay_designs(
     """
     # Hosts are not told apart by a hash: a purgatory is for one host.
     good_host = F.when(F.col(REASON).isNull(), F.col("host"))
-    groups = [good_host.alias("good_host"), results.reject_group().alias("group")]
+    reject_group = F.pmod(reject_hash(), F.lit(_REJECT_GROUPS))
+    groups = [good_host.alias("good_host"), reject_group.alias("group")]
+    checked = (
+        with_passed(_flagged(requests, REQUESTS, "requests", request_checks())),
+        _flagged(events, EVENTS, "events", event_checks()),
+    )
     tables = [
         table.select(*to_micros(table.schema), *groups).groupBy("good_host", "group")
-        for table in (results.flag_requests(requests), results.flag_events(events))
+        for table in checked
     ]
     replayed = (
         tables[0]
         .cogroup(tables[1])
-        .applyInArrow(_replay_host(list(designs)), micros_schema(_NUMBERED))
+        .applyInArrow(
+            lambda requests, events: _replay_host(requests, events, designs),
+            micros_schema(_NUMBERED),
+        )
     )
     return from_micros(replayed, _NUMBERED)
 
 
-def _replay_host(designs: list[ReplaySettings]) -> Callable[[pa.Table, pa.Table], pa.Table]:
-    def replay_host(requests: pa.Table, events: pa.Table) -> pa.Table:
-        freeze_imported_objects()
-        rejects = _reject_rows(requests) + _reject_rows(events)
-        if rejects:  # A group of rejects has no other rows.
-            return batch_to_micros(pa.Table.from_pylist(rejects, schema=utc_schema(_NUMBERED)))
-        if not requests.num_rows:
-            return batch_to_micros(utc_schema(_NUMBERED).empty_table())
-        arrived_us = epoch_us(requests.column("arrived_at"))
-        timeouts_us = requests.column("timeout_ms").cast(pa.int64()).to_numpy() * 1000
-        repeated, texts = results.split_repeated(requests, arrived_us, arrived_us + timeouts_us)
-        if texts:
-            requests = requests.filter(pa.array(~repeated))
-        further = [{"reason": REPEATED, "row": text, "kind": results.REJECT_KIND} for text in texts]
-        replayed = []
-        for number, settings in enumerate(designs):
-            started = time.perf_counter()
-            host = HostReplay(requests, events, settings)
-            host.run()
-            outcomes = host.outcomes()
-            replayed.append(
-                outcomes.append_column(
-                    DESIGN_NUMBER, pa.repeat(pa.scalar(number, pa.int32()), outcomes.num_rows)
-                )
-            )
-            stats = host.stats(time.perf_counter() - started)
-            further.append(stats | {DESIGN_NUMBER: number})
-        further_rows = pa.Table.from_pylist(further, schema=utc_schema(_NUMBERED))
-        return batch_to_micros(pa.concat_tables([*replayed, further_rows]))
+def _flagged(table: DataFrame, schema: T.StructType, what: str, checks: list[Check]) -> DataFrame:
+    """Check rows in Spark, as the batch does in workers: add `REASON`, and `RAW` of rejects."""
+    flagged = flag_rejects(require(table, schema, what), checks)
+    as_json = F.to_json(F.struct(*schema.names), JSON_OPTIONS)
+    return flagged.withColumn(RAW, F.when(F.col(REASON).isNotNull(), as_json))
 
-    return replay_host
+
+def _replay_host(
+    requests: pa.Table, events: pa.Table, designs: Sequence[ReplaySettings]
+) -> pa.Table:
+    freeze_imported_objects()
+    rejects = _reject_rows(requests) + _reject_rows(events)
+    if rejects:  # A group of rejects has no other rows.
+        return pa.Table.from_pylist(rejects, schema=_ROWS)
+    if not requests.num_rows:
+        return _ROWS.empty_table()
+    arrived_us = epoch_us(requests.column("arrived_at"))
+    timeouts_us = requests.column("timeout_ms").cast(pa.int64()).to_numpy() * 1000
+    repeated, texts = results.split_repeated(requests, arrived_us, arrived_us + timeouts_us)
+    if texts:
+        requests = requests.filter(pa.array(~repeated))
+    further = [{"reason": REPEATED, "row": text, "kind": results.REJECT_KIND} for text in texts]
+    replayed = []
+    for number, settings in enumerate(designs):
+        started = time.perf_counter()
+        host = HostReplay(requests, events, settings)
+        host.run()
+        outcomes = host.outcomes()
+        replayed.append(
+            outcomes.append_column(
+                DESIGN_NUMBER, pa.repeat(pa.scalar(number, pa.int32()), outcomes.num_rows)
+            )
+        )
+        stats = host.stats(time.perf_counter() - started)
+        further.append(stats | {DESIGN_NUMBER: number})
+    tables = [pa.Table.from_pylist(further, schema=_ROWS), *replayed]
+    return pa.concat_tables(tables, promote_options="default")
 
 
 def _reject_rows(table: pa.Table) -> list[dict[str, Any]]:
-    reasons = table.column(REASON)
-    if reasons.null_count == len(reasons):
-        return []
-    rejected = table.filter(reasons.is_valid())
+    rejected = table.select([REASON, RAW]).filter(table.column(REASON).is_valid())
     return [
-        {"reason": reason, "row": row, "kind": results.REJECT_KIND}
-        for reason, row in zip(
-            rejected.column(REASON).to_pylist(), rejected.column(RAW).to_pylist(), strict=True
-        )
+        {"reason": row[REASON], "row": row[RAW], "kind": results.REJECT_KIND}
+        for row in rejected.to_pylist()
     ]
 
 
@@ -328,23 +357,21 @@ class HostReplay(HostDriver):
         self.late_us[ended.row[ended.expired]] = (ended.ended_us - ended.deadline_us)[ended.expired]
 
     def outcomes(self) -> pa.Table:
-        """Return how the requests ended: rows of `REPLAYED` of the kind "outcomes"."""
+        """Return how the requests ended: the columns of `REPLAYED` that outcomes have."""
         arrived = self._requests.arrived_us
         deadline = arrived + np.asarray(self._requests.timeouts_ms, dtype=np.int64) * 1000
         completed = self.satisfied_us <= deadline
         ended = np.where(completed, self.satisfied_us, deadline)
-        schema = utc_schema(REPLAYED)
-        columns = [
-            *[self._table.column(name) for name in (*IDENTITY, "arrived_at")],
-            pa.array(ended, pa.timestamp("us", tz="UTC")),
-            pa.array([EXPIRED, COMPLETED]).take(pa.array(completed.astype(np.int8))),
-            pa.array((ended - arrived) / 1000),
-            pa.array(self.late_us / 1000, mask=self.satisfied_us != NEVER),
-            pa.nulls(len(ended), schema.field("stats").type),
-            *[pa.nulls(len(ended), pa.string())] * 2,
-            pa.repeat(results.OUTCOME_KIND, len(ended)),
-        ]
-        return pa.table(columns, names=schema.names).cast(schema)
+        columns = {
+            **{name: self._table.column(name) for name in IDENTITY},
+            "arrived_at": arrived,
+            "ended_at": ended,
+            "outcome": pa.array([EXPIRED, COMPLETED]).take(pa.array(completed.astype(np.int8))),
+            "waited_ms": (ended - arrived) / 1000,
+            "late_ms": pa.array(self.late_us / 1000, mask=self.satisfied_us != NEVER),
+            "kind": pa.repeat(results.OUTCOME_KIND, len(ended)),
+        }
+        return pa.table(columns)
 
     def stats(self, task_seconds: float) -> dict[str, Any]:
         """Return the purgatory's statistics, as a row of `REPLAYED`."""

@@ -18,18 +18,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._errors import TraceFormatError
-from purgatory_spark._rows.checks import (
-    REASON,
-    Check,
-    event_checks,
-    flag_rejects,
-    reject_hash,
-    request_checks,
-)
 from purgatory_spark._rows.repeats import repeated_in_table
-from purgatory_spark._rows.schema import EVENTS, IDENTITY, OUTCOMES, REQUESTS, require, with_passed
+from purgatory_spark._rows.schema import IDENTITY, OUTCOMES
 from purgatory_spark._spark.arrays import Bools, Ints
-from purgatory_spark._spark.files import JSON_OPTIONS, RAW
 from purgatory_spark._spark.schemas import text_schema
 
 #: The value of `kind` in rows of outcomes, and in rejects.
@@ -40,10 +31,6 @@ REJECT_KIND = "rejects"
 REJECT_FIELDS = text_schema("reason", "row", "kind").fields
 #: Outcomes, with null `reason` and `row`; and rejects, with null in the columns of outcomes.
 RESULTS = T.StructType([*OUTCOMES.fields, *REJECT_FIELDS])
-
-# Rejects have no group of their own among the hosts. They are spread over a few, so that one with
-# many rows does not have to fit into one worker.
-_REJECT_GROUPS = 64
 
 
 def outcomes_of(results: DataFrame) -> DataFrame:
@@ -70,26 +57,6 @@ def rejects_of(results: DataFrame) -> DataFrame:
         The `reason` and the `row`, as JSON, of each row of the kind "rejects".
     """
     return results.where(F.col("kind") == REJECT_KIND).select("reason", "row")
-
-
-def flag_requests(requests: DataFrame) -> DataFrame:
-    """Check requests in Spark, as the batch does in workers: add `REASON`, and `RAW` of rejects."""
-    return with_passed(_flag(requests, REQUESTS, "requests", request_checks()))
-
-
-def flag_events(events: DataFrame) -> DataFrame:
-    return _flag(events, EVENTS, "events", event_checks())
-
-
-def _flag(table: DataFrame, schema: T.StructType, what: str, checks: list[Check]) -> DataFrame:
-    flagged = flag_rejects(require(table, schema, what), checks)
-    as_json = F.to_json(F.struct(*schema.names), JSON_OPTIONS)
-    return flagged.withColumn(RAW, F.when(F.col(REASON).isNotNull(), as_json))
-
-
-def reject_group() -> Column:
-    """Return the number of a reject's group, from 0; null for a good row."""
-    return F.pmod(reject_hash(), F.lit(_REJECT_GROUPS))
 
 
 def split_repeated(

@@ -24,6 +24,7 @@ from purgatory_spark._rows.column_checks import reject_reasons
 from purgatory_spark._rows.schema import ARROW_SCHEMAS
 from purgatory_spark._spark.arrays import Ints, Words
 from purgatory_spark._spark.hashes import hash_strings
+from purgatory_spark._spark.worker_gc import freeze_imported_objects
 
 #: The columns of a blob, by kind. A key is a hash of host and key, so the same key on two hosts is
 #: two.
@@ -79,6 +80,7 @@ def pack_batches(
     batches: Iterable[pa.RecordBatch], kind: str, sharding: Sharding
 ) -> Iterator[pa.RecordBatch]:
     """Check many rows of `ARROW_SCHEMAS[kind]`, and yield them and the rejects, packed."""
+    freeze_imported_objects()
     for table in _buffered(batches):
         rows = packing.encoded_rows(table, kind)
         reasons = reject_reasons(rows, kind)

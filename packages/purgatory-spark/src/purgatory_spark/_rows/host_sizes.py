@@ -63,7 +63,9 @@ def require_hosts_fit(
     requests: DataFrame, events: DataFrame, model: MemoryModel, max_worker_mb: int
 ) -> None:
     """Check that every host fits into a Python worker, in one pass over both tables."""
-    large = _large_hosts(requests, events, model, max_worker_mb).limit(_MAX_NAMED).collect()
+    is_large = F.col("bytes") > _available_bytes(model, max_worker_mb)
+    hosts = _totals(requests, events, model).where(is_large).orderBy(F.desc("bytes"))
+    large = hosts.limit(_MAX_NAMED).collect()
     if large:
         raise HostTooLargeError(
             f"{_describe(large)}: more than max_worker_mb={max_worker_mb:,}, and {model.task} "
@@ -152,14 +154,6 @@ def _available_bytes(model: MemoryModel, max_worker_mb: int) -> int:
     return available
 
 
-def _large_hosts(
-    requests: DataFrame, events: DataFrame, model: MemoryModel, max_worker_mb: int
-) -> DataFrame:
-    available = _available_bytes(model, max_worker_mb)
-    totals = _totals(requests, events, model)
-    return totals.where(F.col("bytes") > available).orderBy(F.desc("bytes"))
-
-
 def _totals(
     requests: DataFrame, events: DataFrame, model: MemoryModel, *, by_key: bool = False
 ) -> DataFrame:
@@ -171,34 +165,26 @@ def _totals(
     first_key = [F.get("watch_keys", F.lit(0)).alias("key")] if by_key else []
     names = _octets(F.concat_ws("", *IDENTITY, "watch_keys"))
     size = model.request + keys * model.watch_key + names * model.character
-    of_requests = requests.select("host", *first_key, _row(1, 0, keys, F.col("timeout_ms"), size))
-    key = ["key"] if by_key else []
-    none = F.lit(None).cast("int")
-    of_events = events.select(
+    of_requests = requests.select(
         "host",
-        *key,
-        _row(0, 1, F.lit(0), none, model.event + _octets(F.col("key")) * model.character),
+        *first_key,
+        F.lit(1).alias("requests"),
+        keys.alias("keys"),
+        "timeout_ms",
+        size.alias("bytes"),
     )
-    grouped = of_requests.unionByName(of_events).groupBy("host", *key)
-    counts = [F.sum(f"row.{name}").alias(name) for name in ("requests", "events", "keys")]
-    return grouped.agg(
-        *counts,
-        F.max("row.keys").alias("most_keys"),
-        F.min("row.timeout_ms").alias("shortest_ms"),
-        F.max("row.timeout_ms").alias("longest_ms"),
-        F.sum("row.bytes").cast("bigint").alias("bytes"),
+    key = ["key"] if by_key else []
+    event_size = model.event + _octets(F.col("key")) * model.character
+    of_events = events.select("host", *key, F.lit(1).alias("events"), event_size.alias("bytes"))
+    counts = ["requests", "events", "keys"]
+    rows = of_requests.unionByName(of_events, allowMissingColumns=True).fillna(0, counts)
+    return rows.groupBy("host", *key).agg(
+        *[F.sum(name).alias(name) for name in counts],
+        F.max("keys").alias("most_keys"),
+        F.min("timeout_ms").alias("shortest_ms"),
+        F.max("timeout_ms").alias("longest_ms"),
+        F.sum("bytes").cast("bigint").alias("bytes"),
     )
-
-
-def _row(requests: int, events: int, keys: Column, timeout_ms: Column, size: Column) -> Column:
-    values = {
-        "requests": F.lit(requests),
-        "events": F.lit(events),
-        "keys": keys,
-        "timeout_ms": timeout_ms,
-        "bytes": size.cast("double"),
-    }
-    return F.struct(*[value.alias(name) for name, value in values.items()]).alias("row")
 
 
 def _octets(text: Column) -> Column:

@@ -77,11 +77,8 @@ class TableMapping:
         columns, events = self.columns, self.event_columns
         require_fields(columns, REQUEST_FIELDS, "the mapping")
         require_fields(events, EVENT_FIELDS, "the mapping of events")
-        for name, column in columns.items():
+        for name, column in (*columns.items(), *events.items()):
             if name != "watch_keys" and not isinstance(column, str):
-                raise TraceFormatError(f"only watch_keys may have several columns, not {name}")
-        for name, column in events.items():
-            if not isinstance(column, str):
                 raise TraceFormatError(f"only watch_keys may have several columns, not {name}")
         if "arrived_at" not in columns:
             raise TraceFormatError(

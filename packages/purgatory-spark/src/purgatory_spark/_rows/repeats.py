@@ -30,8 +30,8 @@ _ARRIVED = "_purgatory_arrived_us"
 _DEADLINE = "_purgatory_deadline_us"
 _OVERLAPS = "_purgatory_overlaps"
 _IN_CHAIN = "_purgatory_in_chain"
-# Before every time.
-_NOT_RESERVED_US = -(2**62)
+#: The end of the reservation of an id that is free: before every time.
+NOT_RESERVED_US = -(2**62)
 _HELPERS = (_ARRIVED, _DEADLINE, _OVERLAPS, _IN_CHAIN)
 
 
@@ -50,7 +50,7 @@ def repeated_in_order(
     `reserved_until_us`: until when earlier requests reserve these ids; None if there are none.
     """
     if reserved_until_us is None:
-        reserved_until_us = np.full(len(ids), _NOT_RESERVED_US)
+        reserved_until_us = np.full(len(ids), NOT_RESERVED_US)
     repeated: Bools = arrived_us <= reserved_until_us
     _, inverse, count = np.unique(ids, return_inverse=True, return_counts=True)
     # Requests whose id occurs several times are checked one after the other.

@@ -182,7 +182,6 @@ def require(
 
 
 def file_columns(schema: T.StructType) -> tuple[str, ...]:
-    """Return the columns that files of a table must have."""
     return tuple(name for name in schema.names if name not in _OPTIONAL)
 
 

@@ -6,7 +6,6 @@ bigints and decimals. A value that would change is a reason to reject its row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame
@@ -17,15 +16,18 @@ from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._rows.checks import (
     MAX_TIME_US,
     Check,
+    add_ms,
     amount_checks,
+    flag_rejects,
     is_number,
+    malformed_check,
     parse_us,
     quantifier_checks,
     time_checks,
 )
 from purgatory_spark._rows.mapping import TableMapping
 from purgatory_spark._rows.schema import AGGREGATES, EVENTS, MAX_TIMEOUT_MS, PASSED, REQUESTS
-from purgatory_spark._spark.files import quote_column
+from purgatory_spark._spark.files import CORRUPT, JSON_OPTIONS, RAW, SOURCE, quote_column
 
 #: Doubles below have all whole numbers.
 _EXACT_DOUBLE = 2.0**53
@@ -48,13 +50,26 @@ class Values:
         self.checks += other.checks
 
 
-def require_table_columns(table: DataFrame, required: Iterable[str], what: str) -> None:
-    missing = [name for name in required if name not in table.columns]
-    if missing:
-        raise TraceFormatError(
-            f"{what}: missing columns: {', '.join(missing)}; the table has "
-            f"{', '.join(table.columns)}"
-        )
+def with_row_columns(table: DataFrame, source: str | None = None) -> DataFrame:
+    """Return a table with the columns that describe a row and its source, unless it has them."""
+    described = {
+        CORRUPT: F.lit(None).cast("string"),
+        RAW: F.to_json(F.struct("*"), JSON_OPTIONS),
+        SOURCE: F.lit(source).cast("string"),
+    }
+    missing = [
+        column.alias(name) for name, column in described.items() if name not in table.columns
+    ]
+    return table.select("*", *missing)
+
+
+def flagged_rows(rows: DataFrame, values: Values) -> DataFrame:
+    """Compute the values of rows that have those columns, and add `REASON`."""
+    columns = [column.alias(name) for name, column in values.columns.items()]
+    parsed = rows.select(SOURCE, RAW, CORRUPT, *columns)
+    if "service_ms" in values.columns:
+        parsed = parsed.withColumn("ended_us", add_ms(F.col("arrived_us"), F.col("service_ms")))
+    return flag_rejects(parsed, [malformed_check(), *values.checks])
 
 
 def request_values(rows: DataFrame, mapping: TableMapping) -> Values:

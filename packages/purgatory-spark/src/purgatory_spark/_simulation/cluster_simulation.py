@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -163,54 +164,40 @@ def simulate(
     """
     settings = settings or ReplaySettings()
     tasks = min(workload.hosts, partitions or _TASKS_PER_CORE * parallelism(spark))
-    return spark.range(0, workload.hosts, 1, tasks).mapInArrow(
-        _simulate_hosts(workload, settings, bin_us), SIMULATED
-    )
+    simulate_tasks = partial(_simulate_hosts, workload=workload, settings=settings, bin_us=bin_us)
+    return spark.range(0, workload.hosts, 1, tasks).mapInArrow(simulate_tasks, SIMULATED)
 
 
 def _simulate_hosts(
-    workload: Workload, settings: ReplaySettings, bin_us: int
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def simulate_hosts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        freeze_imported_objects()
-        began, cpu_began = time.perf_counter(), time.process_time()
-        counts = OutcomeCounts(bin_us)
-        hosts = []
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                host, host_counts = simulate_host(workload, number, settings, bin_us)
-                hosts.append(host)
-                counts.merge(host_counts)
-        context = TaskContext.get()
-        task = {
-            "task": context.partitionId() if context is not None else 0,
-            "worker": f"{socket.gethostname()}:{os.getpid()}",
-            "hosts": len(hosts),
-            "requests": sum(host["requests"] for host in hosts),
-            "seconds": time.perf_counter() - began,
-            "cpu_seconds": time.process_time() - cpu_began,
-            "peak_memory_bytes": peak_memory_bytes(),
-        }
-        tables = {
-            "hosts": hosts,
-            "waits": _wait_rows(counts),
-            "timeline": counts.timeline.rows(),
-            "tasks": [task],
-        }
-        rows = [{"kind": kind, kind: row} for kind, table in tables.items() for row in table]
-        yield from pa.Table.from_pylist(rows, schema=utc_schema(SIMULATED)).to_batches()
-
-    return simulate_hosts
-
-
-def _wait_rows(counts: OutcomeCounts) -> list[dict[str, int]]:
-    rows: dict[int, dict[str, int]] = {}
-    for outcome, histogram in (("completed", counts.completed), ("expired", counts.expired)):
-        buckets, numbers = (column.tolist() for column in histogram.counts())
-        for bucket, number in zip(buckets, numbers, strict=True):
-            row = rows.setdefault(bucket, {"bucket": bucket, "completed": 0, "expired": 0})
-            row[outcome] = number
-    return list(rows.values())
+    batches: Iterator[pa.RecordBatch], workload: Workload, settings: ReplaySettings, bin_us: int
+) -> Iterator[pa.RecordBatch]:
+    freeze_imported_objects()
+    began, cpu_began = time.perf_counter(), time.process_time()
+    counts = OutcomeCounts(bin_us)
+    hosts = []
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            host, host_counts = simulate_host(workload, number, settings, bin_us)
+            hosts.append(host)
+            counts.merge(host_counts)
+    context = TaskContext.get()
+    task = {
+        "task": context.partitionId() if context is not None else 0,
+        "worker": f"{socket.gethostname()}:{os.getpid()}",
+        "hosts": len(hosts),
+        "requests": sum(host["requests"] for host in hosts),
+        "seconds": time.perf_counter() - began,
+        "cpu_seconds": time.process_time() - cpu_began,
+        "peak_memory_bytes": peak_memory_bytes(),
+    }
+    tables = {
+        "hosts": hosts,
+        "waits": counts.wait_rows(),
+        "timeline": counts.timeline.rows(),
+        "tasks": [task],
+    }
+    rows = [{"kind": kind, kind: row} for kind, table in tables.items() for row in table]
+    yield from pa.Table.from_pylist(rows, schema=utc_schema(SIMULATED)).to_batches()
 
 
 def run_simulation(
@@ -293,5 +280,4 @@ def _with_times(timeline: pa.Table, bin_us: int) -> pa.Table:
 
 
 def _column(table: pa.Table, name: str) -> Ints:
-    column: Ints = np.asarray(table.column(name).to_numpy(), dtype=np.int64)
-    return column
+    return np.asarray(table.column(name).to_numpy(), dtype=np.int64)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from purgatory_spark._errors import require_at_least
 from purgatory_spark._outcomes.replay import ReplaySettings
 from purgatory_spark._simulation.sizes import Sizes
+from purgatory_spark._stream.job import StreamSettings
 from purgatory_spark._traces.workload import Workload
 from request_purgatory.errors import InvalidArgumentError
 
@@ -74,14 +75,13 @@ def extrapolate(
     settings: ReplaySettings,
     measured: Measurement,
     target: TargetLoad,
-    *,
-    watermark_delay_ms: int,
-    key_retention_ms: int,
+    stream: StreamSettings,
 ) -> list[Estimate]:
     """Return the load, and what it needs; of cores, memory and storage the largest part first."""
     rate = target.per_day / DAY_S
     rate_per_host = workload.rate / workload.hosts
-    load = [
+    sizes = measured.sizes
+    return [
         Estimate(
             "requests a second", rate, "1/s", f"{target.per_day:g} requests a day / {DAY_S:,} s"
         ),
@@ -97,21 +97,16 @@ def extrapolate(
             "requests",
             f"requests a second x {measured.mean_wait_ms:.1f} ms mean wait",
         ),
-    ]
-    sizes = measured.sizes
-    shuffle = Estimate(
-        "shuffle of a stream",
-        rate * (sizes.packed_request + sizes.packed_event),
-        "bytes/s",
-        f"requests a second x ({sizes.packed_request:.1f} + {sizes.packed_event:.1f} bytes of a "
-        "request and its event)",
-    )
-    return [
-        *load,
         *_cores(rate, measured, target),
         *_memory(rate, workload, settings, measured, target),
-        *_stored(rate, workload, measured, watermark_delay_ms, key_retention_ms),
-        shuffle,
+        *_stored(rate, workload, measured, stream),
+        Estimate(
+            "shuffle of a stream",
+            rate * (sizes.packed_request + sizes.packed_event),
+            "bytes/s",
+            f"requests a second x ({sizes.packed_request:.1f} + {sizes.packed_event:.1f} bytes of "
+            "a request and its event)",
+        ),
     ]
 
 
@@ -188,14 +183,10 @@ def _memory(
 
 
 def _stored(
-    rate: float,
-    workload: Workload,
-    measured: Measurement,
-    watermark_delay_ms: int,
-    key_retention_ms: int,
+    rate: float, workload: Workload, measured: Measurement, stream: StreamSettings
 ) -> list[Estimate]:
     sizes = measured.sizes.stream
-    delay_s, retention_s = watermark_delay_ms / 1000, key_retention_ms / 1000
+    delay_s, retention_s = stream.watermark_delay_ms / 1000, stream.key_retention_ms / 1000
     timeout_s = workload.timeout_ms / 1000
     # By part: the bytes of one, how many there are, and how they are counted.
     parts = {
@@ -260,7 +251,6 @@ def _stored(
 
 
 def assumptions(workload: Workload, target: TargetLoad) -> list[str]:
-    """Return what the estimates assume, a sentence each."""
     return [
         f"The load is even: {target.per_day:g} requests a day arrive at a constant rate, spread "
         "over hosts with this workload's rate. Peaks and hot hosts need more.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,17 @@ TracePart = tuple[RequestPart, EventPart]
 
 _START_US = int(START.timestamp()) * 1_000_000
 _NO_TIMES: Ints = np.zeros(0, dtype=np.int64)
+
+
+def count_rows(index: str, counts: Mapping[str, Ints]) -> list[dict[str, int]]:
+    """Return the index and the counts of each position at which one of them is not 0."""
+    table = np.zeros((max(map(len, counts.values())), len(counts)), dtype=np.int64)
+    for number, column in enumerate(counts.values()):
+        table[: len(column), number] = column
+    return [
+        {index: at, **dict(zip(counts, table[at].tolist(), strict=True))}
+        for at in np.flatnonzero(table.any(axis=1)).tolist()
+    ]
 
 
 class Timeline:
@@ -47,15 +58,7 @@ class Timeline:
 
     def rows(self) -> list[dict[str, int]]:
         """Return `bin`, the bin's index, and the counts in `COLUMNS` for each non-empty bin."""
-        columns = [self._counts[column] for column in self.COLUMNS]
-        table = np.zeros((max(map(len, columns)), len(columns)), dtype=np.int64)
-        for number, column in enumerate(columns):
-            table[: len(column), number] = column
-        bins = np.flatnonzero(table.any(axis=1)).tolist()
-        return [
-            {"bin": bin_, **dict(zip(self.COLUMNS, table[bin_].tolist(), strict=True))}
-            for bin_ in bins
-        ]
+        return count_rows("bin", self._counts)
 
 
 class OutcomeCounts:
@@ -70,6 +73,12 @@ class OutcomeCounts:
         self.completed.merge(other.completed)
         self.expired.merge(other.expired)
         self.timeline.merge(other.timeline)
+
+    def wait_rows(self) -> list[dict[str, int]]:
+        """Return rows of `cluster_simulation.WAITS`."""
+        return count_rows(
+            "bucket", {"completed": self.completed.counts, "expired": self.expired.counts}
+        )
 
     def waits(self) -> Histogram:
         both = Histogram()
@@ -166,7 +175,8 @@ def trace_parts(blocks: Iterable[Block]) -> Iterator[TracePart]:
         workload = block.workload
         own_keys = block.own_keys().to_numpy(zero_copy_only=False)
         arrived = np.concatenate([arrived, block.arrived_us])
-        watched += _watch_keys(block, own_keys)
+        pool = np.array([f"key-{number}" for number in range(workload.keys)], dtype=object)
+        watched += np.column_stack([own_keys, pool[block.shared]]).tolist()
         occurred = np.concatenate([occurred, block.occurred_us])
         keys = np.concatenate([keys, own_keys])
         num_arrived = int(np.searchsorted(arrived, block.end_us))
@@ -181,10 +191,14 @@ def trace_parts(blocks: Iterable[Block]) -> Iterator[TracePart]:
         yield _part(workload, arrived, watched, occurred, keys)
 
 
-def _watch_keys(block: Block, own_keys: np.ndarray[Any, np.dtype[np.object_]]) -> list[list[str]]:
-    pool = np.array([f"key-{number}" for number in range(block.workload.keys)], dtype=object)
-    lists: list[list[str]] = np.column_stack([own_keys, pool[block.shared]]).tolist()
-    return lists
+def request_part(
+    arrived: Ints, timeout_ms: int, watched: list[list[str]] | list[list[str] | None]
+) -> RequestPart:
+    count = len(arrived)
+    timeouts = [timeout_ms] * count
+    return RequestPart(
+        arrived, timeouts, watched, ["count"] * count, [1.0] * count, ["any"] * count
+    )
 
 
 def _part(
@@ -194,15 +208,7 @@ def _part(
     occurred: Ints,
     keys: np.ndarray[Any, np.dtype[np.object_]],
 ) -> TracePart:
-    count = len(arrived)
-    requests = RequestPart(
-        arrived,
-        [workload.timeout_ms] * count,
-        watched,
-        ["count"] * count,
-        [1.0] * count,
-        ["any"] * count,
-    )
+    requests = request_part(arrived, workload.timeout_ms, watched)
     return requests, EventPart(occurred, keys.tolist(), [float(workload.amount)] * len(keys))
 
 

@@ -10,24 +10,24 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from purgatory_spark._outcomes.host_driver import EventPart, RequestPart
+from purgatory_spark._outcomes.host_driver import EventPart
 from purgatory_spark._outcomes.replay import ReplaySettings
-from purgatory_spark._rows.schema import AGGREGATES, PASSED
-from purgatory_spark._simulation.host_simulation import SimulatedHost, trace_parts
+from purgatory_spark._rows.packing import from_blob, to_blob
+from purgatory_spark._rows.schema import MAX_TIMEOUT_MS
+from purgatory_spark._simulation.host_simulation import SimulatedHost, request_part, trace_parts
 from purgatory_spark._spark.arrays import Ints
 from purgatory_spark._spark.memory import tracing_memory
+from purgatory_spark._spark.schemas import batch_to_micros
+from purgatory_spark._stream.packing import Packer
 from purgatory_spark._stream.state import key_history, pending, request_ids
-from purgatory_spark._stream.state.rows import EVENT_SCHEMA, EVENTS, REQUESTS
-from purgatory_spark._stream.state.rows import REQUEST_INPUT_SCHEMA as REQUEST_COLUMNS
+from purgatory_spark._stream.state.rows import EVENTS, REQUESTS
 from purgatory_spark._stream.state.shard import NO_WATERMARK_US, Shard
-from purgatory_spark._stream.state.store import MemoryBlobStore, ShardStore
+from purgatory_spark._stream.state.store import STORED, ShardStore
 from purgatory_spark._traces.workload import Workload
 from purgatory_spark._traces.workload_blocks import HOST_BLOCK, Block, host_blocks
 from request_purgatory.errors import InvalidArgumentError
 
 _MB = 2**20
-#: The stream compresses its rows in the same way.
-_PACKING = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1))
 _FOREVER_US = 2**60
 _MAX_BYTES = 2**34
 
@@ -87,24 +87,18 @@ def measure_sizes(workload: Workload, settings: ReplaySettings) -> Sizes:
         host_by_host=True,
     )
     (block,) = host_blocks(one_host, 0)
+    # So late that all of them are pending at once.
+    (waiting,) = host_blocks(replace(one_host, timeout_ms=MAX_TIMEOUT_MS), 0)
     count = len(block.arrived_us)
     return Sizes(
         pending_request=_pending_bytes(one_host, settings) / count,
         future_event=sys.getsizeof(block.own_keys()[0].as_py())
         + block.occurred_us.itemsize
         + np.dtype(object).itemsize,
-        packed_request=_packed_bytes(block.requests()) / count,
-        packed_event=_packed_bytes(block.events()) / count,
-        stream=_stream_sizes(block),
+        packed_request=len(to_blob(block.requests(), STORED)) / count,
+        packed_event=len(to_blob(block.events(), STORED)) / count,
+        stream=_stream_sizes(waiting),
     )
-
-
-def _packed_bytes(rows: pa.RecordBatch) -> int:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema, options=_PACKING) as writer:
-        writer.write_batch(rows)
-    size: int = sink.getvalue().size
-    return size
 
 
 def _pending_bytes(workload: Workload, settings: ReplaySettings) -> int:
@@ -117,17 +111,10 @@ def _pending_bytes(workload: Workload, settings: ReplaySettings) -> int:
         for requests, _ in trace_parts(host_blocks(workload, 0)):
             arrived.append(requests.arrived_us)
             watched += requests.watch_keys
-        count = len(watched)
-        at_once = np.full(count, arrived[0][0])
+        at_once = np.full(len(watched), arrived[0][0])
         host = SimulatedHost(settings, int(at_once[0]), 1_000_000)
-        timeouts = [max(1, workload.timeout_ms)] * count
-        host.play(
-            RequestPart(
-                at_once, timeouts, watched, ["count"] * count, [1.0] * count, ["any"] * count
-            ),
-            no_events,
-        )
-        del requests, arrived, watched, timeouts, at_once
+        host.play(request_part(at_once, max(1, workload.timeout_ms), watched), no_events)
+        del requests, arrived, watched, at_once
         gc.collect()
         after, _ = tracemalloc.get_traced_memory()
     host.finish()
@@ -163,7 +150,7 @@ def require_simulated_host_fits(
 def _stream_sizes(block: Block) -> StreamSizes:
     """Step a shard with a block's requests and events, and measure what it stores."""
     count = len(block.arrived_us)
-    requests, events = _inputs(block)
+    requests, events = _packed(REQUESTS, block.requests()), _packed(EVENTS, block.events())
     ahead = _stored_by_shard({REQUESTS: [requests], EVENTS: [events]})
     settled = _stored_by_shard({REQUESTS: [requests]}, int(block.arrived_us.max()))
     remembered = _stored_by_shard({EVENTS: [events]}, int(block.occurred_us.max()))
@@ -176,40 +163,18 @@ def _stream_sizes(block: Block) -> StreamSizes:
     )
 
 
-def _inputs(block: Block) -> tuple[pa.Table, pa.Table]:
-    """Return the block as a shard gets it; random numbers take the place of hashes."""
-    count, shared = len(block.arrived_us), block.workload.shared_keys
-    hashes = np.random.default_rng(block.workload.seed).integers(
-        -(2**63), 2**63 - 1, (2, count + block.workload.keys)
-    )
-    ids, own = hashes[0, :count], hashes[1, :count]
-    keys = np.column_stack([own, hashes[1, count:][block.shared]]).ravel()
-    offsets = np.arange(0, count * (1 + shared) + 1, 1 + shared)
-    columns = {
-        "id": pa.array(ids),
-        "host": block.hosts,
-        "request_id": block.ids,
-        **{column.name: pa.repeat(block.workload.name, count) for column in PASSED},
-        "arrived_us": pa.array(block.arrived_us),
-        # So late that all of them are pending at once.
-        "deadline_us": pa.array(block.arrived_us + _FOREVER_US),
-        "keys": pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(keys)),
-        "aggregate": pa.repeat(AGGREGATES.index("count"), count),
-        "threshold": pa.repeat(1.0, count),
-        "needed": pa.repeat(1, count),
-        "watch_keys": pa.nulls(count, pa.list_(pa.string())),
-    }
-    requests = pa.table(columns)
-    amounts = np.full(count, float(block.workload.amount))
-    events = pa.table([own, block.occurred_us, amounts], schema=EVENT_SCHEMA)
-    return requests.select(REQUEST_COLUMNS.names).cast(REQUEST_COLUMNS), events
+def _packed(kind: str, rows: pa.RecordBatch) -> pa.Table:
+    """Return rows as a shard gets them."""
+    packed = Packer(kind, (0,), by_key=False, file_columns=()).pack(batch_to_micros(rows))
+    (blob,) = packed.column("blob")
+    return from_blob(blob.as_buffer())
 
 
 def _stored_by_shard(
     inputs: dict[str, list[pa.Table]], watermark_us: int | None = None
 ) -> ShardStore:
     """Return what a shard stores of rows, once the watermark has reached `watermark_us`."""
-    store = ShardStore(MemoryBlobStore())
+    store = ShardStore({})
     shard = Shard(store, key_retention_us=_FOREVER_US, max_bytes=_MAX_BYTES)
     shard.step(inputs, NO_WATERMARK_US)
     if watermark_us is not None:

@@ -46,7 +46,6 @@ def summarize_simulation(
     task_totals = _task_totals(tasks)
     requests, cpu_seconds = totals["requests"], task_totals["cpu_seconds"]
     cores = parallelism(hosts.sparkSession)
-    stream = StreamSettings()
     estimates = extrapolate(
         workload,
         settings,
@@ -54,8 +53,7 @@ def summarize_simulation(
             requests, cpu_seconds, totals["mean_ms"], task_totals["peak_worker_bytes"], sizes
         ),
         target,
-        watermark_delay_ms=stream.watermark_delay_ms,
-        key_retention_ms=stream.key_retention_ms,
+        StreamSettings(),
     )
     return {
         "machine": {

@@ -14,7 +14,7 @@ import tarfile
 import tempfile
 import venv
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, distribution, requires, version
+from importlib.metadata import distribution, requires, version
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
@@ -109,7 +109,7 @@ def _create_environment(environment: Path, packages: list[str]) -> Path:
     python = environment / "bin" / "python"
     constraints = environment.with_name("constraints.txt")
     constraints.write_text(
-        "".join(f"{name}=={found}\n" for name, found in _installed_versions().items()),
+        "".join(f"{name}=={version(name)}\n" for name in _PINNED_PACKAGES),
         encoding="utf-8",
     )
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
@@ -123,16 +123,6 @@ def _create_environment(environment: Path, packages: list[str]) -> Path:
                 f"{(finished.stderr or finished.stdout).strip()}"
             )
     return python.resolve()
-
-
-def _installed_versions() -> dict[str, str]:
-    versions = {}
-    for name in _PINNED_PACKAGES:
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return versions
 
 
 def _pack(environment: Path, target: Path) -> None:

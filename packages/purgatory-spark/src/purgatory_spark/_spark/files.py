@@ -66,7 +66,7 @@ CSV_OPTIONS: Mapping[str, Any] = {
     "columnPruning": False,
 }
 #: The key of the table's schema, as JSON, in the footers of Parquet files that Spark wrote.
-SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
+_SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 #: Options of Spark's Parquet writers. The session's default, INT96, is deprecated, and few other
 #: readers keep its microseconds.
 PARQUET_OPTIONS = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
@@ -146,12 +146,14 @@ def csv_header(file: Path) -> list[str]:
     return names
 
 
-def require_columns(file: object, given: Iterable[str], required: Iterable[str]) -> None:
+def require_columns(
+    source: object, given: Iterable[str], required: Iterable[str], kind: str = "file"
+) -> None:
     given = list(given)
     missing = [name for name in required if name not in given]
     if missing:
         raise TraceFormatError(
-            f"{file}: missing columns: {', '.join(missing)}; the file has {', '.join(given)}"
+            f"{source}: missing columns: {', '.join(missing)}; the {kind} has {', '.join(given)}"
         )
 
 
@@ -200,6 +202,12 @@ def write_spark_table(table: DataFrame, folder: Path) -> None:
     table.write.options(**PARQUET_OPTIONS).parquet(spark_write_path(folder))
 
 
+def spark_schema(footer: pq.FileMetaData) -> T.StructType | None:
+    """Return the schema of a Parquet file that Spark wrote; None for one of another writer."""
+    text = (footer.metadata or {}).get(_SPARK_SCHEMA)
+    return T.StructType.fromJson(json.loads(text)) if text else None
+
+
 def read_spark_table(spark: SparkSession, folder: Path) -> DataFrame:
     """Read a table that Spark wrote in Parquet.
 
@@ -209,11 +217,11 @@ def read_spark_table(spark: SparkSession, folder: Path) -> DataFrame:
     reader = spark.read
     file = min(folder.glob(f"*{PARQUET_SUFFIX}"), default=None)
     try:
-        schema = (pq.read_metadata(file).metadata or {}).get(SPARK_SCHEMA) if file else None
+        schema = spark_schema(pq.read_metadata(file)) if file else None
     except (OSError, ValueError):
         schema = None  # Spark's reader raises the error for a damaged file.
     if schema:
-        reader = reader.schema(T.StructType.fromJson(json.loads(schema)))
+        reader = reader.schema(schema)
     return reader.parquet(spark_read_path(folder))
 
 

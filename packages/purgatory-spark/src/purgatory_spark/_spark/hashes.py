@@ -121,8 +121,7 @@ def _round(accumulator: Any, word: Words) -> Words:
 
 
 def _rotated(words: Words, bits: int) -> Words:
-    rotated: Words = words << np.uint64(bits) | words >> np.uint64(64 - bits)
-    return rotated
+    return words << np.uint64(bits) | words >> np.uint64(64 - bits)
 
 
 def int_with_hash(wanted: int) -> int:

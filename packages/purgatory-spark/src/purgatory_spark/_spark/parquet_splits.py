@@ -8,7 +8,6 @@ splits, of which each task gets some.
 from __future__ import annotations
 
 import heapq
-import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -18,7 +17,7 @@ from pyarrow import fs
 from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._errors import TraceFormatError
-from purgatory_spark._spark.files import PARQUET_SUFFIX, SPARK_SCHEMA
+from purgatory_spark._spark.files import PARQUET_SUFFIX, spark_schema
 
 #: Rows are decoded in batches of this many, so that memory does not depend on a file's row groups.
 _BATCH_ROWS = 131_072
@@ -71,16 +70,11 @@ def list_files(folder: str, schema: T.StructType) -> TableFiles | None:
         if not files:
             return None
         with system.open_input_file(files[0][0]) as first:
-            written = (pq.read_metadata(first).metadata or {}).get(SPARK_SCHEMA)
+            written = spark_schema(pq.read_metadata(first))
     except (OSError, ValueError):
         return None
-    if written is None:
-        return None
-    given = {field.name: field.dataType for field in T.StructType.fromJson(json.loads(written))}
-    if any(
-        field.name not in given or given[field.name].simpleString() != field.dataType.simpleString()
-        for field in schema
-    ):
+    given = {field.name: field.dataType.simpleString() for field in written or ()}
+    if any(given.get(field.name) != field.dataType.simpleString() for field in schema):
         return None
     return TableFiles(folder, dict(files))
 

@@ -14,7 +14,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 
 def fields_of(kind: T.DataType, *names: str) -> list[T.StructField]:
-    """Return columns of one type."""
     return [T.StructField(name, kind) for name in names]
 
 
@@ -34,8 +33,7 @@ def micros_schema(schema: T.StructType) -> T.StructType:
 
 def utc_schema(schema: T.StructType) -> pa.Schema:
     """Return a schema in Arrow, with timestamps in UTC."""
-    arrow: pa.Schema = to_arrow_schema(schema, timezone="UTC")
-    return arrow
+    return to_arrow_schema(schema, timezone="UTC")
 
 
 def to_micros(schema: T.StructType) -> list[Column]:

@@ -254,25 +254,20 @@ def create_session(
         if all(running.conf.get(name, None) == value for name, value in SETTINGS.items()):
             return running
         return session_beside(running, _with_defaults(running))
+    if master is None and not _has_master(os.environ):
+        master = "local[*]"
+    options: dict[str, Any] = dict(settings or {})
+    if master is not None and _is_local(master):
+        log_settings = Path(__file__).with_name("log4j2.properties").as_uri()
+        java_options = f"-Dlog4j2.configurationFile={log_settings} {options.get(_JAVA_OPTIONS, '')}"
+        options |= {**LOCAL_SETTINGS, _JAVA_OPTIONS: java_options.strip()}
     builder = SparkSession.Builder()
     # spark-submit sets this variable, and always sets a name.
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         builder = builder.appName(app_name)
-    if master is None and not _has_master(os.environ):
-        master = "local[*]"
-    for name, value in (settings or {}).items():
-        builder = builder.config(name, value)
+    builder = builder.config(map=options)
     if master is not None:
         builder = builder.master(master)
-        if _is_local(master):
-            for name, value in LOCAL_SETTINGS.items():
-                builder = builder.config(name, value)
-            log_settings = Path(__file__).with_name("log4j2.properties").as_uri()
-            java_options = [
-                f"-Dlog4j2.configurationFile={log_settings}",
-                (settings or {}).get(_JAVA_OPTIONS, ""),
-            ]
-            builder = builder.config(_JAVA_OPTIONS, " ".join(java_options).strip())
     if master is not None or not os.environ.get("SPARK_REMOTE", "").startswith("sc://"):
         require_java()
         # Workers must run this interpreter. With another one, a missing or different NumPy or Arrow

@@ -11,18 +11,18 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark._errors import TraceFormatError
-from purgatory_spark._rows.checks import REASON, flag_rejects
+from purgatory_spark._rows.checks import REASON
 from purgatory_spark._rows.mapping import TableMapping
 from purgatory_spark._rows.schema import with_passed
 from purgatory_spark._rows.values import (
-    Values,
     event_columns,
     event_values,
+    flagged_rows,
     request_columns,
     request_values,
-    require_table_columns,
+    with_row_columns,
 )
-from purgatory_spark._spark.files import CORRUPT, JSON_OPTIONS, RAW, SOURCE
+from purgatory_spark._spark.files import CORRUPT, RAW, SOURCE, require_columns
 
 
 def map_streams(
@@ -44,10 +44,15 @@ def map_streams(
             that can't hold its field.
     """
     require_stream_mapping(mapping)
-    require_table_columns(requests, mapping.input_columns, "requests")
-    require_table_columns(events, mapping.event_columns.values(), "events")
-    return _map_requests(_with_row_columns(requests), mapping), _map_events(
-        _with_row_columns(events), mapping
+    require_columns("requests", requests.columns, mapping.input_columns, "table")
+    require_columns("events", events.columns, mapping.event_columns.values(), "table")
+    requests, events = with_row_columns(requests), with_row_columns(events)
+    flagged = flagged_rows(requests, request_values(requests, mapping))
+    watch_keys = F.col("watch_keys") if mapping.key_columns else F.array("request_id")
+    flagged_events = flagged_rows(events, event_values(events, mapping))
+    return (
+        with_passed(flagged).select(*request_columns(watch_keys), *_row_columns()),
+        flagged_events.select(*event_columns(), *_row_columns()),
     )
 
 
@@ -62,35 +67,6 @@ def require_stream_mapping(mapping: TableMapping) -> None:
             "the mapping lacks request_id=COLUMN; a stream can't number requests, as it never sees "
             "all of them"
         )
-
-
-def _map_requests(rows: DataFrame, mapping: TableMapping) -> DataFrame:
-    flagged = _flagged(rows, request_values(rows, mapping))
-    watch_keys = F.col("watch_keys") if mapping.key_columns else F.array("request_id")
-    return with_passed(flagged).select(*request_columns(watch_keys), *_row_columns())
-
-
-def _map_events(rows: DataFrame, mapping: TableMapping) -> DataFrame:
-    flagged = _flagged(rows, event_values(rows, mapping))
-    return flagged.select(*event_columns(), *_row_columns())
-
-
-def _with_row_columns(table: DataFrame) -> DataFrame:
-    """Return a table with the columns that describe a row's source, unless it has them."""
-    described = {
-        CORRUPT: F.lit(None).cast("string"),
-        RAW: F.to_json(F.struct("*"), JSON_OPTIONS),
-        SOURCE: F.lit(None).cast("string"),
-    }
-    missing = [
-        column.alias(name) for name, column in described.items() if name not in table.columns
-    ]
-    return table.select("*", *missing)
-
-
-def _flagged(rows: DataFrame, values: Values) -> DataFrame:
-    columns = [column.alias(name) for name, column in values.columns.items()]
-    return flag_rejects(rows.select(CORRUPT, RAW, SOURCE, *columns), values.checks)
 
 
 def _row_columns() -> list[Column]:

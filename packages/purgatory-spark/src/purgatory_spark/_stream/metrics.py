@@ -21,7 +21,8 @@ from request_purgatory.errors import InvalidArgumentError
 
 _PREFIX = "purgatory_stream_"
 #: Sums over all batches: metric name to field of `BatchProgress` and help text.
-_COUNTERS = {
+_COUNTERS: dict[str, tuple[str | None, str]] = {
+    "batches": (None, "Batches committed."),
     "rows": ("rows", "Rows read."),
     "completed": ("completed", "Requests that completed."),
     "expired": ("expired", "Requests that expired."),
@@ -47,16 +48,14 @@ class StreamMetrics(Collector):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._batches = 0
         self._sums: dict[str, float] = dict.fromkeys(_COUNTERS, 0)
         self._latest: dict[str, Any] = {}
 
     def add(self, batch: BatchProgress) -> None:
         fields = asdict(batch)
         with self._lock:
-            self._batches += 1
             for name, (field, _) in _COUNTERS.items():
-                self._sums[name] += fields[field]
+                self._sums[name] += fields[field] if field else 1
             self._latest |= {name: fields[name] for name in _GAUGES if fields.get(name) is not None}
             self._latest["last_batch_seconds"] = batch.seconds
             if batch.rows:
@@ -68,13 +67,12 @@ class StreamMetrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         with self._lock:
-            sums = {"batches": self._batches, **self._sums}
-            latest = dict(self._latest)
-        texts = {"batches": "Batches committed."} | {
-            name: text for name, (_, text) in _COUNTERS.items()
-        }
+            sums, latest = dict(self._sums), dict(self._latest)
         return [
-            *(CounterMetricFamily(_PREFIX + name, texts[name], sums[name]) for name in sums),
+            *(
+                CounterMetricFamily(_PREFIX + name, text, sums[name])
+                for name, (_, text) in _COUNTERS.items()
+            ),
             *(
                 GaugeMetricFamily(_PREFIX + name, text, latest[name])
                 for name, text in _GAUGES.items()

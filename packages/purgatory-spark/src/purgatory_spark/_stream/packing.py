@@ -64,9 +64,9 @@ class Packer:
         freeze_imported_objects()
         for batch in batches:
             if batch.num_rows:
-                yield self._pack(batch_to_micros(batch))
+                yield self.pack(batch_to_micros(batch))
 
-    def _pack(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def pack(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if SOURCE in batch.schema.names:
             for file in batch.column(SOURCE).drop_null().unique().to_pylist():
                 require_parquet_columns(file, self.file_columns)

@@ -53,8 +53,6 @@ _BLOB = text_schema("blob")
 
 
 class SparkBlobStore:
-    """Blobs in a map of Spark's state store."""
-
     def __init__(self, state: Any) -> None:
         self._state = state
 
@@ -62,10 +60,10 @@ class SparkBlobStore:
         value = self._state.getValue((name,))
         return None if value is None else base64.b64decode(value[0])
 
-    def put(self, name: str, blob: bytes) -> None:
+    def __setitem__(self, name: str, blob: bytes) -> None:
         self._state.updateValue((name,), (base64.b64encode(blob).decode("ascii"),))
 
-    def remove(self, name: str) -> None:
+    def __delitem__(self, name: str) -> None:
         self._state.removeKey((name,))
 
 
@@ -210,7 +208,6 @@ def results_of(stepped: DataFrame) -> DataFrame:
 
 
 def step_counts() -> list[Column]:
-    """Return the sums of the `COUNTS` of many steps."""
     counts = F.split("counts", ",")
     return [
         F.sum(F.get(counts, F.lit(at)).cast("bigint")).alias(name) for at, name in enumerate(COUNTS)

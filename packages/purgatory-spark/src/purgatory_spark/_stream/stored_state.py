@@ -23,7 +23,7 @@ from purgatory_spark._stream.processor import STATE_NAME
 from purgatory_spark._stream.state import key_history, pending, request_ids, rows
 from purgatory_spark._stream.state.columns import numpy_column
 from purgatory_spark._stream.state.layout import OLDEST_VERSION, STATE_VERSION
-from purgatory_spark._stream.state.store import MemoryBlobStore, ShardStore
+from purgatory_spark._stream.state.store import ShardStore
 
 #: The parts of a shard's state whose sizes are reported. All but two are the rows of the segments
 #: of that kind; `pairs` is the other part of `pending`, and `head` the list of segments.
@@ -140,12 +140,12 @@ def _find_operator(spark: SparkSession, location: str, checkpoint: str) -> Row:
 
 def _describe_shards(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield rows of `_DESCRIBED` for the shards of a partition, which has all their blobs."""
-    blobs: dict[int, MemoryBlobStore] = defaultdict(MemoryBlobStore)
+    blobs: dict[int, dict[str, bytes]] = defaultdict(dict)
     sizes: dict[int, dict[str, int]] = defaultdict(lambda: dict.fromkeys((*PARTS, HEAD), 0))
     for batch in batches:
         for row in batch.to_pylist():
             if row["blob"] is not None:
-                blobs[row["shard"]].put(row["name"], base64.b64decode(row["blob"]))
+                blobs[row["shard"]][row["name"]] = base64.b64decode(row["blob"])
             kind, _, part = row["name"].partition("-")
             sizes[row["shard"]]["pairs" if part.endswith("-pairs") else kind] += row["bytes"]
     described = [

@@ -53,15 +53,11 @@ class Mark:
 
 #: Incidents in published traces, from their documentation: a part of the folder's name, and the
 #: incident.
-_KNOWN_INCIDENTS = (
-    (
-        "nezha",
-        Mark(
-            datetime(2022, 8, 22, 5, 27, 6, tzinfo=UTC),
-            "network delay injected (Nezha, 2022-08-22)",
-        ),
+_KNOWN_INCIDENTS = {
+    "nezha": Mark(
+        datetime(2022, 8, 22, 5, 27, 6, tzinfo=UTC), "network delay injected (Nezha, 2022-08-22)"
     ),
-)
+}
 
 
 def known_incidents(source: Path | str, trace: ImportedTrace) -> list[Mark]:
@@ -72,7 +68,7 @@ def known_incidents(source: Path | str, trace: ImportedTrace) -> list[Mark]:
     if trace.format != "spans":
         return []
     name = Path(source).resolve().name.lower()
-    marks = [mark for part, mark in _KNOWN_INCIDENTS if part in name]
+    marks = [mark for part, mark in _KNOWN_INCIDENTS.items() if part in name]
     if not marks:
         return []
     arrived_us = F.unix_micros("arrived_at")

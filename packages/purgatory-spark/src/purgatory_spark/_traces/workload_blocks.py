@@ -53,36 +53,33 @@ def workload_trace(
         The requests (`schema.REQUESTS`) and the events (`schema.EVENTS`).
     """
     make: Callable[[int], Block]
+    blocks = _block_count(workload)
     if workload.host_by_host:
-        per_host = _block_count(workload)
-        blocks = workload.hosts * per_host
+        per_host = blocks
+        blocks *= workload.hosts
 
         def make(number: int) -> Block:
             host, block = divmod(number, per_host)
-            return _host_block(workload, host, block, _block_bounds_s(workload, block + 1, host))
+            return _draw_block(workload, block, _block_bounds_s(workload, block + 1, host), host)
 
     else:
-        blocks = _block_count(workload)
         bounds_s = _block_bounds_s(workload, blocks)
 
         def make(number: int) -> Block:
-            return _draw_block(workload, number, bounds_s[number], bounds_s[number + 1])
+            return _draw_block(workload, number, bounds_s)
 
     partitions = min(blocks, partitions or parallelism(spark))
     numbers = spark.range(0, blocks, 1, partitions)
 
-    def requests(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for number in _block_numbers(batches):
-            yield batch_to_micros(make(number).requests())
+    def table(rows_of: Callable[[Block], pa.RecordBatch], schema: T.StructType) -> DataFrame:
+        def draw(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    yield batch_to_micros(rows_of(make(number)))
 
-    def events(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for number in _block_numbers(batches):
-            yield batch_to_micros(make(number).events())
+        return from_micros(numbers.mapInArrow(draw, micros_schema(schema)), schema)
 
-    return (
-        from_micros(numbers.mapInArrow(requests, micros_schema(REQUESTS)), REQUESTS),
-        from_micros(numbers.mapInArrow(events, micros_schema(EVENTS)), EVENTS),
-    )
+    return table(Block.requests, REQUESTS), table(Block.events, EVENTS)
 
 
 def host_blocks(workload: Workload, host: int) -> Iterator[Block]:
@@ -93,7 +90,7 @@ def host_blocks(workload: Workload, host: int) -> Iterator[Block]:
     blocks = _block_count(workload)
     bounds_s = _block_bounds_s(workload, blocks, host)
     for block in range(blocks):
-        yield _host_block(workload, host, block, bounds_s)
+        yield _draw_block(workload, block, bounds_s, host)
 
 
 @dataclass(frozen=True)
@@ -190,15 +187,6 @@ def _block_bounds_s(workload: Workload, blocks: int, host: int | None = None) ->
     return np.concatenate([[0.0], np.cumsum(durations)])
 
 
-def _host_block(workload: Workload, host: int, block: int, bounds_s: Floats) -> Block:
-    return _draw_block(workload, block, bounds_s[block], bounds_s[block + 1], host)
-
-
-def _block_numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
-    for batch in batches:
-        yield from batch.column(0).to_pylist()
-
-
 def _random(seed: int, stream: int, host: int | None = None) -> np.random.Generator:
     # Hosts differ in the counter's highest word, which no stream is long enough to change.
     counter = np.array([0, 0, 0, 0 if host is None else host + 1], dtype=np.uint64)
@@ -207,30 +195,27 @@ def _random(seed: int, stream: int, host: int | None = None) -> np.random.Genera
     )
 
 
-def _draw_block(
-    workload: Workload, block: int, start_s: float, end_s: float, host: int | None = None
-) -> Block:
+def _draw_block(workload: Workload, block: int, bounds_s: Floats, host: int | None = None) -> Block:
     size, requests = (
         (BLOCK, workload.requests)
         if host is None
         else (HOST_BLOCK, workload.requests // workload.hosts)
     )
     random = _random(workload.seed, block, host)
+    start_s, end_s = bounds_s[block], bounds_s[block + 1]
     # Given the time of a Poisson process's n-th arrival, the n - 1 arrivals before it are
     # independent and uniform.
     arrived_s = np.append(np.sort(random.uniform(start_s, end_s, size - 1)), end_s)
     service_ms = random.lognormal(math.log(workload.median_ms), workload.sigma, size)
-    host_numbers = random.integers(0, workload.hosts, size) if host is None else None
-    shared = random.integers(0, workload.keys, (size, workload.shared_keys))
     # A whole block is drawn and then cut, so the rows of the last block do not depend on where the
     # workload ends.
     count = min(size, requests - block * size)
-    if host_numbers is None:
-        hosts = pa.repeat(host_name(workload, host or 0), count)
+    if host is None:
+        names = pa.array([host_name(workload, number) for number in range(workload.hosts)])
+        hosts = names.take(pa.array(random.integers(0, workload.hosts, size)[:count]))
     else:
-        hosts = pa.array([host_name(workload, number) for number in range(workload.hosts)]).take(
-            pa.array(host_numbers[:count])
-        )
+        hosts = pa.repeat(host_name(workload, host), count)
+    shared = random.integers(0, workload.keys, (size, workload.shared_keys))
     numbers = pa.array(np.arange(block * size, block * size + count)).cast(pa.string())
     start_us = int(START.timestamp()) * _US
     return Block(

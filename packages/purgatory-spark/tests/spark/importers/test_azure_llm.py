@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._importers.azure_llm import import_azure_llm
+from purgatory_spark._importers.table_source import TableSource
 from tests.spark.trace_folders import (
     ImportedRows,
     assert_written_as_read,
@@ -134,7 +135,7 @@ def test_bad_rows_are_rejected_with_file_and_content(spark: SparkSession, tmp_pa
 def test_missing_column_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
     file = write_lines(tmp_path / "code.csv", ["TIMESTAMP,ContextTokens"])
     with pytest.raises(TraceFormatError) as error:
-        import_azure_llm(spark, [file])
+        import_azure_llm(spark, TableSource.parse(file))
     assert str(error.value) == (
         f"{file}: missing columns: GeneratedTokens; the file has TIMESTAMP, ContextTokens"
     )

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._importers.spans import COLUMNS, import_spans
+from purgatory_spark._importers.table_source import TableSource
 from purgatory_spark._outcomes.batch import batch_outcomes
 from purgatory_spark._outcomes.results import outcomes_of
 from purgatory_spark._traces.marks import Mark
@@ -261,7 +262,7 @@ def test_missing_columns_are_an_error(spark: SparkSession, tmp_path: Path) -> No
         tmp_path / "b.csv", ["TraceID,SpanID,PodName,OperationName,StartTimeUnixNano"]
     )
     with pytest.raises(TraceFormatError) as error:
-        import_spans(spark, [tmp_path / "a.csv", lacking])
+        import_spans(spark, TableSource.parse(tmp_path))
     assert str(error.value) == (
         f"{lacking}: missing columns: ParentID, EndTimeUnixNano; "
         "the file has TraceID, SpanID, PodName, OperationName, StartTimeUnixNano"

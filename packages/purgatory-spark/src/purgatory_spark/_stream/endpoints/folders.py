@@ -40,7 +40,6 @@ from purgatory_spark._spark.files import (
 from purgatory_spark._spark.schemas import text_schema
 from purgatory_spark._stream.endpoints.json_rows import read_json_fields, read_json_rows
 from purgatory_spark._stream.job import FILE_COLUMNS
-from request_purgatory.errors import InvalidArgumentError
 
 OUTPUT_FORMATS = ("parquet", "json")
 #: Tables of the schema have arrays, which CSV has not: it needs a mapping.
@@ -76,19 +75,12 @@ class FolderSource:
 
     def read(self, spark: SparkSession, schema: T.StructType) -> DataFrame:
         reader = self._reader(spark)
-        if self.format == "csv":
-            raise InvalidArgumentError("format", "parquet or json without a mapping", self.format)
         if self.format == "json":
             return read_json_rows(self._lines(reader), schema)
         if any(self.folder.rglob("*.parquet")):
             require(read_parquet(spark, self.folder), schema, str(self.folder))
         rows = reader.schema(schema).parquet(spark_read_path(self.folder))
-        # Spark returns nulls for a column that a file lacks. So a row with nulls names its file,
-        # whose columns are then checked.
-        has_null = reduce(Column.__or__, [F.col(name).isNull() for name in file_columns(schema)])
-        return rows.select(
-            *schema.names, F.when(has_null, F.col("_metadata.file_path")).alias(SOURCE)
-        )
+        return rows.select(*schema.names, _file_to_check(file_columns(schema)).alias(SOURCE))
 
     def read_columns(
         self, spark: SparkSession, columns: Iterable[str], lists: Collection[str]
@@ -187,9 +179,6 @@ def _read_parquet_columns(
     require_columns(file, stored.names, columns)
     schema = read_parquet(spark, file).schema
     rows = reader.schema(schema).parquet(spark_read_path(folder))
-    # Spark returns nulls for a column that a file lacks.
-    has_null = reduce(Column.__or__, [F.col(quote_column(name)).isNull() for name in columns])
-    path = F.when(has_null, F.col("_metadata.file_path"))
     return rows.select(
         *[
             without_nanoseconds(F.col(quote_column(name)), stored.field(name).type).alias(name)
@@ -197,8 +186,14 @@ def _read_parquet_columns(
         ],
         _as_json(schema.names).alias(RAW),
         F.lit(None).cast("string").alias(CORRUPT),
-        path.alias(SOURCE, metadata={FILE_COLUMNS: columns}),
+        _file_to_check(columns).alias(SOURCE, metadata={FILE_COLUMNS: columns}),
     )
+
+
+def _file_to_check(columns: Iterable[str]) -> Column:
+    """Return the file of a row with nulls, which Spark returns for a column that a file lacks."""
+    has_null = reduce(Column.__or__, [F.col(quote_column(name)).isNull() for name in columns])
+    return F.when(has_null, F.col("_metadata.file_path"))
 
 
 def _as_json(names: Iterable[str]) -> Column:

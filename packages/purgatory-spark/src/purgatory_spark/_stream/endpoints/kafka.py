@@ -91,9 +91,8 @@ class KafkaCluster:
         }
         return {"bootstrap.servers": self.servers, **options}
 
-    def spark_options(self, **defaults: str) -> dict[str, str]:
-        options = {f"kafka.{name}": value for name, value in self.kafka_options().items()}
-        return {**defaults, **options}
+    def spark_options(self) -> dict[str, str]:
+        return {f"kafka.{name}": value for name, value in self.kafka_options().items()}
 
     def require_topics(self, jvm: Any, *topics: str) -> str:
         config = jvm.java.util.HashMap()
@@ -147,8 +146,6 @@ class KafkaSource:
         return f"topic {self.topic} of Kafka cluster {cluster}"
 
     def read(self, spark: SparkSession, schema: T.StructType) -> DataFrame:
-        if self.avro is not None:
-            raise InvalidArgumentError("avro", "given with a mapping", self.avro)
         return read_json_rows(self._records(spark).select("value"), schema)
 
     def read_columns(
@@ -159,20 +156,16 @@ class KafkaSource:
         return read_records(self._records(spark, **headers), columns, lists, self.avro)
 
     def _records(self, spark: SparkSession, **more: str) -> DataFrame:
-        options = self.cluster.spark_options(
-            **{
-                **more,
-                "startingOffsets": "earliest",
-                "failOnDataLoss": "true",
-                # Messages of aborted transactions are not rows.
-                "kafka.isolation.level": "read_committed",
-                **{
-                    name: self.cluster.options[name]
-                    for name in _SPARK_OPTIONS
-                    if name in self.cluster.options
-                },
-            }
-        )
+        given = self.cluster.options
+        options = {
+            **more,
+            "startingOffsets": "earliest",
+            "failOnDataLoss": "true",
+            # Messages of aborted transactions are not rows.
+            "kafka.isolation.level": "read_committed",
+            **{name: given[name] for name in _SPARK_OPTIONS if name in given},
+            **self.cluster.spark_options(),
+        }
         if self.rows_per_batch is not None:
             options["maxOffsetsPerTrigger"] = str(self.rows_per_batch)
         reader = spark.readStream.format("kafka").options(**options).option("subscribe", self.topic)
@@ -257,7 +250,7 @@ def read_records(
     value is no row, or a key or header is not UTF-8.
     """
     columns = list(dict.fromkeys(columns))
-    own = [name for name in columns if _is_of_record(name)]
+    own = [name for name in columns if name == _KEY or name in _OTHERS or name.startswith(_HEADERS)]
     fields = [name for name in columns if name not in own]
     texts = [name for name in own if name not in _OTHERS]
     not_text = [
@@ -291,10 +284,6 @@ def read_records(
         F.coalesce(CORRUPT, _NOT_TEXT).alias(CORRUPT),
         raw.alias(RAW),
     )
-
-
-def _is_of_record(name: str) -> bool:
-    return name == _KEY or name in _OTHERS or name.startswith(_HEADERS)
 
 
 def _bytes(name: str) -> Column:

@@ -11,24 +11,23 @@ from purgatory_spark._outcomes.condition import running_maxima, running_totals
 from purgatory_spark._spark.arrays import Floats, Ints
 from purgatory_spark._stream.state.columns import ColumnTable, find_sorted
 
-#: A key's aggregates as of its last event, at `last_us`: the number of its events, and the total
-#: and the maximum of their amounts.
-KEY_SCHEMA = pa.schema(
-    {
-        "key": pa.int64(),
-        "count": pa.int64(),
-        "total": pa.float64(),
-        "high": pa.float64(),
-        "last_us": pa.int64(),
-    }
-)
-
 
 @dataclass
 class KeyAggregates(ColumnTable):
-    """Rows of `KEY_SCHEMA` as arrays, by ascending key."""
+    """Keys' aggregates as of their last events, by ascending key.
 
-    SCHEMA = KEY_SCHEMA
+    They are the number of a key's events, and the total and the maximum of their amounts.
+    """
+
+    SCHEMA = pa.schema(
+        {
+            "key": pa.int64(),
+            "count": pa.int64(),
+            "total": pa.float64(),
+            "high": pa.float64(),
+            "last_us": pa.int64(),
+        }
+    )
 
     key: Ints
     count: Ints
@@ -48,7 +47,7 @@ class KeyAggregates(ColumnTable):
         )
 
     def set_rows(self, at: Ints, other: KeyAggregates) -> None:
-        for name in KEY_SCHEMA.names[1:]:
+        for name in self.SCHEMA.names[1:]:
             getattr(self, name)[at] = getattr(other, name)
 
 

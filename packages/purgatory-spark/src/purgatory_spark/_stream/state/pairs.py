@@ -14,20 +14,6 @@ from purgatory_spark._spark.arrays import Bools, Floats, Ints, one_chunk
 from purgatory_spark._stream.state.columns import ColumnTable, find_sorted, numpy_column
 from purgatory_spark._stream.state.keys import KeyedEvents
 
-#: `request` is a row of a table of requests, `key` a hash of host and watch key, `aggregate` an
-#: index into `schema.AGGREGATES`. The pair is satisfied once the key's aggregate, less `before`,
-#: reaches `need`. `before` is the aggregate as of the request's arrival; 0 for `max`, which also
-#: counts earlier events.
-PAIR_SCHEMA = pa.schema(
-    {
-        "request": pa.int32(),
-        "key": pa.int64(),
-        "aggregate": pa.int8(),
-        "before": pa.float64(),
-        "need": pa.float64(),
-    }
-)
-
 _MAX = AGGREGATES.index("max")
 #: Relative error that more than covers the two roundings (of 2^-53 each) in which `before + need`
 #: and `aggregate - before` may differ.
@@ -39,12 +25,23 @@ RowNumbers = np.ndarray[Any, np.dtype[np.int32]]
 
 @dataclass
 class Pairs(ColumnTable):
-    """Rows of `PAIR_SCHEMA` as arrays.
+    """Pairs, those of waiting requests in the order of `sorted_by_need`.
 
-    The pairs of waiting requests are stored in the order of `sorted_by_need`.
+    `request` is a row of a table of requests, `key` a hash of host and watch key, `aggregate` an
+    index into `schema.AGGREGATES`. The pair is satisfied once the key's aggregate, less `before`,
+    reaches `need`. `before` is the aggregate as of the request's arrival; 0 for `max`, which also
+    counts earlier events.
     """
 
-    SCHEMA = PAIR_SCHEMA
+    SCHEMA = pa.schema(
+        {
+            "request": pa.int32(),
+            "key": pa.int64(),
+            "aggregate": pa.int8(),
+            "before": pa.float64(),
+            "need": pa.float64(),
+        }
+    )
 
     request: RowNumbers
     key: Ints
@@ -172,13 +169,11 @@ class Pairs(ColumnTable):
         bound = reached * (1 + _ROUNDING)
 
         def is_of_aggregate(_: Ints, pair: Ints) -> Bools:
-            found: Bools = self.aggregate[pair] >= aggregate
-            return found
+            return self.aggregate[pair] >= aggregate
 
         def is_beyond(key: Ints, pair: Ints) -> Bools:
             target: Floats = (self.before[pair] + self.need[pair]) * (1 - _ROUNDING)
-            beyond: Bools = (self.aggregate[pair] > aggregate) | (target > bound[key])
-            return beyond
+            return (self.aggregate[pair] > aggregate) | (target > bound[key])
 
         first = first_index(low, high, is_of_aggregate)
         return first, first_index(first, high, is_beyond) - first

@@ -15,7 +15,7 @@ from purgatory_spark._spark.arrays import Bools, Ints
 from purgatory_spark._stream.state.columns import find_sorted, numpy_column
 from purgatory_spark._stream.state.compaction import segments_to_merge
 from purgatory_spark._stream.state.keys import KeyedEvents
-from purgatory_spark._stream.state.pairs import Pairs, RowNumbers
+from purgatory_spark._stream.state.pairs import Pairs
 from purgatory_spark._stream.state.rows import REQUEST_SCHEMA, RESULT_SCHEMA, result_rows
 from purgatory_spark._stream.state.store import Segment, ShardStore
 
@@ -144,7 +144,9 @@ class Generation:
         self.alive[rows] = False
         if ended.all():
             return outcomes, Generation.empty()
-        changed = _with_left(self._take(rows[~ended]), left[~ended])
+        field = PENDING_SCHEMA.get_field_index("left")
+        changed = self._take(rows[~ended])
+        changed = changed.set_column(field, PENDING_SCHEMA.field(field), pa.array(left[~ended]))
         return outcomes, Generation(changed, self._unsatisfied_pairs(rows[~ended], satisfied))
 
     def _take(self, rows: Ints) -> pa.Table:
@@ -277,11 +279,6 @@ class PendingRequests:
         self._store.add_segment(
             KIND, metadata=metadata, rows=merged.requests, pairs=merged.pairs.to_table()
         )
-
-
-def _with_left(table: pa.Table, left: RowNumbers) -> pa.Table:
-    field = PENDING_SCHEMA.field("left")
-    return table.set_column(PENDING_SCHEMA.get_field_index("left"), field, pa.array(left))
 
 
 def _outcomes(requests: pa.Table, ended_us: Ints, completed: Bools) -> pa.Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from purgatory_spark._rows.repeats import NOT_RESERVED_US
 from purgatory_spark._spark.arrays import Ints
 from purgatory_spark._stream.state.columns import find_sorted, numpy_column
 from purgatory_spark._stream.state.compaction import segments_to_merge
@@ -12,8 +13,6 @@ from purgatory_spark._stream.state.store import ShardStore
 
 KIND = "ids"
 ID_SCHEMA = pa.schema({"id": pa.int64(), "until_us": pa.int64()})
-#: Before every time.
-NOT_RESERVED_US = -(2**62)
 
 
 class RequestIds:

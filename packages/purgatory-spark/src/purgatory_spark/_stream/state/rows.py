@@ -12,14 +12,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from purgatory_spark._outcomes.results import RESULTS
 from purgatory_spark._rows.schema import ARROW_SCHEMAS, IDENTITY
+from purgatory_spark._spark.schemas import utc_schema
 
 #: The three kinds of input. Segments of the first two are stored under these names.
 REQUESTS = "requests"
 EVENTS = "events"
 REJECTS = "rejects"
-
-_IDENTITY = {name: ARROW_SCHEMAS["requests"].field(name).type for name in IDENTITY}
 
 #: A request that a shard stores until the watermark reaches its arrival: times in microseconds
 #: since the epoch; `id` is a hash of host and request_id, `keys` are hashes of host and watch key;
@@ -28,7 +28,7 @@ _IDENTITY = {name: ARROW_SCHEMAS["requests"].field(name).type for name in IDENTI
 REQUEST_SCHEMA = pa.schema(
     {
         "id": pa.int64(),
-        **_IDENTITY,
+        **{name: ARROW_SCHEMAS["requests"].field(name).type for name in IDENTITY},
         "arrived_us": pa.int64(),
         "deadline_us": pa.int64(),
         "keys": pa.list_(pa.int64()),
@@ -50,18 +50,7 @@ REJECT_INPUT_SCHEMA = pa.schema({"reason": pa.string(), "row": pa.string()})
 
 #: What a shard returns: outcomes, with null `reason` and `row`; and late or rejected rows, with
 #: null in all columns but `reason`, `row` and `kind`.
-RESULT_SCHEMA = pa.schema(
-    {
-        **_IDENTITY,
-        "arrived_at": pa.timestamp("us", tz="UTC"),
-        "ended_at": pa.timestamp("us", tz="UTC"),
-        "outcome": pa.string(),
-        "waited_ms": pa.float64(),
-        "reason": pa.string(),
-        "row": pa.string(),
-        "kind": pa.string(),
-    }
-)
+RESULT_SCHEMA = utc_schema(RESULTS)
 
 
 def late_rows(kind: str, rows: pa.Table, reason: str) -> pa.Table:
@@ -74,10 +63,6 @@ def late_rows(kind: str, rows: pa.Table, reason: str) -> pa.Table:
 
 def result_rows(*, kind: str, **columns: Any) -> pa.Table:
     """Return rows of `RESULT_SCHEMA`, null in the columns that are not given."""
-    count = len(next(iter(columns.values())))
-    columns["kind"] = pa.repeat(kind, count)
-    arrays = [
-        columns[field.name] if field.name in columns else pa.nulls(count, field.type)
-        for field in RESULT_SCHEMA
-    ]
-    return pa.table(arrays, names=RESULT_SCHEMA.names).cast(RESULT_SCHEMA)
+    columns["kind"] = pa.repeat(kind, len(next(iter(columns.values()))))
+    parts = [RESULT_SCHEMA.empty_table(), pa.table(columns)]
+    return pa.concat_tables(parts, promote_options="default")

@@ -31,6 +31,9 @@ from purgatory_spark._stream.state.rows import (
 )
 from purgatory_spark._stream.state.store import ShardStore
 
+#: The columns that are stored of rows that the watermark has not reached, and that of their time.
+_AHEAD = {REQUESTS: (REQUEST_SCHEMA, "arrived_us"), EVENTS: (EVENT_SCHEMA, "us")}
+
 #: Before every time.
 NO_WATERMARK_US = -(2**62)
 
@@ -73,10 +76,11 @@ class Shard:
             result.tables.append(
                 result_rows(kind="late", reason=table.column("reason"), row=table.column("row"))
             )
-        self._add_rows(REQUESTS, REQUEST_SCHEMA, "arrived_us", inputs, watermark_us, result)
-        requests = self._take_reached(REQUESTS, REQUEST_SCHEMA, "arrived_us", watermark_us)
-        self._add_rows(EVENTS, EVENT_SCHEMA, "us", inputs, watermark_us, result)
-        events = self._take_reached(EVENTS, EVENT_SCHEMA, "us", watermark_us)
+        reached = []
+        for kind in _AHEAD:
+            self._add_rows(kind, inputs.get(kind, []), watermark_us, result)
+            reached.append(self._take_reached(kind, watermark_us))
+        requests, events = reached
         pending = PendingRequests(self._store)
         before = pending.count
         if requests.num_rows or events.num_rows or pending.first_deadline_us <= watermark_us:
@@ -89,27 +93,22 @@ class Shard:
     # -- rows that the watermark has not reached
 
     def _add_rows(
-        self,
-        kind: str,
-        schema: pa.Schema,
-        time: str,
-        inputs: dict[str, list[pa.Table]],
-        watermark_us: int,
-        result: StepResult,
+        self, kind: str, new: list[pa.Table], watermark_us: int, result: StepResult
     ) -> None:
         """Store the new rows of a kind; those that are late become results."""
-        new = inputs.get(kind)
         if not new:
             return
+        schema, time = _AHEAD[kind]
         table = pa.concat_tables(new).combine_chunks()
         late = numpy_column(table, time) <= watermark_us
         if late.any():
             result.tables.append(late_rows(kind, table.filter(pa.array(late)), "late"))
             table = table.filter(pa.array(~late))
-        self._store_rows(kind, table.select(schema.names), time)
+        self._store_rows(kind, table.select(schema.names))
 
-    def _take_reached(self, kind: str, schema: pa.Schema, time: str, watermark_us: int) -> pa.Table:
+    def _take_reached(self, kind: str, watermark_us: int) -> pa.Table:
         """Return the stored rows that the watermark has reached, and remove them from the store."""
+        schema, time = _AHEAD[kind]
         reached = []
         for segment in [
             segment for segment in self._store.segments(kind) if segment["first_us"] <= watermark_us
@@ -118,14 +117,15 @@ class Shard:
             self._store.drop_segment(kind, segment)
             if segment["last_us"] > watermark_us:
                 passed = pc.less_equal(table.column(time), watermark_us)
-                self._store_rows(kind, table.filter(pc.invert(passed)), time)
+                self._store_rows(kind, table.filter(pc.invert(passed)))
                 table = table.filter(passed)
             reached.append(table)
             self._require_memory(reached)
         return pa.concat_tables(reached).combine_chunks() if reached else schema.empty_table()
 
-    def _store_rows(self, kind: str, table: pa.Table, time: str) -> None:
+    def _store_rows(self, kind: str, table: pa.Table) -> None:
         if table.num_rows:
+            _, time = _AHEAD[kind]
             span = pc.min_max(table.column(time)).as_py()
             self._store.add_segment(
                 kind, metadata={"first_us": span["min"], "last_us": span["max"]}, rows=table
@@ -197,9 +197,7 @@ class Shard:
     def _next_due_us(self, pending: PendingRequests) -> int | None:
         """Return the time of the earliest stored row or deadline; None without any."""
         times: list[int] = [
-            segment["first_us"]
-            for kind in (REQUESTS, EVENTS)
-            for segment in self._store.segments(kind)
+            segment["first_us"] for kind in _AHEAD for segment in self._store.segments(kind)
         ]
         first = min([*times, pending.first_deadline_us])
         return None if first == NO_DEADLINE_US else first

@@ -17,8 +17,8 @@ from purgatory_spark._stream.state.layout import (
 )
 from purgatory_spark._stream.state.local_cache import LocalCache
 
-# The state store's cost is in its bytes, and zstd's output has two thirds of the size of LZ4's.
-_STORED = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1))
+#: The state store's cost is in its bytes, and zstd's output has two thirds of the size of LZ4's.
+STORED = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1))
 
 _HEAD = "head"
 _ROWS = "rows"
@@ -32,30 +32,11 @@ Segment = dict[str, Any]
 class BlobStore(Protocol):
     """A small key-value store: a dictionary, or Spark's state store."""
 
-    def get(self, name: str) -> bytes | None:
-        """Return a blob, or None if there is none of that name."""
+    def get(self, name: str, /) -> bytes | None: ...
 
-    def put(self, name: str, blob: bytes) -> None:
-        """Store a blob, in place of one of the same name."""
+    def __setitem__(self, name: str, blob: bytes, /) -> None: ...
 
-    def remove(self, name: str) -> None:
-        """Remove a blob, which exists."""
-
-
-class MemoryBlobStore:
-    """Blobs in a dictionary."""
-
-    def __init__(self) -> None:
-        self.blobs: dict[str, bytes] = {}
-
-    def get(self, name: str) -> bytes | None:
-        return self.blobs.get(name)
-
-    def put(self, name: str, blob: bytes) -> None:
-        self.blobs[name] = blob
-
-    def remove(self, name: str) -> None:
-        del self.blobs[name]
+    def __delitem__(self, name: str, /) -> None: ...
 
 
 class ShardStore:
@@ -112,9 +93,9 @@ class ShardStore:
         self.head["next"] += 1
         for part, table in parts.items():
             table = table.combine_chunks()
-            blob = to_blob(table, _STORED).to_pybytes()
+            blob = to_blob(table, STORED).to_pybytes()
             segment["bytes"] += len(blob)
-            self._blobs.put(_blob_name(kind, segment, part), blob)
+            self._blobs[_blob_name(kind, segment, part)] = blob
             if self._cache is not None:
                 self._cache.put(_cache_name(segment, part), table)
         segments = self.head["segments"].setdefault(kind, [])
@@ -138,7 +119,7 @@ class ShardStore:
 
     def drop_segment(self, kind: str, segment: Segment) -> None:
         for part in segment["parts"]:
-            self._blobs.remove(_blob_name(kind, segment, part))
+            del self._blobs[_blob_name(kind, segment, part)]
         self.head["segments"][kind].remove(segment)
 
     def stored_bytes(self) -> int:
@@ -158,7 +139,7 @@ class ShardStore:
     def save(self) -> None:
         """Write the head; call it last, after all segments of the step."""
         self.head["layout"] = STATE_VERSION
-        self._blobs.put(_HEAD, json.dumps(self.head, separators=(",", ":")).encode())
+        self._blobs[_HEAD] = json.dumps(self.head, separators=(",", ":")).encode()
         if self._cache is not None:
             live = [segment for segments in self.head["segments"].values() for segment in segments]
             self._cache.retain_only(
