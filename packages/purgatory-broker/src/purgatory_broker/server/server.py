@@ -149,7 +149,7 @@ class Server:
             bound.close()
             raise
         self._sockets.append(server)
-        if isinstance(server, asyncio.Server):
+        if not isinstance(server, TlsListener):  # uvloop's is no `asyncio.Server`.
             # It may be cancelled there, when the loop watches the socket already. So the server has
             # to close it: else the loop would keep the descriptor among those that it waits for.
             await server.start_serving()
