@@ -1,4 +1,4 @@
-"""A listener whose connections begin with a TLS handshake."""
+"""A listener whose connections may begin with a TLS handshake."""
 
 from __future__ import annotations
 
@@ -31,14 +31,17 @@ class _HandshakeServer(Protocol):
         """Remove a handshake that has ended; no-op if it is not registered."""
 
 
-class TlsListener:
-    """Accepts connections; asyncio's listeners tell nobody why a handshake has failed."""
+class SocketListener:
+    """Accepts connections, and closes those that it has accepted but not handed over.
+
+    asyncio's servers leave these open, and tell nobody why a handshake has failed.
+    """
 
     def __init__(
         self,
         server: _HandshakeServer,
         bound: socket.socket,
-        context: ssl.SSLContext,
+        context: ssl.SSLContext | None,
         new_connection: Callable[[], Connection],
     ) -> None:
         self._server = server
@@ -97,7 +100,7 @@ class TlsListener:
                 lambda: connection,
                 accepted,
                 ssl=self._context,
-                ssl_handshake_timeout=TLS_HANDSHAKE_TIMEOUT,
+                ssl_handshake_timeout=None if self._context is None else TLS_HANDSHAKE_TIMEOUT,
             )
         except OSError as error:
             reason = str(error) or "the client has closed the connection"
