@@ -10,7 +10,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.cluster.client_request import ClientRequest
+from purgatory_broker.cluster.cluster_errors import ClusterError
 from purgatory_broker.cluster.snapshots import GroupSnapshot, TopicRecord
 from purgatory_broker.metadata.topics import ControllerError
 from purgatory_broker.replication.recorder import RecorderError
@@ -153,14 +155,25 @@ PRINTERS: dict[str, Callable[[Console, Any], None]] = {
 }
 
 
+#: The errors by which a cluster has failed, and has refused nothing.
+_FAILURES = {ErrorCode.REQUEST_TIMED_OUT.name, ErrorCode.KAFKA_STORAGE_ERROR.name}
+
+
+def _is_refusal(error: Exception) -> bool:
+    if isinstance(error, ControllerError):
+        return error.code.name not in _FAILURES
+    # There is no code if the cluster does not run, or what was waited for has not happened.
+    return isinstance(error, ClusterError) and error.code not in {None, *_FAILURES}
+
+
 def describe_failure(error: Exception) -> tuple[ExitCode, str]:
     if isinstance(error, RecorderError) and isinstance(error.__cause__, ImportError):
         return ExitCode.MISSING_DEPENDENCY, str(error)
-    if isinstance(error, (InvalidArgumentError, ControllerError)):
+    if isinstance(error, InvalidArgumentError) or _is_refusal(error):
         return ExitCode.BAD_INPUT, str(error)
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
         options = "--port and --control-port choose others, 0 free ones"
         return ExitCode.FAILED, f"{str(error).strip()}; {options}"
-    if isinstance(error, (PurgatoryError, OSError)):
+    if isinstance(error, (PurgatoryError, ControllerError, OSError)):
         return ExitCode.FAILED, str(error)
     return ExitCode.FAILED, f"{type(error).__name__}: {error}\n(-v shows the traceback)"
