@@ -66,8 +66,11 @@ def checked_setting(name: str, value: Any, hint: Any) -> Any:
         raise InvalidArgumentError(name, "True or False", value)
     if float in kinds:
         _check_number(name, value, or_none)
-    if Path in kinds and not isinstance(value, Path):
-        raise InvalidArgumentError(name, f"a Path{or_none}", value)
+    if Path in kinds:
+        if not isinstance(value, Path):
+            raise InvalidArgumentError(name, f"a Path{or_none}", value)
+        # The program may go to another directory while the cluster runs.
+        return value.absolute()
     if str in kinds and not isinstance(value, str):
         raise InvalidArgumentError(name, f"a str{or_none}", shown)
     return value

@@ -316,4 +316,4 @@ def _path(name: str, path: Path | str) -> Path:
     # Empty as of a variable that is not set; it would be the current directory.
     if path == "":
         raise InvalidArgumentError(name, "a path that is not empty", path)
-    return Path(path)
+    return Path(path).absolute()

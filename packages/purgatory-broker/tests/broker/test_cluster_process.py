@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -65,6 +66,16 @@ def test_cluster_process_ends_with_its_parent() -> None:
             return
         threading.Event().wait(0.01)
     raise AssertionError("the cluster's process is still running")
+
+
+@pytest.mark.parametrize("name", ["kafka", "json", "purgatory_broker"])
+def test_cluster_process_imports_nothing_of_the_current_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / f"{name}.py").write_text("raise SystemExit('the module of the project')\n")
+    monkeypatch.chdir(tmp_path)
+    with ClusterProcess() as cluster:
+        cluster.create_topic("a")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")

@@ -16,8 +16,10 @@ from purgatory_broker import (
     ClusterProcess,
     ClusterSettings,
 )
-from purgatory_broker.settings import ClusterOptions
+from purgatory_broker.settings import PATHS, ClusterOptions
 from request_purgatory.errors import InvalidArgumentError
+from tests.broker.conftest import Connect
+from tests.broker.raw_requests import produce
 
 
 def test_data_directory_belongs_to_one_running_cluster(tmp_path: Path) -> None:
@@ -116,6 +118,46 @@ def test_empty_path_is_refused(kind: type[Cluster], name: str) -> None:
     """It would be the current directory."""
     with pytest.raises(InvalidArgumentError, match=f"{name} must be a path that is not empty"):
         kind(**{name: ""})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [Cluster, ClusterProcess])
+def test_cluster_stays_in_its_directories_when_the_program_leaves(
+    kind: type[Cluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connect: Connect
+) -> None:
+    pytest.importorskip("pyarrow")
+    first, second, third = (tmp_path / name for name in ("first", "second", "third"))
+    for directory in (first, second, third):
+        directory.mkdir()
+    with Cluster(data_dir=second / "data") as other:
+        other.create_topic("precious")
+    monkeypatch.chdir(first)
+    cluster = kind(data_dir="data", record="trace")
+    monkeypatch.chdir(third)
+    with cluster:
+        cluster.create_topic("orders")
+        monkeypatch.chdir(second)
+        cluster.create_topic("more")
+        assert produce(connect(cluster.bootstrap_servers), "more", b"one").base_offset == 0
+        cluster.reset()
+        cluster.create_topic("last")
+    assert sorted(path.name for path in first.iterdir()) == ["data", "trace"]
+    assert (first / "data" / "node-0" / "last-0").is_dir()
+    assert not list(third.iterdir())
+    assert [path.name for path in second.iterdir()] == ["data"]
+    assert (second / "data" / "node-0" / "precious-0").is_dir()
+    with Cluster(data_dir="data") as other:
+        assert len(other.describe_topic("precious")) == 1
+
+
+def test_every_path_of_the_settings_is_absolute_without_following_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder")
+    monkeypatch.chdir(tmp_path)
+    for name in PATHS:
+        settings = ClusterSettings(**{name: Path("link/file")})  # type: ignore[arg-type]
+        assert getattr(settings, name) == tmp_path / "link" / "file"
 
 
 def test_settings_accept_every_whole_number(tmp_path: Path) -> None:

@@ -115,19 +115,55 @@ def test_skip_of_a_function_gives_way_to_its_failure(
         interception.remove()
 
 
-def test_end_of_the_process_leaves_the_block_with_notes(
+ENDING = [KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError]
+
+
+@pytest.mark.parametrize("kind", ENDING)
+@pytest.mark.parametrize("of", ["interception", "cluster"])
+def test_error_of_a_function_is_raised_for_a_block_that_ends_the_process_or_the_task(
+    connect: Connect, kind: type[BaseException], of: str
+) -> None:
+    def run() -> None:
+        with ExitStack() as stack:
+            cluster = stack.enter_context(Cluster())
+            cluster.create_topic("t")
+            interception = cluster.intercept("Produce", raising(ValueError("first")))
+            if of == "interception":
+                stack.enter_context(interception)
+            produce(connect(cluster.bootstrap_servers), "t", b"x")
+            raise kind
+
+    with pytest.raises(ValueError, match="first") as raised:
+        run()
+    assert isinstance(raised.value.__context__, kind)
+
+
+def test_error_of_a_function_is_raised_for_a_cancelled_block_of_an_async_cluster(
+    connect: Connect,
+) -> None:
+    async def scenario() -> None:
+        async with AsyncCluster() as cluster:
+            cluster.intercept("Metadata", raising(ValueError("first")))
+            client = connect(cluster.addresses()[0])
+            await asyncio.to_thread(client.call, "Metadata", 8, topics=None)
+            raise asyncio.CancelledError
+
+    with pytest.raises(ValueError, match="first") as raised:
+        asyncio.run(scenario())
+    assert isinstance(raised.value.__context__, asyncio.CancelledError)
+
+
+def test_skip_of_a_function_does_not_replace_the_end_of_the_process(
     cluster: Cluster, client: RawClient
 ) -> None:
     def intercepted() -> None:
-        with cluster.intercept("Produce", raising(ValueError("first"))):
+        with cluster.intercept("Produce", raising(pytest.skip.Exception("no"))):
             produce(client, "t", b"x")
-            raise KeyboardInterrupt
+            raise SystemExit
 
-    with pytest.raises(KeyboardInterrupt) as raised:
+    with pytest.raises(SystemExit) as raised:
         intercepted()
-    assert raised.value.__notes__ == [
-        "A function given to intercept has raised, too: ValueError: first"
-    ]
+    assert raised.value.__notes__ == ["A function given to intercept has raised, too: Skipped: no"]
 
 
 def test_first_error_has_notes_on_some_others(cluster: Cluster, client: RawClient) -> None:

@@ -1,4 +1,8 @@
-"""The results of `purgatory-broker` commands, as tables for people, and their failures."""
+"""The results of `purgatory-broker` commands, as tables for people, and their failures.
+
+What comes from clients and users is a `Text`: rich would take "[red]" and ":smile:" in a str for
+its markup.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.cluster.client_request import ClientRequest
+from purgatory_broker.cluster.cluster_errors import ClusterError
 from purgatory_broker.cluster.snapshots import GroupSnapshot, TopicRecord
 from purgatory_broker.metadata.topics import ControllerError
 from purgatory_broker.replication.recorder import RecorderError
@@ -69,7 +75,7 @@ def _print_faults(console: Console, faults: list[dict[str, Any]]) -> None:
             fault["error"] or fault["kind"],
             "always" if fault["times"] == -1 else str(fault["times"]),
             str(fault["hits"]),
-            ", ".join(only),
+            Text(", ".join(only)),
         )
     console.print(table if faults else "no faults are injected")
 
@@ -82,15 +88,15 @@ def _print_records(console: Console, records: list[TopicRecord]) -> None:
             str(record.offset),
             str(record.timestamp_ms),
             str(record.producer_id),
-            _text(record.key),
-            _text(record.value),
-            ", ".join(f"{escape(name)}={_text(value)}" for name, value in record.headers),
+            Text(_decoded(record.key)),
+            Text(_decoded(record.value)),
+            Text(", ".join(f"{name}={_decoded(value)}" for name, value in record.headers)),
         )
     console.print(table if records else "consumers can read no record")
 
 
-def _text(value: bytes | None) -> str:
-    return "" if value is None else escape(value.decode(errors="backslashreplace"))
+def _decoded(value: bytes | None) -> str:
+    return "" if value is None else value.decode(errors="backslashreplace")
 
 
 def _print_requests(console: Console, requests: list[ClientRequest]) -> None:
@@ -102,7 +108,7 @@ def _print_requests(console: Console, requests: list[ClientRequest]) -> None:
             str(request.node),
             request.api,
             str(request.version),
-            escape(request.client_id),
+            Text(request.client_id),
             str(request.correlation_id),
         )
     console.print(table if requests else "no such request is remembered")
@@ -120,12 +126,12 @@ def _print_groups(console: Console, groups: dict[str, GroupSnapshot]) -> None:
             for partition, offset in partitions.items()
         ]
         table.add_row(
-            escape(group.group_id),
+            Text(group.group_id),
             group.state,
             str(group.generation),
             str(group.coordinator),
-            escape("\n".join(members)),
-            "\n".join(offsets),
+            Text("\n".join(members)),
+            Text("\n".join(offsets)),
         )
     console.print(table if groups else "there is no group")
 
@@ -140,7 +146,7 @@ def _partitions(assignment: dict[str, list[int]]) -> str:
 
 #: By the name of the command: every one that has a result.
 PRINTERS: dict[str, Callable[[Console, Any], None]] = {
-    "bootstrap_servers_of": lambda console, servers: console.print(escape(servers), soft_wrap=True),
+    "bootstrap_servers_of": lambda console, servers: console.print(Text(servers), soft_wrap=True),
     "describe_topic": _print_topic,
     "faults": _print_faults,
     "inject_request_error": _print_fault_id,
@@ -153,14 +159,25 @@ PRINTERS: dict[str, Callable[[Console, Any], None]] = {
 }
 
 
+#: The errors by which a cluster has failed, and has refused nothing.
+_FAILURES = {ErrorCode.REQUEST_TIMED_OUT.name, ErrorCode.KAFKA_STORAGE_ERROR.name}
+
+
+def _is_refusal(error: Exception) -> bool:
+    if isinstance(error, ControllerError):
+        return error.code.name not in _FAILURES
+    # There is no code if the cluster does not run, or what was waited for has not happened.
+    return isinstance(error, ClusterError) and error.code not in {None, *_FAILURES}
+
+
 def describe_failure(error: Exception) -> tuple[ExitCode, str]:
     if isinstance(error, RecorderError) and isinstance(error.__cause__, ImportError):
         return ExitCode.MISSING_DEPENDENCY, str(error)
-    if isinstance(error, (InvalidArgumentError, ControllerError)):
+    if isinstance(error, InvalidArgumentError) or _is_refusal(error):
         return ExitCode.BAD_INPUT, str(error)
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
         options = "--port and --control-port choose others, 0 free ones"
         return ExitCode.FAILED, f"{str(error).strip()}; {options}"
-    if isinstance(error, (PurgatoryError, OSError)):
+    if isinstance(error, (PurgatoryError, ControllerError, OSError)):
         return ExitCode.FAILED, str(error)
     return ExitCode.FAILED, f"{type(error).__name__}: {error}\n(-v shows the traceback)"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import traceback
 from collections import deque
@@ -30,8 +29,6 @@ class ClusterTimeoutError(ClusterError, TimeoutError):
     """What `wait_for` waits for did not happen in time; the message has the state at the end."""
 
 
-#: Exceptions of a block that end the process or the task, and are not to be replaced.
-_ENDING = (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError)
 #: The most exceptions that notes are made of.
 _MAX_NOTES = 3
 
@@ -62,17 +59,16 @@ def raise_first(errors: Sequence[BaseException], during: BaseException | None = 
     One that skips the test, or expects it to fail, gives way to one that does neither.
 
     `during`, the exception that is leaving the block, becomes the context of the one that is
-    raised. If it ends the process or the task, it goes on instead, with notes on the others; and so
-    does a failure where all others are skips.
+    raised, of whatever kind it is: a test may expect a SystemExit. If it is no skip and all others
+    are, it goes on instead, with notes on them.
     """
     lenient = _lenient_kinds()
     ordered = sorted(errors, key=lambda error: isinstance(error, lenient))
-    goes_on = isinstance(during, _ENDING) or (
+    if (
         during is not None
         and not isinstance(during, lenient)
         and all(isinstance(error, lenient) for error in ordered)
-    )
-    if goes_on and during is not None:
+    ):
         _add_notes(during, ordered)
     elif ordered:
         _add_notes(ordered[0], ordered[1:])

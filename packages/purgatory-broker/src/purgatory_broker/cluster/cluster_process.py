@@ -74,7 +74,8 @@ class ClusterProcess(ClusterClient):
 
     def _start(self) -> None:
         given = {"settings": asdict(self.settings), "record": self._record}
-        command = [sys.executable, "-m", "purgatory_broker.cluster.process_main"]
+        # Without -P it would import from the current directory, such as a project's own kafka.py.
+        command = [sys.executable, "-P", "-m", "purgatory_broker.cluster.process_main"]
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

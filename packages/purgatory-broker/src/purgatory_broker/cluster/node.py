@@ -212,7 +212,7 @@ class Node:
         for purgatory in self.purgatories.values():
             await purgatory.__aenter__()
         try:
-            await self.server.start()
+            self.server.start()
         except BaseException:
             self._halt()
             raise

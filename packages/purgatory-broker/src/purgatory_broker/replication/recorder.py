@@ -68,7 +68,7 @@ class Recorder:
             raise InvalidArgumentError("record", "an empty or absent folder", str(folder))
         self._pa = pa
         self._pq = pq
-        self._folder = folder
+        self._folder = folder.absolute()
         #: What has ended the recording.
         self._failure: Exception | None = None
         self._now_us = now_us

@@ -63,6 +63,7 @@ class _ConnectionServer(Protocol):
     take_response_fault: Callable[[RequestContext], ResponseFault | None]
     now_ms: Callable[[], int]
     request_log: RequestLog
+    is_stopped: bool
 
     def register(self, connection: Connection) -> bool: ...
 
@@ -133,7 +134,9 @@ class Connection(asyncio.BufferedProtocol):
         if certificate:
             user = distinguished_name(certificate["subject"])
             self._client = self._client._replace(user=user)
-        if not self._server.register(self):
+        if self._server.is_stopped:
+            self.abort()  # It was accepted before.
+        elif not self._server.register(self):
             self.close("too many connections")
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002

@@ -20,7 +20,7 @@ from purgatory_broker.server.memory_limits import RequestMemoryPool, UnreadRespo
 from purgatory_broker.server.request_log import RequestLog
 from purgatory_broker.server.sasl import SaslLogin
 from purgatory_broker.server.security import Security
-from purgatory_broker.server.tls_listener import TlsListener
+from purgatory_broker.server.socket_listener import SocketListener
 from purgatory_broker.settings import ClusterSettings
 from request_purgatory.aio import Purgatory
 from request_purgatory.purgatory.operation import DelayedOperation
@@ -111,54 +111,44 @@ class Server:
         self.unread_responses = UnreadResponses(settings.queued_max_request_bytes)
         self.read_buffer = memoryview(bytearray(READ_BYTES))
         self.connections: set[Connection] = set()
-        #: Connections in their TLS handshake.
+        #: Accepted connections until they are made, after the TLS handshake if there is one.
         self._handshakes: set[Connection] = set()
         self._throttle_purgatory = throttle_purgatory
         self._connection_limit = connection_limit
         self._security = security
-        self._sockets: list[asyncio.Server | TlsListener] = []
+        self.is_stopped = False
+        self._sockets: list[SocketListener] = []
         #: Bound to the ports of a stopped server, without listening.
         self._reserved: list[socket.socket] = []
         self._sweep: asyncio.TimerHandle | None = None
 
-    async def start(self) -> None:
-        """Listen. A start that raises or is cancelled leaves what it has begun to `stop`."""
+    def start(self) -> None:
+        """Listen. A start that raises leaves what it has begun to `stop`."""
         for number, listener in enumerate(self.listeners):
-            port = await self._listen(listener)
+            port = self._listen(listener)
             bound = replace(listener, port=port)
             self.listeners = (*self.listeners[:number], bound, *self.listeners[number + 1 :])
         self._schedule_sweep()
 
-    async def _listen(self, listener: Listener) -> int:
-        # One socket: with a host that has several addresses, asyncio would take several free ports.
+    def _listen(self, listener: Listener) -> int:
+        tls = self._security.tls if listener.protocol.has_tls else None
+        assert tls or not listener.protocol.has_tls, "the settings require a certificate"
         family = _family(listener)
         bound = socket.create_server((listener.host, listener.port), family=family, backlog=BACKLOG)
         try:
-            if listener.protocol.has_tls:
-                assert self._security.tls is not None, "the settings require a certificate"
-                server: asyncio.Server | TlsListener = TlsListener(
+            self._sockets.append(
+                SocketListener(
                     self.node_id,
                     bound,
-                    self._security.tls,
+                    tls,
                     lambda: Connection(self, listener),
                     register=partial(self._admit, self._handshakes),
                     unregister=partial(self._dismiss, self._handshakes),
                 )
-            else:
-                server = await asyncio.get_running_loop().create_server(
-                    lambda: Connection(self, listener),
-                    sock=bound,
-                    backlog=BACKLOG,
-                    start_serving=False,
-                )
+            )
         except BaseException:
             bound.close()
             raise
-        self._sockets.append(server)
-        if isinstance(server, asyncio.Server):
-            # It may be cancelled there, when the loop watches the socket already. So the server has
-            # to close it: else the loop would keep the descriptor among those that it waits for.
-            await server.start_serving()
         port: int = bound.getsockname()[1]
         return port
 
@@ -172,6 +162,7 @@ class Server:
         return SaslLogin(self.settings.sasl_mechanisms, self._security.credentials)
 
     def stop(self) -> None:
+        self.is_stopped = True
         while self._sockets:
             self._sockets.pop().close()
         if self._sweep is not None:

@@ -17,7 +17,11 @@ from typing import Any
 
 import pytest
 
+from purgatory_broker import ClusterError, ClusterTimeoutError
+from purgatory_broker._cli.printing import describe_failure
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.cluster import async_cluster
+from purgatory_broker.metadata.topics import ControllerError
 from purgatory_broker_command import main
 from purgatory_command_line.exit_codes import ExitCode
 from tests.broker.conftest import Connect
@@ -192,6 +196,33 @@ def test_page_at_a_taken_port_is_refused() -> None:
     assert (ran.returncode, ran.stdout) == (ExitCode.BAD_INPUT, "")
     assert "port must be free on 127.0.0.1" in ran.stderr
     assert port in ran.stderr
+
+
+def test_command_that_the_cluster_refuses_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+    with served_cluster("--nodes", "2", "--topic", "orders:1:2") as (_, control):
+        for arguments, message in (
+            (["describe-topic", "nope"], "there is no topic 'nope'"),
+            (["move-leader", "orders", "9", "0"], "there is no partition orders-9"),
+            (["create-topic", "orders"], "Topic 'orders' already exists"),
+            (["truncate", "orders", "--offset", "99"], "is above its high watermark"),
+        ):
+            assert main([*arguments, "--control", control]) == ExitCode.BAD_INPUT, arguments
+            assert message in " ".join(capsys.readouterr().err.split())
+    assert main(["describe-topic", "orders", "--control", control]) == ExitCode.FAILED
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ClusterError("there is no control server"),
+        ClusterTimeoutError("no leader in 5 s"),
+        ClusterError("a follower has not deleted its records", "REQUEST_TIMED_OUT"),
+        ClusterError("the metadata can't be stored", "KAFKA_STORAGE_ERROR"),
+        ControllerError(ErrorCode.KAFKA_STORAGE_ERROR, "the metadata can't be stored"),
+    ],
+)
+def test_failure_of_a_cluster_is_no_refusal(error: Exception) -> None:
+    assert describe_failure(error) == (ExitCode.FAILED, str(error))
 
 
 def test_results_are_tables_unless_json_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from purgatory_broker import Cluster
-from purgatory_broker.server import tls_listener
 from request_purgatory.errors import InvalidArgumentError
 from tests.broker.certificates import Certificates
 from tests.broker.clients.waiting import until
@@ -151,7 +150,7 @@ def test_reason_of_a_failed_handshake_is_logged(
         for reason, attempt in attempts.items():
             caplog.clear()
             limit = 0.5 if reason == "longer than 0.5 seconds" else TIME_LIMIT
-            monkeypatch.setattr(tls_listener, "TLS_HANDSHAKE_TIMEOUT", limit)
+            monkeypatch.setattr(socket_listener, "TLS_HANDSHAKE_TIMEOUT", limit)
             attempt()
             until(lambda: failures(caplog))
             (message,) = failures(caplog)

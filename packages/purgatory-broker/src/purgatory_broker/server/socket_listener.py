@@ -1,4 +1,4 @@
-"""A listener whose connections begin with a TLS handshake."""
+"""A listening socket, whose connections may begin with a TLS handshake."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ TLS_HANDSHAKE_TIMEOUT = 10.0
 _ACCEPT_RETRY_DELAY = 1.0
 
 
-class TlsListener:
-    """Accepts connections; asyncio's listeners tell nobody why a handshake has failed."""
+class SocketListener:
+    """Accepts connections, and closes those that it has accepted but not handed over.
+
+    asyncio's servers leave these open, and tell nobody why a handshake has failed.
+    """
 
     def __init__(
         self,
         node_id: int,
         bound: socket.socket,
-        context: ssl.SSLContext,
+        context: ssl.SSLContext | None,
         new_connection: Callable[[], Connection],
         *,
         register: Callable[[Connection], bool],
@@ -90,11 +93,12 @@ class TlsListener:
                 lambda: connection,
                 accepted,
                 ssl=self._context,
-                ssl_handshake_timeout=TLS_HANDSHAKE_TIMEOUT,
+                ssl_handshake_timeout=None if self._context is None else TLS_HANDSHAKE_TIMEOUT,
             )
         except OSError as error:
             reason = str(error) or "the client has closed the connection"
-            self._log(host, f"the TLS handshake has failed: {reason}")
+            of_tls = "" if self._context is None else "the TLS handshake has failed: "
+            self._log(host, f"{of_tls}{reason}")
 
     def _log(self, host: str, reason: str) -> None:
         logger.info("node %d closes the connection of %s: %s", self._node_id, f"/{host}", reason)
