@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from purgatory_broker import Cluster
+from purgatory_broker.server import socket_listener
 from request_purgatory.errors import InvalidArgumentError
 from tests.broker.certificates import Certificates
 from tests.broker.clients.waiting import until
