@@ -108,7 +108,8 @@ class AsyncCluster(ClusterCommands):
 
     Composes the nodes, the controller and the network between them, for one `async with` block.
     All nodes share the process and the event loop. Methods are called on that loop's thread, and
-    commands raise ClusterError elsewhere. Nodes are named by their numbers, from 0.
+    commands raise ClusterError elsewhere, before the block, and from its end on. Nodes are named by
+    their numbers, from 0.
     """
 
     def __init__(
@@ -190,6 +191,9 @@ class AsyncCluster(ClusterCommands):
         self.loop = None
         try:
             self._stop_all()
+            # A restart or reset under way, and those that wait for it, find the cluster stopped.
+            async with self._start_lock:
+                pass
             await self._interceptions.wait_cancelled()
             # Let the closed transports run their last callbacks.
             await asyncio.sleep(0)
@@ -247,6 +251,8 @@ class AsyncCluster(ClusterCommands):
             if not node.is_stopped:
                 node.stop()
             node.server.release_ports()
+        # A message on its way would change the metadata in a directory that others may use then.
+        self.network.reset()
         if self._data_dir is not None:
             self._data_dir.release()
 
