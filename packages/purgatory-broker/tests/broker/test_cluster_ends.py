@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import inspect
 import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from purgatory_broker import AsyncCluster, ClusterError, ClusterSettings
+from purgatory_broker import AsyncCluster, Cluster, ClusterError, ClusterSettings
 from purgatory_broker.cluster._commands.cluster_commands import COMMANDS
 from purgatory_broker.cluster.network import CONTROLLER
+from purgatory_broker.cluster.node import Node
 
 TIME_LIMIT = 30.0
 #: More rounds of the loop than a reset takes.
@@ -146,3 +149,47 @@ def test_message_on_its_way_at_the_end_of_a_cluster_is_lost() -> None:
         assert not delivered
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("command", ["reset", "restart"])
+def test_cluster_that_another_thread_closes_ends_a_command_under_way(
+    monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    cluster = Cluster().start()
+    cluster.kill(0)
+    start, is_under_way = Node.start, threading.Event()
+
+    async def start_at_the_end(node: Node) -> None:
+        is_under_way.set()
+        assert cluster._stopping is not None
+        await cluster._stopping.wait()
+        await start(node)
+
+    monkeypatch.setattr(Node, "start", start_at_the_end)
+    arguments = {"node": 0} if command == "restart" else {}
+    with ThreadPoolExecutor() as threads:
+        called = threads.submit(cluster.call, command, **arguments)
+        assert is_under_way.wait(TIME_LIMIT)
+        cluster.close()
+        require_free(cluster.bootstrap_servers)
+        with pytest.raises(ClusterError, match=f"{command}: the cluster is not running"):
+            called.result(TIME_LIMIT)
+
+
+def test_command_that_comes_with_the_last_turn_of_the_loop_is_refused() -> None:
+    cluster = Cluster().start()
+    loop = cluster._loop
+    assert loop is not None
+    with ThreadPoolExecutor() as threads, pytest.MonkeyPatch.context() as patched:
+        called = []
+
+        async def call_meanwhile() -> None:
+            called.append(threads.submit(cluster.reset))
+            while not cluster._calls:
+                threading.Event().wait(0.001)
+
+        patched.setattr(loop, "shutdown_default_executor", call_meanwhile)
+        cluster.close()
+        with pytest.raises(ClusterError, match="reset: the cluster has stopped"):
+            called[0].result(TIME_LIMIT)
+    assert not asyncio.all_tasks(loop)

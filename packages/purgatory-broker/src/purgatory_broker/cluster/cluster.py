@@ -302,12 +302,15 @@ class Cluster(ClusterClient):
             raise self._not_running(command)
         assert self._cluster is not None
         assert self._loop is not None
-        loop, running = self._loop, start(self._cluster)
+        cluster, loop = self._cluster, self._loop
+        running = start(cluster)
         outcome: Outcome[Any] = Outcome()
         tasks: list[asyncio.Task[Any]] = []
 
         def begin() -> None:
-            if not outcome.is_set:
+            if cluster.loop is None:  # The loop may end before the first step of a task.
+                self._end_call(outcome, running)
+            elif not outcome.is_set:
                 tasks.append(loop.create_task(_set_outcome(running, outcome)))
                 # One that is cancelled before its first step has not begun the command.
                 tasks[0].add_done_callback(lambda _: running.close())
@@ -341,7 +344,7 @@ class Cluster(ClusterClient):
 
     @staticmethod
     def _end_call(outcome: Outcome[Any], command: Coroutine[Any, Any, Any]) -> None:
-        """End a command after the end of the loop, which has maybe not begun it."""
+        """End a command after the end of the cluster, which has maybe not begun it."""
         outcome.fail(CancelledError())
         command.close()
 
