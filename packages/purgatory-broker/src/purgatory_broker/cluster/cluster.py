@@ -18,6 +18,7 @@ from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.cluster.cluster_client import ClusterClient
 from purgatory_broker.cluster.cluster_errors import ClusterError, raise_first
 from purgatory_broker.cluster.function_tasks import tasks_of
+from purgatory_broker.cluster.function_threads import FunctionThreads
 from purgatory_broker.cluster.interception import InterceptFunction, Interception
 from purgatory_broker.cluster.outcome import Outcome
 from purgatory_broker.cluster.run_command import (
@@ -228,6 +229,7 @@ class Cluster(ClusterClient):
         self._stopping = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self._note_error_of_task)
+        self._loop.set_default_executor(FunctionThreads())
         if self._is_stopping:
             started.fail(CancelledError())
             return
