@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -23,6 +24,7 @@ from purgatory_broker.metadata.metadata_file import FILE_NAME
 from purgatory_broker.metadata.topics import Partition, Topic
 from purgatory_broker.replication.log_manager import LogManager, partition_folders
 from purgatory_broker.replication.recorder import Recorder
+from purgatory_broker.server.copied_sockets import close_copied_sockets
 from purgatory_broker.server.faults import Faults
 from purgatory_broker.server.security import Security, warn_if_reachable
 from purgatory_broker.settings import ClusterSettings
@@ -55,6 +57,7 @@ class _DataDir:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._file: IO[str] = (folder / _LOCK_FILE).open("a")
+        _locked.add(self)
         try:
             _lock(self._file)
         except OSError:
@@ -70,6 +73,10 @@ class _DataDir:
 
     def release(self) -> None:
         self._file.close()
+
+
+#: The directories that this process has locked, and maybe released.
+_locked: weakref.WeakSet[_DataDir] = weakref.WeakSet()
 
 
 def _require_metadata(folder: Path) -> None:
@@ -96,6 +103,33 @@ def _lock(file: IO[str]) -> None:
         import fcntl
 
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+#: The clusters of this process that have sockets.
+_listening: weakref.WeakSet[AsyncCluster] = weakref.WeakSet()
+
+
+def _close_copies() -> None:
+    """Close what a forked child has of its parent's clusters.
+
+    As long as it has a copy of a socket or of a lock, the parent's own has not ended by its close.
+    """
+    for folder in list(_locked):
+        folder.release()
+    _locked.clear()
+    addresses = {
+        address
+        for cluster in list(_listening)
+        for node in cluster.nodes
+        for address in node.server.addresses
+    }
+    _listening.clear()
+    if addresses:
+        close_copied_sockets(addresses)
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork.
+    os.register_at_fork(after_in_child=_close_copies)
 
 
 def _wall_clock_ms() -> int:
@@ -170,12 +204,14 @@ class AsyncCluster(ClusterCommands):
 
     async def __aenter__(self) -> AsyncCluster:
         warn_if_reachable(self.settings)
+        _listening.add(self)
         try:
             await self.waits.purgatory.__aenter__()
             for node in self.nodes:
                 await node.start()
         except BaseException:
             self._stop_all()
+            _listening.discard(self)
             raise
         # All nodes register together. If the first registered alone, it would become the leader of
         # all its partitions, by unclean election too, where that is enabled.
@@ -198,6 +234,7 @@ class AsyncCluster(ClusterCommands):
             # Let the closed transports run their last callbacks.
             await asyncio.sleep(0)
         finally:
+            _listening.discard(self)
             raise_first(self._interceptions.take_unseen(), error)
 
     @property

@@ -100,6 +100,8 @@ class Server:
         self.settings = settings
         #: From `start` on with the ports in use.
         self.listeners = tuple(listeners)
+        #: The host and port of each listener's socket.
+        self.addresses: set[tuple[str, int]] = set()
         self.apis = apis
         self.handle = handle
         self.refuse = refuse
@@ -129,9 +131,12 @@ class Server:
         self._schedule_sweep()
 
     async def _listen(self, listener: Listener) -> int:
+        port: int
         # One socket: with a host that has several addresses, asyncio would take several free ports.
         family = _family(listener)
         bound = socket.create_server((listener.host, listener.port), family=family, backlog=BACKLOG)
+        host, port, *_ = bound.getsockname()
+        self.addresses.add((host, port))
         try:
             if listener.protocol.has_tls:
                 assert self._security.tls is not None, "the settings require a certificate"
@@ -153,7 +158,6 @@ class Server:
             # It may be cancelled there, when the loop watches the socket already. So the server has
             # to close it: else the loop would keep the descriptor among those that it waits for.
             await server.start_serving()
-        port: int = bound.getsockname()[1]
         return port
 
     def advertised(self, listener: str) -> tuple[str, int]:
