@@ -328,3 +328,10 @@ def test_function_that_another_one_removes_is_not_called(
         connect(cluster.bootstrap_servers.split(",")[0]).call("Metadata", 8, topics=None)
     assert calls == ["first"]
     assert second.hits == 0
+
+
+def test_removed_interception_is_entered_no_more(cluster: Cluster) -> None:
+    with cluster.intercept("Produce", print) as interception:
+        pass
+    with pytest.raises(ClusterError, match="the interception was removed"), interception:
+        pass

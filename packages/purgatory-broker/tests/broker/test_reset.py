@@ -6,6 +6,7 @@ import gc
 import socket
 import weakref
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from request_purgatory.errors import InvalidArgumentError
 from tests.broker.conftest import Connect
 from tests.broker.parity.raw import ConnectionClosedError, RawClient
 from tests.broker.raw_requests import fetch, fetch_fields, produce
+
+#: Shorter than the time that `truncate` waits for a follower.
+TIME_LIMIT = 20.0
 
 
 @pytest.fixture(params=[Cluster, ClusterProcess], ids=["thread", "process"])
@@ -104,6 +108,24 @@ def test_truncate_refuses_what_has_no_such_records(cluster: Cluster, connect: Co
     cluster.kill(cluster.describe_topic("t")[0]["leader"])
     with pytest.raises(ClusterError, match="t-0 has no leader"):
         cluster.truncate("t")
+
+
+@pytest.mark.parametrize("command", ["kill", "stop", "reset", "close"])
+def test_truncate_ends_with_its_leader(connect: Connect, command: str) -> None:
+    with Cluster(nodes=2) as cluster, ThreadPoolExecutor() as threads:
+        cluster.create_topic("t", partitions=1)
+        leader = cluster.describe_topic("t")[0]["leader"]
+        produce(connect_to_leader(cluster, "t", connect), "t", b"a")
+        cluster.pause_replication(1 - leader)
+        truncated = threads.submit(cluster.truncate, "t")
+        while not cluster.metrics()[leader]["DeleteRecords"]["NumDelayedOperations"]:
+            assert not truncated.done()
+        if command == "close":
+            cluster.close()
+        else:
+            cluster.call(command, **({} if command == "reset" else {"node": leader}))
+        with pytest.raises(ClusterError, match="truncate: the leader of t-0 has stopped"):
+            truncated.result(TIME_LIMIT)
 
 
 def test_reset_leaves_nothing_on_the_same_ports(running: ClusterClient, connect: Connect) -> None:

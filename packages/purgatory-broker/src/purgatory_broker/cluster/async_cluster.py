@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -23,6 +24,7 @@ from purgatory_broker.metadata.metadata_file import FILE_NAME
 from purgatory_broker.metadata.topics import Partition, Topic
 from purgatory_broker.replication.log_manager import LogManager, partition_folders
 from purgatory_broker.replication.recorder import Recorder
+from purgatory_broker.server.copied_sockets import close_copied_sockets
 from purgatory_broker.server.faults import Faults
 from purgatory_broker.server.security import Security, warn_if_reachable
 from purgatory_broker.settings import ClusterSettings
@@ -53,6 +55,7 @@ def _locked(folder: Path) -> IO[str]:
     """Lock a directory until the file is closed or the process has ended, however it ends."""
     folder.mkdir(parents=True, exist_ok=True)
     file = (folder / _LOCK_FILE).open("a")
+    _lock_files.add(file)
     try:
         try:
             _lock(file)
@@ -65,6 +68,10 @@ def _locked(folder: Path) -> IO[str]:
         file.close()
         raise
     return file
+
+
+#: Those of directories that this process has locked, and maybe released.
+_lock_files: weakref.WeakSet[IO[str]] = weakref.WeakSet()
 
 
 def _require_metadata(folder: Path) -> None:
@@ -93,6 +100,33 @@ def _lock(file: IO[str]) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+#: The clusters of this process that have sockets.
+_listening: weakref.WeakSet[AsyncCluster] = weakref.WeakSet()
+
+
+def _close_copies() -> None:
+    """Close what a forked child has of its parent's clusters.
+
+    As long as it has a copy of a socket or of a lock, the parent's own has not ended by its close.
+    """
+    for file in list(_lock_files):
+        file.close()
+    _lock_files.clear()
+    addresses = {
+        address
+        for cluster in list(_listening)
+        for node in cluster.nodes
+        for address in node.server.addresses
+    }
+    _listening.clear()
+    if addresses:
+        close_copied_sockets(addresses)
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork.
+    os.register_at_fork(after_in_child=_close_copies)
+
+
 def _wall_clock_ms() -> int:
     """Return the time of day in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
@@ -103,7 +137,8 @@ class AsyncCluster(ClusterCommands):
 
     Composes the nodes, the controller and the network between them, for one `async with` block.
     All nodes share the process and the event loop. Methods are called on that loop's thread, and
-    commands raise ClusterError elsewhere. Nodes are named by their numbers, from 0.
+    commands raise ClusterError elsewhere, before the block, and from its end on. Nodes are named by
+    their numbers, from 0.
     """
 
     def __init__(
@@ -164,12 +199,14 @@ class AsyncCluster(ClusterCommands):
 
     async def __aenter__(self) -> AsyncCluster:
         warn_if_reachable(self.settings)
+        _listening.add(self)
         try:
             await self.waits.purgatory.__aenter__()
             for node in self.nodes:
                 await node.start()
         except BaseException:
             self._stop_all()
+            _listening.discard(self)
             raise
         # All nodes register together. If the first registered alone, it would become the leader of
         # all its partitions, by unclean election too, where that is enabled.
@@ -185,10 +222,14 @@ class AsyncCluster(ClusterCommands):
         self.loop = None
         try:
             self._stop_all()
+            # A restart or reset under way, and those that wait for it, find the cluster stopped.
+            async with self._start_lock:
+                pass
             await self._interceptions.wait_cancelled()
             # Let the closed transports run their last callbacks.
             await asyncio.sleep(0)
         finally:
+            _listening.discard(self)
             raise_first(self._interceptions.take_unseen(), error)
 
     @property
@@ -242,6 +283,8 @@ class AsyncCluster(ClusterCommands):
             if not node.is_stopped:
                 node.stop()
             node.server.release_ports()
+        # A message on its way would change the metadata in a directory that others may use then.
+        self.network.reset()
         if self._lock_file is not None:
             self._lock_file.close()
 

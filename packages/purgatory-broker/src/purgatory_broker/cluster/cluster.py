@@ -18,6 +18,7 @@ from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.cluster.cluster_client import ClusterClient
 from purgatory_broker.cluster.cluster_errors import ClusterError, raise_first
 from purgatory_broker.cluster.function_tasks import tasks_of
+from purgatory_broker.cluster.function_threads import FunctionThreads
 from purgatory_broker.cluster.interception import InterceptFunction, Interception
 from purgatory_broker.cluster.outcome import Outcome
 from purgatory_broker.cluster.run_command import (
@@ -223,6 +224,7 @@ class Cluster(ClusterClient):
         self._stopping = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self._note_error_of_task)
+        self._loop.set_default_executor(FunctionThreads())
         if self._is_stopping:
             started.fail(CancelledError())
             return
@@ -293,12 +295,15 @@ class Cluster(ClusterClient):
             raise self._not_running(command)
         assert self._cluster is not None
         assert self._loop is not None
-        loop, running = self._loop, start(self._cluster)
+        cluster, loop = self._cluster, self._loop
+        running = start(cluster)
         outcome: Outcome[Any] = Outcome()
         tasks: list[asyncio.Task[Any]] = []
 
         def begin() -> None:
-            if not outcome.is_set:
+            if cluster.loop is None:  # The loop may end before the first step of a task.
+                self._end_call(outcome, running)
+            elif not outcome.is_set:
                 tasks.append(loop.create_task(_set_outcome(running, outcome)))
                 # One that is cancelled before its first step has not begun the command.
                 tasks[0].add_done_callback(lambda _: running.close())
@@ -332,7 +337,7 @@ class Cluster(ClusterClient):
 
     @staticmethod
     def _end_call(outcome: Outcome[Any], command: Coroutine[Any, Any, Any]) -> None:
-        """End a command after the end of the loop, which has maybe not begun it."""
+        """End a command after the end of the cluster, which has maybe not begun it."""
         outcome.fail(CancelledError())
         command.close()
 

@@ -113,6 +113,8 @@ class Interception:
         self._function = None
 
     def __enter__(self) -> Interception:
+        if self.is_removed:
+            raise ClusterError("the interception was removed; call intercept for another one")
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:

@@ -125,6 +125,8 @@ class Node:
         self._cluster = cluster
         #: The clock of the event loop, from `start` on.
         self._clock: Clock
+        #: Done once the node has stopped; from `start` on.
+        self.halted: asyncio.Future[None]
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self.fetch_sessions = FetchSessions()
         self._quotas = {
@@ -208,6 +210,7 @@ class Node:
     async def start(self) -> None:
         """Open the purgatories and listen; `connect_controller` then gives the node partitions."""
         self._clock = clock_of(asyncio.get_running_loop())
+        self.halted = asyncio.get_running_loop().create_future()
         self.metrics.started_ms = self.now_ms()
         for purgatory in self.purgatories.values():
             await purgatory.__aenter__()
@@ -239,6 +242,8 @@ class Node:
 
     def _halt(self) -> None:
         self.is_stopped = True
+        if not self.halted.done():
+            self.halted.set_result(None)
         for timer in self._timers.values():
             timer.cancel()
         self.fetchers.close()

@@ -101,6 +101,8 @@ class Server:
         self.settings = settings
         #: From `start` on with the ports in use.
         self.listeners = tuple(listeners)
+        #: The host and port of each listener's socket.
+        self.addresses: set[tuple[str, int]] = set()
         self.apis = apis
         self.handle = handle
         self.refuse = refuse
@@ -131,10 +133,13 @@ class Server:
         self._schedule_sweep()
 
     def _listen(self, listener: Listener) -> int:
+        port: int
         tls = self._security.tls if listener.protocol.has_tls else None
         assert tls or not listener.protocol.has_tls, "the settings require a certificate"
         family = _family(listener)
         bound = socket.create_server((listener.host, listener.port), family=family, backlog=BACKLOG)
+        host, port, *_ = bound.getsockname()
+        self.addresses.add((host, port))
         try:
             self._sockets.append(
                 SocketListener(
@@ -149,7 +154,6 @@ class Server:
         except BaseException:
             bound.close()
             raise
-        port: int = bound.getsockname()[1]
         return port
 
     def advertised(self, listener: str) -> tuple[str, int]:

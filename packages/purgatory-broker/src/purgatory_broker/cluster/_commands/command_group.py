@@ -28,7 +28,7 @@ def command(function: F) -> F:
         @functools.wraps(function)
         async def checked(*args: Any, **kwargs: Any) -> Any:
             bound = checked_call(function, *args, **kwargs)
-            _require_own_loop(bound.args[0], function.__name__)
+            require_own_loop(bound.args[0], function.__name__)
             return await function(*bound.args, **bound.kwargs)
 
     else:
@@ -36,7 +36,7 @@ def command(function: F) -> F:
         @functools.wraps(function)
         def checked(*args: Any, **kwargs: Any) -> Any:
             bound = checked_call(function, *args, **kwargs)
-            _require_own_loop(bound.args[0], function.__name__)
+            require_own_loop(bound.args[0], function.__name__)
             return function(*bound.args, **bound.kwargs)
 
     setattr(checked, _MARK, True)
@@ -49,15 +49,13 @@ def command_of_any_thread(function: F) -> F:
     return function
 
 
-def _require_own_loop(cluster: CommandGroup, name: str) -> None:
-    loop = cluster.loop
-    if loop is None:
-        return
+def require_own_loop(cluster: CommandGroup, name: str) -> None:
+    cluster.require_running(name)
     try:
         running = asyncio.get_running_loop()
     except RuntimeError:
         running = None
-    if running is not loop:
+    if running is not cluster.loop:
         raise ClusterError(
             f"{name}: the commands of an AsyncCluster are called on its event loop only; from "
             "another thread, use the loop's call_soon_threadsafe, or "
@@ -76,7 +74,7 @@ class CommandGroup:
         self.nodes = parts.nodes
         self.waits = parts.waits
         self._parts = parts
-        #: The event loop, while the cluster runs.
+        #: The event loop while the cluster runs: not before its block, nor from its end on.
         self.loop: asyncio.AbstractEventLoop | None = None
         self._fence_timers: dict[int, asyncio.TimerHandle] = {}
         #: Held while nodes start.
@@ -94,6 +92,10 @@ class CommandGroup:
     @property
     def _live_nodes(self) -> list[Node]:
         return [node for node in self.nodes if not node.is_stopped]
+
+    def require_running(self, command: str) -> None:
+        if self.loop is None:
+            raise ClusterError(f"{command}: the cluster is not running")
 
     def _node(self, node: int) -> Node:
         if not 0 <= node < len(self.nodes):

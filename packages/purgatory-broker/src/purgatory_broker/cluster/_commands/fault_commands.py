@@ -7,7 +7,7 @@ from typing import Any
 from purgatory_broker.api.registry import find_api
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.cluster._commands.arguments import INT32_MAX, require_between
-from purgatory_broker.cluster._commands.command_group import CommandGroup, command
+from purgatory_broker.cluster._commands.command_group import CommandGroup, command, require_own_loop
 from purgatory_broker.cluster.interception import InterceptFunction, Interception
 from purgatory_broker.request_context import Subject
 from purgatory_broker.server.faults import FaultDescription, FaultFilter
@@ -167,6 +167,8 @@ class FaultCommands(CommandGroup):
 
         Raises:
             InvalidArgumentError: no API has this name, or the function is not callable.
+            ClusterError: the cluster is not running, or the caller is on another thread.
         """
+        require_own_loop(self, "intercept")
         found = None if api is None else find_api(api)
         return self._interceptions.add(found, function, may_be_cancelled=may_be_cancelled)

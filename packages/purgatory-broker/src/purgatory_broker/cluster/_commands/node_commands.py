@@ -170,8 +170,10 @@ class NodeCommands(CommandGroup):
             InvalidArgumentError: there is no such node, or it is running.
             OSError: another process has taken the port; `restart` may be called again. Other
                 clusters than an AsyncCluster raise ClusterError.
+            ClusterError: the cluster has stopped meanwhile.
         """
         async with self._start_lock:
+            self.require_running("restart")
             old = self._node(node)
             if not old.is_stopped:
                 raise InvalidArgumentError("node", "a killed or stopped node", node)
@@ -182,19 +184,24 @@ class NodeCommands(CommandGroup):
                 old.server.listeners,
                 is_replication_paused=old.fetchers.is_paused,
             )
-            await self._replace(old, new)
+            await self._replace(old, new, "restart")
             if node in self.network.partitioned_nodes:
                 new.metadata.start_empty(node)
             else:
                 self._register(new)
 
-    async def _replace(self, old: Node, new: Node) -> None:
-        """Start a node on the ports of a stopped one."""
+    async def _replace(self, old: Node, new: Node, command: str) -> None:
+        """Start a node on the ports of a stopped one, unless the cluster ends meanwhile."""
+        self.require_running(command)
         old.server.release_ports()
         try:
             await new.start()
+            self.require_running(command)
         except BaseException:
-            old.server.reserve_ports()
+            if not new.is_stopped:
+                new.kill()
+            if self.loop is not None:
+                old.server.reserve_ports()
             raise
         self.nodes[new.node_id] = new
         old.release()
@@ -258,6 +265,7 @@ class NodeCommands(CommandGroup):
                 "reset: would end the function given to intercept that has called it"
             )
         async with self._start_lock:
+            self.require_running("reset")
             self.controller.reset()
             for timer in self._fence_timers.values():
                 timer.cancel()
@@ -275,7 +283,7 @@ class NodeCommands(CommandGroup):
             try:
                 for number, old in enumerate(self.nodes):
                     new = Node(self._parts, number, old.log_manager, old.server.listeners)
-                    await self._replace(old, new)
+                    await self._replace(old, new, "reset")
             finally:
                 # Together, as at the start of the cluster.
                 live = self._live_nodes

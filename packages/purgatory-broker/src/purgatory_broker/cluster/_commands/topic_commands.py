@@ -122,7 +122,8 @@ class TopicCommands(CommandGroup):
         Raises:
             InvalidArgumentError: the offset is negative.
             ControllerError: there is no such partition, it has no leader, the topic is the broker's
-                own, the offset is above a high watermark, or a live replica does not reply.
+                own, the offset is above a high watermark, a live replica does not reply, or the
+                leader stops meanwhile.
         """
         if offset is not None and offset < 0:
             raise InvalidArgumentError("offset", "at least 0", offset)
@@ -159,6 +160,8 @@ class TopicCommands(CommandGroup):
     async def _delete_records(
         self, leader: Node, keys: list[TopicPartition], offset: int | None
     ) -> None:
+        if leader.is_stopped:
+            raise _leader_stopped(keys)
         replied: asyncio.Future[list[DeletedPartition]] = asyncio.Future()
 
         def reply(deleted: list[DeletedPartition]) -> None:
@@ -170,10 +173,17 @@ class TopicCommands(CommandGroup):
             leader.deletions.delete_records(
                 _TRUNCATE_TIMEOUT_MS, [(key, first_kept) for key in keys], reply
             )
-        try:
-            # A node that stops in the meantime does not reply.
-            deleted = await asyncio.wait_for(replied, _TRUNCATE_TIMEOUT_MS / 1_000 + 1)
-        except TimeoutError:
+        # A node that stops in the meantime does not reply.
+        await asyncio.wait(
+            (replied, leader.halted),
+            timeout=_TRUNCATE_TIMEOUT_MS / 1_000 + 1,
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        if replied.done():
+            deleted = replied.result()
+        elif leader.is_stopped:
+            raise _leader_stopped(keys)
+        else:
             deleted = [DeletedPartition(keys[0], ErrorCode.REQUEST_TIMED_OUT)]
         for partition in deleted:
             if partition.error is not ErrorCode.NONE:
@@ -182,3 +192,7 @@ class TopicCommands(CommandGroup):
                     f"{partition.key}: not every live replica has deleted its records "
                     f"({partition.error.name})",
                 )
+
+
+def _leader_stopped(keys: list[TopicPartition]) -> ControllerError:
+    return ControllerError(ErrorCode.LEADER_NOT_AVAILABLE, f"the leader of {keys[0]} has stopped")
