@@ -43,9 +43,9 @@ def compare_replays(
         )
         for replay in replays
     ]
-    expected, *found = _fingerprints([batch, *replayed])
+    expected, *replay_fingerprints = _fingerprints([batch, *replayed])
     rows = []
-    for name, table, fingerprints in zip(names, replayed, found, strict=True):
+    for name, table, fingerprints in zip(names, replayed, replay_fingerprints, strict=True):
         differing = [
             group
             for group in sorted(expected.keys() | fingerprints.keys())
@@ -82,10 +82,10 @@ def _fingerprints(tables: list[DataFrame]) -> list[_Fingerprints]:
     combined = rows.groupBy("number", "group").agg(
         F.count("*").alias("rows"), F.bit_xor("one").alias("one"), F.bit_xor("other").alias("other")
     )
-    found: dict[int, _Fingerprints] = defaultdict(dict)
+    by_number: dict[int, _Fingerprints] = defaultdict(dict)
     for row in combined.collect():
-        found[row["number"]][row["group"]] = (row["rows"], row["one"], row["other"])
-    return [found[number] for number in range(len(tables))]
+        by_number[row["number"]][row["group"]] = (row["rows"], row["one"], row["other"])
+    return [by_number[number] for number in range(len(tables))]
 
 
 def summarize_lateness(spark: SparkSession, replays: list[ReplayFolder]) -> DataFrame:

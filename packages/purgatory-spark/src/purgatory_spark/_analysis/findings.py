@@ -88,12 +88,14 @@ def _describe_extra(rows: Sequence[ContributorRow]) -> list[str]:
     def part(row: ContributorRow) -> float:
         return row["extra"] / row["extra_of_all"] if row["extra_of_all"] else 0.0
 
-    found = [row for row in _without_doubles(rows) if part(row) > _LEAST_PART and stands_out(row)]
+    standing_out = [
+        row for row in _without_doubles(rows) if part(row) > _LEAST_PART and stands_out(row)
+    ]
     return [
         f"{_named(row)} accounts for {_part(part(row))} of this change: of its "
         f"requests {_share(row['other_expired'], row['other_requests'])} expired before, and "
         f"{_share(row['expired'], row['requests'])} after."
-        for row in found
+        for row in standing_out
     ]
 
 
@@ -110,13 +112,13 @@ def describe_contributors(
     of_trace = _without_doubles([row for row in contributors if row["at"] is None])
     for dimension, noun in _NOUNS.items():
         rows = [row for row in of_trace if row["dimension"] == dimension and row["other_requests"]]
-        found = [row for row in rows if row["extra"] > 0 and stands_out(row)]
+        standing_out = [row for row in rows if row["extra"] > 0 and stands_out(row)]
         sentences += [
             f"{_named(row)} has {_part(row['requests'] / overall['requests'])} of the "
             f"requests, and {_part(row['expired'] / overall['expired'])} of those that expired."
-            for row in found
+            for row in standing_out
         ]
-        if rows and not found:
+        if rows and not standing_out:
             sentences.append(f"No {noun} expires clearly more often than the others.")
     return tuple(sentences)
 

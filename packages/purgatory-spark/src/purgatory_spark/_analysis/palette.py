@@ -39,11 +39,11 @@ def themed(svg: str) -> str:
     In a page without these variables the chart has its own colors, and its text that of the page.
     """
 
-    def variable(found: re.Match[str]) -> str:
-        name = _NAMES.get(found[0])
+    def variable(match: re.Match[str]) -> str:
+        name = _NAMES.get(match[0])
         if name is None:
-            return found[0]
-        return f"var(--{name}, {'currentColor' if name in _OF_TEXT else found[0]})"
+            return match[0]
+        return f"var(--{name}, {'currentColor' if name in _OF_TEXT else match[0]})"
 
     # Only in styles: a text of the trace may be a color, too.
     return re.sub(r'style="[^"]*"', lambda style: re.sub("#[0-9a-f]{6}", variable, style[0]), svg)

@@ -65,7 +65,9 @@ def _spans(lines: DataFrame) -> DataFrame:
         CORRUPT,
         F.explode_outer("resourceSpans").alias("resource"),
     ).where(F.col(CORRUPT).isNotNull() | F.col("resource").isNotNull())
-    service = F.filter("resource.resource.attributes", lambda each: each["key"] == "service.name")
+    service = F.filter(
+        "resource.resource.attributes", lambda attribute: attribute["key"] == "service.name"
+    )
     spans = resources.select(
         SOURCE,
         CORRUPT,
@@ -80,6 +82,10 @@ def _spans(lines: DataFrame) -> DataFrame:
         CORRUPT,
         F.coalesce(CORRUPT, whole).alias(RAW),
         "`service.name`",
-        *[each for each, name in zip(columns, _SPAN_FIELDS, strict=True) if name != "parentSpanId"],
+        *[
+            column
+            for column, name in zip(columns, _SPAN_FIELDS, strict=True)
+            if name != "parentSpanId"
+        ],
         F.when(parent == "", ROOT).otherwise(parent).alias("parentSpanId"),
     )

@@ -139,7 +139,7 @@ def _local_files(source: TableSource) -> list[Path]:
         return [path] if is_plain else []
     # The files of partitions are in folders of their own, which Spark finds.
     suffixes = SUFFIXES[source.format]
-    has_files = any(each.is_file() and each.name.endswith(suffixes) for each in path.iterdir())
+    has_files = any(entry.is_file() and entry.name.endswith(suffixes) for entry in path.iterdir())
     return trace_files(path, (source.format,)) if has_files else []
 
 

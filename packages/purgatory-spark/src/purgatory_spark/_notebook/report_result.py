@@ -74,7 +74,7 @@ class Report:
         path = os.path.relpath(self.page)
         name = self.analysis.manifest["trace"]["name"]
         link = Markup('<a href="{}" target="_blank">{}</a>').format(quote(path), path)
-        first, *others = (Markup.escape(each) for each in self.findings.sentences)
+        first, *others = (Markup.escape(sentence) for sentence in self.findings.sentences)
         sentences = Markup("<br>").join([Markup("<b>{}</b>").format(first), *others])
         return Markup("<p><b>{}</b>: {}</p><p>{}</p>{}").format(
             name, link, sentences, html_table(("", "of all requests"), rows)

@@ -51,12 +51,12 @@ class WhatIf:
             return "<p>The trace has no requests.</p>"
         from purgatory_spark._analysis.charts import what_if_curve  # it imports matplotlib
 
-        found = self.recommendation
+        chosen = self.recommendation
         # Markup is safe: the chart is our own, and has no text of the trace.
-        chart = Markup(themed(what_if_curve(self.rows, self.timeouts_in_use, found.timeout_ms)))
+        chart = Markup(themed(what_if_curve(self.rows, self.timeouts_in_use, chosen.timeout_ms)))
         table = html_table(_HEADINGS, [self._cells(row) for row in self.rows])
         return Markup('<p><b>{}</b> {}</p><div style="max-width: 900px">{}</div>{}').format(
-            found.reason, " ".join(found.details), chart, table
+            chosen.reason, " ".join(chosen.details), chart, table
         )
 
     def _cells(self, row: WhatIfRow) -> list[str]:

@@ -145,9 +145,9 @@ def first_index(low: Ints, high: Ints, holds: Callable[[Ints, Ints], Bools]) -> 
     unfinished = np.flatnonzero(low < high)
     while len(unfinished):
         middle = (low[unfinished] + high[unfinished]) >> 1
-        found = holds(unfinished, middle)
-        high[unfinished[found]] = middle[found]
-        low[unfinished[~found]] = middle[~found] + 1
+        holding = holds(unfinished, middle)
+        high[unfinished[holding]] = middle[holding]
+        low[unfinished[~holding]] = middle[~holding] + 1
         unfinished = unfinished[low[unfinished] < high[unfinished]]
     return high
 

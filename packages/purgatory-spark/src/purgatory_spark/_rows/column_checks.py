@@ -33,13 +33,13 @@ def reject_reasons(rows: pa.RecordBatch, kind: str) -> pa.Array | None:
     Columns with few values are dictionaries, of which null may be a value.
     """
     checks = _request_checks(rows) if kind == "requests" else _event_checks(rows)
-    found = [check for check in checks if check[1].any()]
-    if not found:
+    broken = [check for check in checks if check[1].any()]
+    if not broken:
         return None
     number = np.full(rows.num_rows, -1)
-    for at, (_, is_bad) in enumerate(found):
+    for at, (_, is_bad) in enumerate(broken):
         number[(number < 0) & is_bad] = at
-    return pa.array([reason for reason, _ in found]).take(pa.array(number, mask=number < 0))
+    return pa.array([reason for reason, _ in broken]).take(pa.array(number, mask=number < 0))
 
 
 def _request_checks(rows: pa.RecordBatch) -> Iterator[_Check]:

@@ -106,14 +106,14 @@ def measure_trace(requests: DataFrame, events: DataFrame, max_worker_mb: int) ->
     assert row is not None
     parts: dict[str, int] = {}
     if (row["bytes"] or 0) > available:
-        hosts = sorted(row["hosts"], key=lambda found: (-found["bytes"], found["host"]))
-        large = [found for found in hosts if found["bytes"] > available]
+        hosts = sorted(row["hosts"], key=lambda sized: (-sized["bytes"], sized["host"]))
+        large = [sized for sized in hosts if sized["bytes"] > available]
         if large:
             _require_divisible(requests, events, large, max_worker_mb)
         # Equal parts would need half as many. But keys differ in size, and are assigned at random.
         parts = {
-            found["host"]: 2 * -(-found["bytes"] // available) if found["bytes"] > available else 1
-            for found in hosts
+            sized["host"]: 2 * -(-sized["bytes"] // available) if sized["bytes"] > available else 1
+            for sized in hosts
         }
     shortest_ms, longest_ms = row["shortest_ms"] or 0, row["longest_ms"] or 0
     return TraceSizes(parts, row["mean_keys"] or 0.0, (shortest_ms, longest_ms))

@@ -154,10 +154,10 @@ class SimulatedHost(HostDriver):
 
 def wait_quantiles(waits: Histogram, max_wait_us: int) -> dict[str, float | None]:
     """Return the `QUANTILES` in ms of waits in microseconds; None without requests."""
-    found = {name: waits.quantile(share) for name, share in QUANTILES.items()}
+    quantiles = {name: waits.quantile(share) for name, share in QUANTILES.items()}
     return {
         name: None if wait_us is None else min(wait_us, max_wait_us) / 1000
-        for name, wait_us in found.items()
+        for name, wait_us in quantiles.items()
     }
 
 

@@ -93,14 +93,14 @@ def requirement(package: str, source: str | None = None) -> str:
 
 
 def _dependencies() -> list[str]:
-    found = []
+    wanted = []
     for required in [
         each for package in (_PACKAGE, *_SIBLINGS) for each in requires(package) or ()
     ]:
         name = re.match(r"[\w.-]+", required)
         if name and name.group() not in (_SPARK, *_SIBLINGS) and "extra ==" not in required:
-            found.append(required)
-    return found
+            wanted.append(required)
+    return wanted
 
 
 def _create_environment(environment: Path, packages: list[str]) -> Path:

@@ -55,8 +55,8 @@ def java_version(command: str) -> int | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     # Up to Java 8 the version was written "1.8".
-    found = re.search(r'version "(?:1\.)?(\d+)', output.stderr + output.stdout)
-    return int(found.group(1)) if found else None
+    match = re.search(r'version "(?:1\.)?(\d+)', output.stderr + output.stdout)
+    return int(match.group(1)) if match else None
 
 
 def install_hint() -> str:

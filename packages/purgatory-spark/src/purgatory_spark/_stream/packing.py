@@ -70,95 +70,96 @@ class Packer:
         if SOURCE in batch.schema.names:
             for file in batch.column(SOURCE).drop_null().unique().to_pylist():
                 require_parquet_columns(file, self.file_columns)
-        found = packing.encoded_rows(pa.Table.from_batches([batch]), self.kind)
+        encoded = packing.encoded_rows(pa.Table.from_batches([batch]), self.kind)
         packed, event_us = [], None
-        reasons = self._reasons(batch, found)
+        reasons = self._reasons(batch, encoded)
         if reasons.null_count < len(reasons):
             is_bad = reasons.is_valid()
             # An unusable row may lack the columns that decide its shard. Any shard can report it.
-            rejects = _rejects(batch.filter(is_bad), found.filter(is_bad), reasons.filter(is_bad))
+            rejects = _rejects(batch.filter(is_bad), encoded.filter(is_bad), reasons.filter(is_bad))
             blob = packing.to_blob(rejects, _PASSED_ON)
             packed.append(packing.packed_batch(rows.REJECTS, [(self.labels[0], blob)]))
-            found = found.filter(pc.invert(is_bad))
-        if found.num_rows:
+            encoded = encoded.filter(pc.invert(is_bad))
+        if encoded.num_rows:
             if self.kind == rows.REQUESTS:
-                good, shard_hashes, event_us = self._request_columns(found)
+                good, shard_hashes, event_us = self._request_columns(encoded)
             else:
-                good, shard_hashes, event_us = self._event_columns(found)
+                good, shard_hashes, event_us = self._event_columns(encoded)
             # Spark's `pmod` of the hash as a signed number.
             shards = shard_hashes.view(np.int64) % len(self.labels)
             blobs = packing.blobs_by_shard(good, shards, options=_PASSED_ON)
             labelled = [(self.labels[shard], blob) for shard, blob in blobs]
             packed.append(packing.packed_batch(self.kind, labelled))
-        found = pa.Table.from_batches(packed).combine_chunks()
-        times = pa.repeat(pa.scalar(event_us, pa.int64()), found.num_rows)
-        return found.append_column("event_us", times).to_batches()[0]
+        encoded = pa.Table.from_batches(packed).combine_chunks()
+        times = pa.repeat(pa.scalar(event_us, pa.int64()), encoded.num_rows)
+        return encoded.append_column("event_us", times).to_batches()[0]
 
-    def _reasons(self, batch: pa.RecordBatch, found: pa.RecordBatch) -> pa.Array:
+    def _reasons(self, batch: pa.RecordBatch, encoded: pa.RecordBatch) -> pa.Array:
         """Return why rows are unusable, null for good ones."""
-        reasons = reject_reasons(found, self.kind)
+        reasons = reject_reasons(encoded, self.kind)
         if reasons is None:
             reasons = pa.nulls(batch.num_rows, pa.string())
         if self.by_key and self.kind == rows.REQUESTS:
-            is_bad = pc.not_equal(pc.list_value_length(found.column("watch_keys")), 1)
+            is_bad = pc.not_equal(pc.list_value_length(encoded.column("watch_keys")), 1)
             reason = pa.scalar("not exactly one watch key (route by key)")
             reasons = pc.coalesce(reasons, pc.if_else(is_bad, reason, None))
         if CORRUPT in batch.schema.names:
             reasons = pc.coalesce(batch.column(CORRUPT), reasons)
         return reasons
 
-    def _request_columns(self, found: pa.RecordBatch) -> tuple[pa.RecordBatch, Words, int]:
+    def _request_columns(self, encoded: pa.RecordBatch) -> tuple[pa.RecordBatch, Words, int]:
         """Return what shards take of good requests, what decides their shards, and the last time.
 
         Unusable rows must not advance the watermark, so that is the time of these rows.
         """
-        hosts = _host_hashes(found)
-        needed = _values(found.column("quantifier"), _needed, np.int32)
-        keys, first_keys = packing.hash_watch_keys(found.column("watch_keys"), hosts, xxhash64)
+        hosts = _host_hashes(encoded)
+        needed = _values(encoded.column("quantifier"), _needed, np.int32)
+        keys, first_keys = packing.hash_watch_keys(encoded.column("watch_keys"), hosts, xxhash64)
         is_quorum = needed > 0
         if is_quorum.any():
             # With a number, a key that is listed several times counts once.
             keys = _distinct(keys, is_quorum)
         # "all" needs as many as there are, "any" needs one.
         needed = np.where(needed == _ALL, np.diff(keys.offsets.to_numpy()), abs(needed))
-        arrived_us = found.column("arrived_at").to_numpy()
-        timeout_us = found.column("timeout_ms").to_numpy().astype(np.int64) * 1000
+        arrived_us = encoded.column("arrived_at").to_numpy()
+        timeout_us = encoded.column("timeout_ms").to_numpy().astype(np.int64) * 1000
         columns = {
-            "id": xxhash64(found.column("request_id").cast(pa.string()), hosts).view(np.int64),
-            "host": found.column("host").cast(pa.string()),
-            "request_id": found.column("request_id"),
+            "id": xxhash64(encoded.column("request_id").cast(pa.string()), hosts).view(np.int64),
+            "host": encoded.column("host").cast(pa.string()),
+            "request_id": encoded.column("request_id"),
             **{
-                name: text.cast(pa.string()) for name, text in packing.passed_columns(found).items()
+                name: text.cast(pa.string())
+                for name, text in packing.passed_columns(encoded).items()
             },
             "arrived_us": arrived_us,
             "deadline_us": arrived_us + timeout_us,
             "keys": pa.ListArray.from_arrays(keys.offsets, keys.values.view(pa.int64())),
-            "aggregate": _values(found.column("aggregate"), _aggregate, np.int8),
-            "threshold": found.column("threshold"),
+            "aggregate": _values(encoded.column("aggregate"), _aggregate, np.int8),
+            "threshold": encoded.column("threshold"),
             "needed": needed.astype(np.int32),
-            "watch_keys": found.column("watch_keys"),
+            "watch_keys": encoded.column("watch_keys"),
         }
         good = _record_batch(columns, rows.REQUEST_INPUT_SCHEMA)
         return good, first_keys if self.by_key else hosts, int(arrived_us.max())
 
-    def _event_columns(self, found: pa.RecordBatch) -> tuple[pa.RecordBatch, Words, int]:
-        hosts = _host_hashes(found)
-        keys = xxhash64(found.column("key").cast(pa.string()), hosts)
-        occurred_us = found.column("occurred_at").to_numpy()
+    def _event_columns(self, encoded: pa.RecordBatch) -> tuple[pa.RecordBatch, Words, int]:
+        hosts = _host_hashes(encoded)
+        keys = xxhash64(encoded.column("key").cast(pa.string()), hosts)
+        occurred_us = encoded.column("occurred_at").to_numpy()
         columns = {
             "key": keys.view(np.int64),
             "us": occurred_us,
-            "amount": found.column("amount"),
-            "host": found.column("host").cast(pa.string()),
-            "event_key": found.column("key"),
+            "amount": encoded.column("amount"),
+            "host": encoded.column("host").cast(pa.string()),
+            "event_key": encoded.column("key"),
         }
         good = _record_batch(columns, rows.EVENT_INPUT_SCHEMA)
         return good, keys if self.by_key else hosts, int(occurred_us.max())
 
 
-def _rejects(batch: pa.RecordBatch, found: pa.RecordBatch, reasons: pa.Array) -> pa.RecordBatch:
+def _rejects(batch: pa.RecordBatch, encoded: pa.RecordBatch, reasons: pa.Array) -> pa.RecordBatch:
     """Return unusable rows with their reasons: the text of malformed ones, others as JSON."""
-    texts = pa.array(rows_as_json(found), pa.string())
+    texts = pa.array(rows_as_json(encoded), pa.string())
     if CORRUPT in batch.schema.names:
         texts = pc.if_else(batch.column(CORRUPT).is_valid(), batch.column(RAW), texts)
     return pa.record_batch([reasons, texts], schema=rows.REJECT_INPUT_SCHEMA)
@@ -169,9 +170,9 @@ def _record_batch(columns: dict[str, Any], schema: pa.Schema) -> pa.RecordBatch:
     return pa.record_batch(arrays, schema=schema)
 
 
-def _host_hashes(found: pa.RecordBatch) -> Words:
+def _host_hashes(encoded: pa.RecordBatch) -> Words:
     """Return the hash of each row's host, which is the seed of the hashes of its other columns."""
-    hosts = found.column("host")
+    hosts = encoded.column("host")
     names = pc.fill_null(hosts.dictionary, "")
     hashes: Words = xxhash64(names, np.full(len(names), SEED))[hosts.indices.to_numpy()]
     return hashes

@@ -190,8 +190,8 @@ def _frames(results: pa.Table, counts: dict[str, int]) -> Iterator[pd.DataFrame]
     import pandas as pd  # Only a stream's workers need it, and it is a third of all imports' time.
 
     count_row = pa.table({"counts": [",".join(str(counts[name]) for name in COUNTS)]})
-    found = batch_to_micros(results.select(_RESULT_NAMES))
-    rows = pa.concat_tables([found, count_row], promote_options="default").combine_chunks()
+    ended = batch_to_micros(results.select(_RESULT_NAMES))
+    rows = pa.concat_tables([ended, count_row], promote_options="default").combine_chunks()
     for start in range(0, rows.num_rows, _FRAME_ROWS):
         yield rows.slice(start, _FRAME_ROWS).to_pandas(types_mapper=pd.ArrowDtype)
 

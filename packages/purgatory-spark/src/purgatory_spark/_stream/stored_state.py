@@ -114,10 +114,10 @@ def _shard_number(label: Column) -> Column:
 
 
 def _find_operator(spark: SparkSession, location: str, checkpoint: str) -> Row:
-    found = spark.read.format("state-metadata").load(location).collect()
+    operators = spark.read.format("state-metadata").load(location).collect()
     ours = [
         operator
-        for operator in found
+        for operator in operators
         if STATE_NAME
         in {
             variable["stateName"]
@@ -128,10 +128,10 @@ def _find_operator(spark: SparkSession, location: str, checkpoint: str) -> Row:
     ]
     if len(ours) == 1 and ours[0]["maxBatchId"] >= 0:
         return ours[0]
-    if not found or (ours and ours[0]["maxBatchId"] < 0):
+    if not operators or (ours and ours[0]["maxBatchId"] < 0):
         reason = "it has no state, or no batch has been committed yet"
     elif not ours:
-        names = ", ".join(operator["operatorName"] for operator in found)
+        names = ", ".join(operator["operatorName"] for operator in operators)
         reason = f"its state is that of {names}"
     else:
         reason = f"it has the state of {len(ours)} of them"

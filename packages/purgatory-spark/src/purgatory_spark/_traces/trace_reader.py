@@ -146,21 +146,21 @@ def read_trace(
         SchemaError: A recorded trace lacks a column.
     """
     settings = settings or ImportSettings()
-    found = check_source(source, settings)
-    if found == "recorded":
+    kind = check_source(source, settings)
+    if kind == "recorded":
         return import_recorded(spark, Path(source))
     table = TableSource.parse(source)
     timeout = settings.non_default("timeout_ms")
-    if found == "azure-llm":
+    if kind == "azure-llm":
         costs = settings.non_default("ms_per_context_token", "ms_per_generated_token")
         return import_azure_llm(spark, table, **timeout, **costs)
-    if found == "hash-ids":
+    if kind == "hash-ids":
         costs = settings.non_default("ms_per_context_token")
         return import_hash_ids(spark, table, **timeout, **costs)
-    if found == "otlp":
+    if kind == "otlp":
         quantifier = settings.non_default("quantifier")
         return import_otlp(spark, table, keys=settings.keys, **quantifier, **timeout)
-    if found == "spans":
+    if kind == "spans":
         return import_spans(
             spark,
             table,
@@ -181,39 +181,39 @@ def read_trace(
 
 def check_source(source: Path | str, settings: ImportSettings) -> str:
     """Check what can be checked without Spark: files and settings. Return the trace's format."""
-    found = settings.format or detect_format(source, settings.columns)
-    if found not in ("columns", "spans") and (settings.columns or settings.time_unit):
+    kind = settings.format or detect_format(source, settings.columns)
+    if kind not in ("columns", "spans") and (settings.columns or settings.time_unit):
         raise TraceFormatError(
-            f"{source}: the format {found} has fixed columns; leave out --map and --time-unit"
+            f"{source}: the format {kind} has fixed columns; leave out --map and --time-unit"
         )
-    if found != "columns":
+    if kind != "columns":
         for name in ("events", "event_columns", "time_zone", "aggregate", "threshold"):
             if getattr(settings, name) not in (None, {}):
                 option = {"event_columns": "map-events"}.get(name, name.replace("_", "-"))
-                raise TraceFormatError(f"{source}: the format {found} takes no --{option}")
-    has_keys = found in ("spans", "otlp") or "watch_keys" in settings.columns
+                raise TraceFormatError(f"{source}: the format {kind} takes no --{option}")
+    has_keys = kind in ("spans", "otlp") or "watch_keys" in settings.columns
     if settings.quantifier is not None and not has_keys:
         raise TraceFormatError(
-            f"{source}: the format {found} takes no --quantifier; only requests from spans, or "
+            f"{source}: the format {kind} takes no --quantifier; only requests from spans, or "
             "with watch_keys, have several keys"
         )
-    if found == "recorded":
+    if kind == "recorded":
         if not is_recorded(Path(source)):
             raise TraceFormatError(
                 f"{source} is not a recorded trace (a folder with the subfolders requests and "
                 "events)"
             )
-        return found
+        return kind
     table = TableSource.parse(source)
-    if found == "otlp" and table.format != "json":
+    if kind == "otlp" and table.format != "json":
         raise TraceFormatError(f"{source}: the format otlp is JSON, not {table.format}")
-    if found == "spans":
+    if kind == "spans":
         require_fields(settings.columns, tuple(spans.COLUMNS), "the mapping")
-    if found == "columns":
+    if kind == "columns":
         settings.mapping()
         if settings.events is not None:
             TableSource.parse(settings.events)
-    return found
+    return kind
 
 
 def detect_format(source: Path | str, columns: Columns) -> str:

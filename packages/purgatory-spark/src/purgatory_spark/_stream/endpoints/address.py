@@ -182,7 +182,7 @@ def _topic(name: str, address: str, options: AddressOptions) -> tuple[KafkaClust
 
 
 def _rate(name: str, address: str, parameters: tuple[str, ...]) -> RateSource:
-    query = "&".join(f"{each}=N" for each in parameters)
+    query = "&".join(f"{parameter}=N" for parameter in parameters)
     requirement = f"{RATE}ROWS_PER_SECOND[?{query}] with whole numbers"
     parts = urlsplit(address)
     try:

@@ -49,15 +49,15 @@ def default_connector() -> str:
 
 def spark_package(artifact: str) -> str:
     jars = Path(_find_spark_home()) / "jars"
-    found = [
+    versions = [
         match for jar in jars.glob("spark-sql_*.jar") if (match := _SPARK_SQL.fullmatch(jar.name))
     ]
-    if len(found) != 1:
+    if len(versions) != 1:
         raise ConnectorError(
-            f"{jars}: expected one jar spark-sql_SCALA-VERSION.jar, found {len(found)}; name the "
-            "connector with --kafka-connector GROUP:ARTIFACT:VERSION"
+            f"{jars}: expected one jar spark-sql_SCALA-VERSION.jar, found {len(versions)}; name "
+            "the connector with --kafka-connector GROUP:ARTIFACT:VERSION"
         )
-    scala, version = found[0].groups()
+    scala, version = versions[0].groups()
     return f"org.apache.spark:{artifact}_{scala}:{version}"
 
 

@@ -291,5 +291,5 @@ def _bytes(name: str) -> Column:
     if name == _KEY:
         return F.col("key")
     header = name.removeprefix(_HEADERS)
-    found = F.filter("headers", lambda each: each["key"] == header)
-    return F.try_element_at(found, F.lit(-1))["value"]
+    named = F.filter("headers", lambda one: one["key"] == header)
+    return F.try_element_at(named, F.lit(-1))["value"]
