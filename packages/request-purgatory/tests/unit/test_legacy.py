@@ -10,6 +10,7 @@ import pytest
 
 from request_purgatory import (
     DelayedOperationPurgatory,
+    InvalidArgumentError,
     ManualClock,
     TimerClosedError,
 )
@@ -286,3 +287,27 @@ def test_delay_queue_under_threads(thread_group: ThreadGroup, switching: None) -
     stopped.set()
     thread_group.join()
     assert queue.size == 0
+
+
+def test_first_deadline_of_the_delay_queue_is_known(clock: ManualClock) -> None:
+    timer = DelayQueueTimer("test", clock)
+    clock.advance(7)
+    timer.add(Request(30))
+    timer.add(Request(10))
+    assert timer.next_expiration_ms == 17
+
+
+def test_task_that_is_due_when_time_begins_is_a_task_like_others(clock: ManualClock) -> None:
+    timer = DelayQueueTimer("test", clock)
+    request = Request(0)
+    timer.add(request)
+    assert request.outcome is None
+    assert timer.advance_clock(0) is True
+    assert request.outcome == "expired"
+
+
+def test_delay_queue_takes_tasks_and_clocks_alone(clock: ManualClock) -> None:
+    with pytest.raises((InvalidArgumentError, TypeError), match="task"):
+        DelayQueueTimer("test", clock).add(5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="clock must be a Clock, got 5"):
+        LegacyPurgatory(clock=5)  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from request_purgatory import DelayedOperationPurgatory, ManualClock, SystemTimer
+from request_purgatory.legacy import DelayQueueTimer
 from tests.support.children import in_child
 from tests.support.interleaving import interpreted_only
 from tests.support.requests import Request, fail
@@ -138,3 +139,20 @@ def test_threads_that_slept_in_the_parent_are_forgotten(clock: ManualClock) -> N
     timer._reset_in_child()
     assert timer._sleepers is not sleepers
     assert timer._wake_requested is False
+
+
+def test_delay_queue_alone_begins_anew_in_the_child(
+    clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    timer = DelayQueueTimer("test", clock)
+
+    def log_in_full() -> bool:
+        caplog.clear()
+        timer.add(Request(0, complete=fail))
+        timer.advance_clock(0)
+        return any(record.exc_info for record in caplog.records)
+
+    assert log_in_full()
+    assert not log_in_full()
+    in_child(lambda: None if log_in_full() else fail())
+    caplog.clear()
