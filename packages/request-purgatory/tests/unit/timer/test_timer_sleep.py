@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -19,6 +20,7 @@ from tests.support.thread_group import ThreadGroup
 from tests.unit.timer.steps import Note
 
 HOUR_MS = 3_600_000
+TIME_LIMIT = 20.0
 
 BOTH_DESIGNS = pytest.mark.parametrize("design", [SystemTimer, DelayQueueTimer])
 
@@ -252,3 +254,53 @@ def test_wakeup_that_comes_too_late_for_one_sleep_does_not_end_the_next_one(
         thread_group.join()
     assert (came_due, runs_ms) == ([True, True], [5, 10])
     assert clock.sleeps == [5, 10]
+
+
+class DeafClock(Clock):
+    """A clock with a settable time, whose moves wake nobody: the test does so.
+
+    Attributes:
+        sleeps: The place and the end of each sleep so far.
+    """
+
+    def __init__(self) -> None:
+        self.now_ms_ = 0
+        self.sleeps: list[tuple[Parker, int | None]] = []
+        self._slept = threading.Condition()
+
+    @property
+    def now_ns(self) -> int:
+        return self.now_ms_ * 1_000_000
+
+    def wait_until(self, parker: Parker, until_ms: int | None) -> None:
+        with self._slept:
+            self.sleeps.append((parker, until_ms))
+            self._slept.notify_all()
+        assert parker.park(TIME_LIMIT), "was not woken"
+
+    def wait_for_sleep(self, number: int) -> int | None:
+        """Wait until `number` sleeps have begun, and return the end of the last one of these."""
+        with self._slept:
+            assert self._slept.wait_for(lambda: len(self.sleeps) >= number, TIME_LIMIT)
+            return self.sleeps[number - 1][1]
+
+
+@BOTH_DESIGNS
+def test_thread_that_leaves_wakes_those_who_relied_on_it(
+    thread_group: ThreadGroup, design: type[SystemTimer] | type[DelayQueueTimer]
+) -> None:
+    clock = DeafClock()
+    timer = design("test", clock=clock)
+    thread_group.start(timer.advance_clock, 10)
+    assert clock.wait_for_sleep(1) == 10
+    thread_group.start(timer.advance_clock, None)
+    assert clock.wait_for_sleep(2) is None
+    runs_ms: list[int] = []
+    timer.add(Note(15, clock, runs_ms))
+    clock.now_ms_ = 10
+    clock.sleeps[0][0].unpark()
+    assert clock.wait_for_sleep(3) == 15
+    clock.now_ms_ = 15
+    clock.sleeps[2][0].unpark()
+    thread_group.join()
+    assert runs_ms == [15]
