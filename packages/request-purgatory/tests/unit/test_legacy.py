@@ -21,6 +21,7 @@ from tests.support.pending import watch
 from tests.support.requests import Request, fail
 from tests.support.sleeping_threads import SleepRecordingClock
 from tests.support.thread_group import ThreadGroup
+from tests.unit.timer.steps import Note
 
 
 @pytest.fixture
@@ -311,3 +312,24 @@ def test_delay_queue_takes_tasks_and_clocks_alone(clock: ManualClock) -> None:
         DelayQueueTimer("test", clock).add(5)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="clock must be a Clock, got 5"):
         LegacyPurgatory(clock=5)  # type: ignore[arg-type]
+
+
+def test_purge_in_the_callback_of_an_end_leaves_no_entry(legacy: LegacyPurgatory) -> None:
+    left: list[tuple[int, int]] = []
+    request = watch(legacy, "a", "b")
+    request.during["complete"] = lambda: left.append((legacy.purge(), legacy.watched))
+    request.ready = True
+    legacy.check_and_complete("a")
+    assert left == [(3, 0)]
+
+
+def test_purge_and_shutdown_of_the_delay_queue_keep_tasks_that_are_no_requests(
+    clock: ManualClock,
+) -> None:
+    timer = DelayQueueTimer("test", clock)
+    runs_ms: list[int] = []
+    tasks = [Note(10, clock, runs_ms), Request(20)]
+    for task in tasks:
+        timer.add(task)
+    assert timer.purge() == 0
+    assert timer.shutdown() == tasks
