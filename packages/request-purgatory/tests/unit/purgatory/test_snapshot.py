@@ -86,6 +86,14 @@ def test_operation_that_has_ended_does_not_wait(purgatory: DelayedOperationPurga
     assert (found.by_type, found.by_key, found.longest) == ((), (), ())
 
 
+def test_operation_behind_one_that_has_ended_waits(purgatory: DelayedOperationPurgatory) -> None:
+    ended, pending = Request(), Fetch()
+    for request in (ended, pending):
+        purgatory.try_complete_else_watch(request, ["a", "b"])
+    ended.cancel()
+    assert [group.name for group in purgatory.snapshot().by_type] == ["Fetch"]
+
+
 def test_operation_in_its_first_try_does_not_wait_yet(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
