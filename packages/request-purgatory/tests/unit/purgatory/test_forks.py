@@ -62,6 +62,26 @@ def test_child_has_a_reaper_of_its_own(purgatory: DelayedOperationPurgatory) -> 
     expire(purgatory)
 
 
+def test_threads_of_the_child_find_every_lock_free(purgatory: DelayedOperationPurgatory) -> None:
+    purgatory.try_complete_else_watch(Request(60_000), ["a"])
+
+    def use() -> None:
+        request = Request(60_000)
+        assert not purgatory.try_complete_else_watch(request, ["a", "b"])
+        request.ready = True
+        assert purgatory.check_and_complete("a") == 1
+        assert purgatory.snapshot().pending == purgatory.metrics().num_delayed_operations == 0
+        purgatory.purge()
+        purgatory._check_invariants()
+
+    def child() -> None:
+        threads = ThreadGroup(TIME_LIMIT / 4)
+        threads.start(use)
+        threads.join()
+
+    in_child(child)
+
+
 def test_what_is_pending_is_the_parent_s_to_answer(purgatory: DelayedOperationPurgatory) -> None:
     requests = [Request(60_000), Request(0)]
     for request in requests:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import request_purgatory
 from request_purgatory import (
     DelayedOperationPurgatory,
     InvalidArgumentError,
@@ -27,9 +28,12 @@ from request_purgatory import (
 from request_purgatory.purgatory.hold import HoldFuture
 from request_purgatory.purgatory.quorum import QuorumOperation, _Listener, _listeners
 from tests.conftest import MakePurgatory
-from tests.support.interleaving import interpreted_only
 from tests.support.requests import Fault, Request
 from tests.support.thread_group import ThreadGroup
+
+interpreted_only = pytest.mark.skipif(
+    request_purgatory.__compiled__, reason="compiled, an operation's fields are in C only"
+)
 
 
 def futures(count: int) -> list[Future[Any]]:
@@ -619,6 +623,42 @@ def test_end_that_finds_no_memory_to_be_noted_is_looked_for(
     assert isinstance(operation, QuorumOperation)
     operation._new = Exhausted()
     ends.append(True)
+    purgatory.check_and_complete(operation)
+    assert answers.given == [("completed", 1)]
+
+
+@interpreted_only
+def test_future_that_raises_hides_no_other_one_from_the_next_look(
+    purgatory: DelayedOperationPurgatory, answers: Answers
+) -> None:
+    class Raced(list[Any]):
+        """After a look at its length another future ends, as on another thread."""
+
+        def __len__(self) -> int:
+            length = super().__len__()
+            if late and operation._num_seen == 1:
+                late.pop().set_result(0)
+            return length
+
+    class Raising(Strange):
+        """Raises at one look, during which another future ends."""
+
+        def done(self) -> bool:
+            if early:
+                early.pop().set_result(0)
+                raise Fault
+            return False
+
+    early: list[Future[Any]] = []
+    late: list[Future[Any]] = []
+    silent, acks = Strange(), futures(2)
+    gather(purgatory, [Raising(), silent, *acks], answers, quorum=3)
+    (operation,) = purgatory.operations()
+    assert isinstance(operation, QuorumOperation)
+    operation._new = Raced()
+    silent.ended = True
+    early.append(acks[0])
+    late.append(acks[1])
     purgatory.check_and_complete(operation)
     assert answers.given == [("completed", 1)]
 

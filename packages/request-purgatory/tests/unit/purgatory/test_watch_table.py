@@ -282,3 +282,14 @@ def test_watch_finds_a_new_list_where_the_old_one_has_just_gone(
     assert list_of(table, "a") is not old
     assert watched_by(table, "a") == [request]
     table.check_invariants()
+
+
+@interpreted_only
+def test_list_that_is_looked_at_before_its_first_watch_is_empty(
+    table: WatchTable, lists: WatchShard
+) -> None:
+    seen: list[object] = []
+    # The first time is that of the map.
+    interleave_lists(lists).before(2, lambda: seen.append(table.operations()))
+    watching(table, "a")
+    assert seen == [[]]
