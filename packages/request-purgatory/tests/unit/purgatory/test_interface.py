@@ -57,6 +57,13 @@ def test_class_of_a_host_gets_the_docstrings_of_the_methods_that_it_has() -> Non
     assert not hasattr(Host, "gather")
 
 
+def test_no_key_at_all_may_be_notified() -> None:
+    with DelayedOperationPurgatory(reaper=False) as purgatory:
+        request = watch(purgatory, "a")
+        purgatory.notify_many([])
+        assert request.tries == 1
+
+
 # Each case: what ends a `hold`, and the error that its future raises on both hosts.
 ENDS: dict[str, tuple[Callable[[Any], object], type[BaseException]]] = {
     "timeout": (lambda purgatory: None, TimeoutError),
