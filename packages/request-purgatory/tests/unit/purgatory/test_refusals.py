@@ -94,6 +94,17 @@ def test_settings_of_a_timer_are_refused_beside_a_timer(
         DelayedOperationPurgatory("test", timer=timer, **arguments)  # type: ignore[arg-type]
 
 
+def test_usual_settings_are_taken_beside_a_timer(timer: SystemTimer) -> None:
+    class Number(int):
+        """Equals a number, and is another object."""
+
+    purgatory = DelayedOperationPurgatory(
+        timer=timer, tick_ms=Number(1), wheel_size=Number(256), executor=None, reaper=False
+    )
+    assert purgatory.timer is timer
+    purgatory.close()
+
+
 @pytest.mark.parametrize("wheel_size", [2, 8])
 def test_purgatories_of_threads_and_of_loops_take_the_same_timer_settings(wheel_size: int) -> None:
     with DelayedOperationPurgatory(
