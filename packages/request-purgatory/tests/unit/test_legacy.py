@@ -333,3 +333,23 @@ def test_purge_and_shutdown_of_the_delay_queue_keep_tasks_that_are_no_requests(
         timer.add(task)
     assert timer.purge() == 0
     assert timer.shutdown() == tasks
+
+
+def test_request_without_a_timeout_leaves_no_entry(legacy: LegacyPurgatory) -> None:
+    request = Request(0)
+    legacy.try_complete_else_watch(request, ["a"])
+    assert (request.outcome, legacy.delay_queue.size) == ("expired", 0)
+
+
+def test_renewed_request_expires_at_its_last_deadline(
+    legacy: LegacyPurgatory, clock: ManualClock
+) -> None:
+    request = watch(legacy, "a", delay_ms=10)
+    clock.advance(5)
+    assert legacy.renew(request, 0.02)
+    clock.advance(19)
+    legacy.advance_clock(0)
+    assert request.outcome is None
+    clock.advance(1)
+    legacy.advance_clock(0)
+    assert request.outcome == "expired"
