@@ -3,24 +3,59 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import request_purgatory
 from request_purgatory import (
     DelayedOperationPurgatory,
     ManualClock,
     SystemTimer,
 )
+from request_purgatory._native import primitives
 from request_purgatory.legacy import LegacyPurgatory
 from tests.support import test_session
 from tests.support.thread_group import ThreadGroup
+
+#: The folder of the core that is tested.
+CORE = Path(request_purgatory.__file__).parent
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register what holds for all tests, where this is the only conftest.py."""
     test_session.register(config)
+
+
+@pytest.fixture(autouse=True)
+def released_locks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fail a test in which a function of the interpreted core has left its lock held.
+
+    The same thread's next `acquire` releases such a lock, so a test of one thread would not notice.
+    """
+    if primitives.COMPILED:
+        yield
+        return
+    left: list[str] = []
+    give_up = primitives._Hold.give_up
+
+    def note(hold: primitives._Hold) -> None:
+        give_up(hold)
+        look(hold)
+
+    def look(hold: primitives._Hold | None) -> None:
+        if hold is not None and hold.frame is not None:
+            code = hold.frame.f_code
+            if Path(code.co_filename).is_relative_to(CORE):
+                left.append(code.co_qualname)
+
+    monkeypatch.setattr(primitives._Hold, "give_up", note)
+    yield
+    look(primitives._holds.get(threading.get_ident()))
+    assert not left, f"these have left a lock held: {left}"
 
 
 @pytest.fixture

@@ -76,6 +76,28 @@ def test_delays_of_any_size_are_kept_or_clamped(number: int) -> None:
         TimerTask(10**30)
 
 
+@pytest.mark.skipif(primitives.COMPILED, reason="compiled, the tag is made in C")
+def test_threads_a_page_or_a_stack_apart_have_tags_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = 0x7F12_3456_6700
+    idents = [first, first + 0x1000, first + 0x80_0000]
+    tags: set[int] = set()
+    for ident in idents:
+        monkeypatch.setattr(primitives, "get_ident", lambda ident=ident: ident)
+        tags.add(primitives.thread_tag())
+    assert len(tags) == len(idents)
+    assert all(0 <= tag < 2**32 for tag in tags)
+
+
+@pytest.mark.skipif(primitives.COMPILED, reason="compiled, the numbers are in C only")
+def test_numbers_are_kept_where_they_were_set() -> None:
+    numbers = primitives.zeros(3)
+    primitives.set_number(numbers, 1, -(2**62))
+    primitives.count_at(numbers, 2)
+    assert [primitives.number_at(numbers, index) for index in range(3)] == [0, -(2**62), 1]
+
+
 def compiled_sources() -> list[Path]:
     """Return the sources of what is compiled, as the build names them."""
     root = Path(__file__).parents[2]

@@ -10,6 +10,7 @@ import pytest
 
 from request_purgatory import (
     DelayedOperationPurgatory,
+    InvalidArgumentError,
     ManualClock,
     TimerClosedError,
 )
@@ -20,6 +21,7 @@ from tests.support.pending import watch
 from tests.support.requests import Request, fail
 from tests.support.sleeping_threads import SleepRecordingClock
 from tests.support.thread_group import ThreadGroup
+from tests.unit.timer.steps import Note
 
 
 @pytest.fixture
@@ -286,3 +288,68 @@ def test_delay_queue_under_threads(thread_group: ThreadGroup, switching: None) -
     stopped.set()
     thread_group.join()
     assert queue.size == 0
+
+
+def test_first_deadline_of_the_delay_queue_is_known(clock: ManualClock) -> None:
+    timer = DelayQueueTimer("test", clock)
+    clock.advance(7)
+    timer.add(Request(30))
+    timer.add(Request(10))
+    assert timer.next_expiration_ms == 17
+
+
+def test_task_that_is_due_when_time_begins_is_a_task_like_others(clock: ManualClock) -> None:
+    timer = DelayQueueTimer("test", clock)
+    request = Request(0)
+    timer.add(request)
+    assert request.outcome is None
+    assert timer.advance_clock(0) is True
+    assert request.outcome == "expired"
+
+
+def test_delay_queue_takes_tasks_and_clocks_alone(clock: ManualClock) -> None:
+    with pytest.raises((InvalidArgumentError, TypeError), match="task"):
+        DelayQueueTimer("test", clock).add(5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="clock must be a Clock, got 5"):
+        LegacyPurgatory(clock=5)  # type: ignore[arg-type]
+
+
+def test_purge_in_the_callback_of_an_end_leaves_no_entry(legacy: LegacyPurgatory) -> None:
+    left: list[tuple[int, int]] = []
+    request = watch(legacy, "a", "b")
+    request.during["complete"] = lambda: left.append((legacy.purge(), legacy.watched))
+    request.ready = True
+    legacy.check_and_complete("a")
+    assert left == [(3, 0)]
+
+
+def test_purge_and_shutdown_of_the_delay_queue_keep_tasks_that_are_no_requests(
+    clock: ManualClock,
+) -> None:
+    timer = DelayQueueTimer("test", clock)
+    runs_ms: list[int] = []
+    tasks = [Note(10, clock, runs_ms), Request(20)]
+    for task in tasks:
+        timer.add(task)
+    assert timer.purge() == 0
+    assert timer.shutdown() == tasks
+
+
+def test_request_without_a_timeout_leaves_no_entry(legacy: LegacyPurgatory) -> None:
+    request = Request(0)
+    legacy.try_complete_else_watch(request, ["a"])
+    assert (request.outcome, legacy.delay_queue.size) == ("expired", 0)
+
+
+def test_renewed_request_expires_at_its_last_deadline(
+    legacy: LegacyPurgatory, clock: ManualClock
+) -> None:
+    request = watch(legacy, "a", delay_ms=10)
+    clock.advance(5)
+    assert legacy.renew(request, 0.02)
+    clock.advance(19)
+    legacy.advance_clock(0)
+    assert request.outcome is None
+    clock.advance(1)
+    legacy.advance_clock(0)
+    assert request.outcome == "expired"

@@ -52,6 +52,6 @@ class EndRecorder:
             "expired": self._expired,
         }
         return {
-            name: memoryview(column).cast("q")[: self._num_ended]
+            name: memoryview(column).cast("B").cast("q")[: self._num_ended]
             for name, column in columns.items()
         }

@@ -18,7 +18,7 @@ def max_buckets(tick_ms: int, wheel_size: int) -> int:
     """Return the number of buckets of all wheels that the longest delay needs."""
     buckets = wheel_size
     reach_ms = max(tick_ms, 1) * wheel_size
-    while wheel_size > 1 and reach_ms <= 2 * primitives.MAX_DELAY_MS:
+    while reach_ms <= 2 * primitives.MAX_DELAY_MS:
         buckets += wheel_size
         reach_ms *= wheel_size
     return buckets

@@ -70,11 +70,16 @@ def test_handle_that_is_due_takes_no_other_one_along(loop: VirtualWheelLoop) -> 
     loop.close()
 
 
+class CoarseLoop(VirtualWheelLoop):
+    """A loop whose clock, it says, is right to 5 ms."""
+
+    _clock_resolution = 0.005
+
+
 @pytest.mark.parametrize("delay", [0.0123, 0.2567, 1.0])
-def test_wakeup_that_comes_early_by_the_clock_s_resolution_is_repeated(
-    loop: VirtualWheelLoop, delay: float
-) -> None:
-    loop._clock_resolution = 0.005
+def test_wakeup_that_comes_early_by_the_clock_s_resolution_is_repeated(delay: float) -> None:
+    loop = CoarseLoop()
+    loop._clock_resolution = CoarseLoop._clock_resolution  # asyncio has set that of its clock.
     began = loop.time()
     ended: list[float] = []
 
@@ -87,6 +92,45 @@ def test_wakeup_that_comes_early_by_the_clock_s_resolution_is_repeated(
     loop.call_later(delay + 1, loop.stop)
     loop.run_forever()
     assert ended == [pytest.approx(delay, abs=0.0051)]
+    loop.close()
+
+
+def test_timer_runs_in_the_round_of_the_loop_that_finds_it_due(loop: VirtualWheelLoop) -> None:
+    ran: list[str] = []
+
+    def busy() -> None:
+        loop.pass_time(1.0)
+        loop.call_soon(first)
+
+    def first() -> None:
+        ran.append("this round")
+        loop.call_soon(ran.append, "next round")
+
+    loop.call_later(1.0, ran.append, "timer")
+    loop.call_soon(busy)
+    loop.call_later(2.0, loop.stop)
+    loop.run_forever()
+    assert ran == ["this round", "timer", "next round"]
+    loop.close()
+
+
+def test_timer_that_finds_no_memory_for_a_wakeup_is_not_set() -> None:
+    class Exhausted(VirtualWheelLoop):
+        exhausted = True
+
+        def _schedule_wakeup(self, when: float) -> None:
+            if self.exhausted:
+                raise MemoryError
+            super()._schedule_wakeup(when)
+
+    loop = Exhausted()
+    ran: list[str] = []
+    with pytest.raises(MemoryError):
+        loop.call_later(1, ran.append, "refused")
+    loop.exhausted = False
+    loop.call_later(2, loop.stop)
+    loop.run_forever()
+    assert ran == []
     loop.close()
 
 

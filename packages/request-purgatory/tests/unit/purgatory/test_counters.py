@@ -9,6 +9,7 @@ import pytest
 from request_purgatory import DelayedOperationPurgatory, ManualClock, PurgatoryMetrics
 from request_purgatory._native import states
 from request_purgatory.purgatory._counters import WAIT_BUCKETS, PurgatoryCounters
+from request_purgatory.purgatory._metric_table import Metric, TimerMetrics, add_up
 from tests.conftest import MakePurgatory
 from tests.support.requests import Request, fail
 from tests.support.thread_group import ThreadGroup
@@ -146,3 +147,31 @@ def test_counters_are_exact_whatever_threads_count(
         3_000,
     )
     assert sum(reading.wait_histogram_ms) == 3_000
+
+
+def test_exports_have_times_in_seconds_and_all_else_as_it_is() -> None:
+    reading = TimerMetrics(pending=2_500, callback_errors=0)
+    assert Metric("pending", "gauge", "Tasks.").exported(reading) == 2_500
+    counters = PurgatoryCounters()
+    counters.record_callback_times(1_500, 20)
+    lateness = Metric("max_late_ms", "maximum", "A time.")
+    assert lateness.exported(counters.snapshot(0)) == 1.5
+
+
+def test_help_of_an_export_names_kafkas_metric_if_there_is_one() -> None:
+    assert Metric("purges", "counter", "Purges.").help == "Purges."
+    of_kafka = Metric("purges", "counter", "Purges of lists.", kafka="PurgesPerSec")
+    assert of_kafka.help == "Purges of lists (Kafka: PurgesPerSec)."
+
+
+def test_two_readings_are_added_up_but_for_their_maxima() -> None:
+    table = (
+        Metric("pending", "gauge", "Tasks."),
+        Metric("callback_errors", "maximum", "Errors."),
+    )
+    one, other = TimerMetrics(3, 5), TimerMetrics(4, 2)
+    assert add_up(table, one, other) == TimerMetrics(7, 5)
+    histogram = Metric("waits", "histogram", "Waits.")
+    assert histogram.added_up((1, 2, 0), (3, 4, 5)) == (4, 6, 5)
+    with pytest.raises(ValueError, match="shorter"):
+        histogram.added_up((1, 2, 0), (3, 4))

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 
 import pytest
 
 from request_purgatory import DelayedOperationPurgatory, ManualClock, SystemTimer
+from request_purgatory._native.parker import Parker
+from request_purgatory.legacy import DelayQueueTimer
 from tests.support.children import in_child
 from tests.support.interleaving import interpreted_only
 from tests.support.requests import Request, fail
+from tests.support.sleeping_threads import SleepRecordingClock
+from tests.support.thread_group import ThreadGroup
 from tests.unit.timer.steps import Note
 
 pytestmark = [
@@ -138,3 +143,72 @@ def test_threads_that_slept_in_the_parent_are_forgotten(clock: ManualClock) -> N
     timer._reset_in_child()
     assert timer._sleepers is not sleepers
     assert timer._wake_requested is False
+
+
+def test_delay_queue_alone_begins_anew_in_the_child(
+    clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    timer = DelayQueueTimer("test", clock)
+
+    def log_in_full() -> bool:
+        caplog.clear()
+        timer.add(Request(0, complete=fail))
+        timer.advance_clock(0)
+        return any(record.exc_info for record in caplog.records)
+
+    assert log_in_full()
+    assert not log_in_full()
+    in_child(lambda: None if log_in_full() else fail())
+    caplog.clear()
+
+
+def test_fork_inside_of_the_delay_queue_reports_nothing_and_leaves_it_usable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class ForkingClock(ManualClock):
+        forks = False
+
+        def read_ns(self) -> int:
+            if self.forks:
+                in_child(lambda: None if timer.size == 0 else fail())
+            return super().read_ns()
+
+    reports: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda report: reports.append(report.exc_value))
+    clock = ForkingClock()
+    timer = DelayQueueTimer("test", clock)
+    clock.forks = True
+    timer.add(Request(10))
+    assert (timer.size, reports) == (1, [])
+
+
+def test_task_of_the_child_wakes_no_thread_of_the_parent(thread_group: ThreadGroup) -> None:
+    clock = SleepRecordingClock()
+    timer = DelayQueueTimer("test", clock)
+    thread_group.start(timer.advance_clock, 50)
+    clock.wait_for_sleep(1)
+
+    def child() -> None:
+        timer.add(Request(20))
+        assert clock.asleep == 1
+
+    in_child(child)
+    timer.wake()
+    thread_group.join()
+
+
+def test_wake_of_a_thread_that_is_to_come_is_none_of_the_child_s() -> None:
+    class JumpingClock(ManualClock):
+        def wait_until(self, parker: Parker, until_ms: int | None) -> None:
+            assert until_ms is not None
+            self.advance(until_ms - self.now_ms)
+
+    clock = JumpingClock()
+    timer = DelayQueueTimer("test", clock)
+    timer.wake()
+
+    def child() -> None:
+        assert timer.advance_clock(10) is False
+        assert clock.now_ms == 10
+
+    in_child(child)

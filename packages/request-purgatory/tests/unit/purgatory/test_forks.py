@@ -18,10 +18,11 @@ from request_purgatory import (
     PurgatoryClosedError,
     SystemTimer,
 )
-from request_purgatory._native import primitives
-from request_purgatory._native.forks import Forkable, register_for_forks
+from request_purgatory._native import forks, primitives
+from request_purgatory._native.forks import Forkable, register_for_forks, reinit_in_child
 from request_purgatory.legacy import LegacyPurgatory
 from tests.support.children import in_child
+from tests.support.interleaving import interpreted_only
 from tests.support.requests import Request, fail
 from tests.support.thread_group import ThreadGroup
 
@@ -59,6 +60,26 @@ def test_child_has_a_reaper_of_its_own(purgatory: DelayedOperationPurgatory) -> 
     expire(purgatory)
     in_child(child)
     expire(purgatory)
+
+
+def test_threads_of_the_child_find_every_lock_free(purgatory: DelayedOperationPurgatory) -> None:
+    purgatory.try_complete_else_watch(Request(60_000), ["a"])
+
+    def use() -> None:
+        request = Request(60_000)
+        assert not purgatory.try_complete_else_watch(request, ["a", "b"])
+        request.ready = True
+        assert purgatory.check_and_complete("a") == 1
+        assert purgatory.snapshot().pending == purgatory.metrics().num_delayed_operations == 0
+        purgatory.purge()
+        purgatory._check_invariants()
+
+    def child() -> None:
+        threads = ThreadGroup(TIME_LIMIT / 4)
+        threads.start(use)
+        threads.join()
+
+    in_child(child)
 
 
 def test_what_is_pending_is_the_parent_s_to_answer(purgatory: DelayedOperationPurgatory) -> None:
@@ -277,6 +298,61 @@ def test_fork_holds_the_locks_of_what_may_be_half_done(thread_group: ThreadGroup
         thread_group.start(in_child, lambda: None)
     primitives.release_after_fork(recorded.lock)
     thread_group.join()
+
+
+def test_locks_that_objects_share_are_the_first_to_be_replaced_in_a_child(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(forks, "_shared_locks", forks._shared_locks.copy())
+    recorded = Recorded()
+    register_for_forks(recorded)
+    reinit_in_child(lambda: recorded.asked.append("shared"))
+
+    def child() -> None:
+        assert recorded.asked[-3:] == ["shared", "fresh locks", "begin"]
+
+    in_child(child)
+
+
+def test_reset_that_finds_no_memory_is_made_again() -> None:
+    class Interrupted(Recorded):
+        def _reset_in_child(self) -> None:
+            super()._reset_in_child()
+            if self.asked.count("begin") == 1:
+                raise MemoryError
+
+    recorded = Interrupted()
+    register_for_forks(recorded)
+
+    def child() -> None:
+        assert recorded.asked[-4:] == ["fresh locks", "begin"] * 2
+
+    in_child(child)
+
+
+@interpreted_only
+def test_fork_waits_for_locks_with_the_collector_off() -> None:
+    collects: list[bool] = []
+
+    class Lock:
+        """In place of a lock of the core."""
+
+        @property
+        def _lock(self) -> Lock:
+            return self
+
+        def acquire(self) -> None:
+            collects.append(gc.isenabled())
+
+        def release(self) -> None:
+            collects.append(gc.isenabled())
+
+    recorded = Recorded()
+    recorded.lock = Lock()  # type: ignore[assignment]
+    register_for_forks(recorded)
+    in_child(lambda: None)
+    assert collects == [False, False]
+    assert gc.isenabled()
 
 
 def test_children_of_a_busy_process_work(thread_group: ThreadGroup) -> None:

@@ -169,3 +169,14 @@ def test_hook_that_raises_before_a_repeated_try_leaves_no_try_behind(
     request.ready = True
     assert purgatory.check_and_complete("a") == 1
     purgatory._check_invariants()
+
+
+def test_operation_that_was_refused_has_no_end_for_those_who_saw_no_beginning(
+    make_wheel_purgatory: MakePurgatory,
+) -> None:
+    ended: list[DelayedOperation] = []
+    purgatory = make_wheel_purgatory(on_end=ended.append)
+    request = Request(60_000, **{"try": fail})
+    with pytest.raises(Fault):
+        purgatory.try_complete_else_watch(request, ["a"])
+    assert (request.outcome, ended) == ("cancelled", [])

@@ -20,6 +20,7 @@ from request_purgatory import (
     aio,
 )
 from request_purgatory.legacy import LegacyPurgatory
+from request_purgatory.purgatory._holds_requests import HoldsRequests, documented
 from tests.support.pending import watch
 from tests.support.requests import Request
 from tests.unit.aio.virtual import run
@@ -40,6 +41,27 @@ def test_both_hosts_take_the_same_arguments(name: str) -> None:
     assert [(each.name, each.kind, each.default) for each in of_threads[1:]] == [
         (each.name, each.kind, each.default) for each in of_asyncio[1:]
     ]
+
+
+def test_class_of_a_host_gets_the_docstrings_of_the_methods_that_it_has() -> None:
+    class Host:
+        def hold(self) -> None:
+            """Return nothing."""
+
+        def other(self) -> None:
+            """Stay."""
+
+    assert documented(Host) is Host
+    assert Host.hold.__doc__ == HoldsRequests.hold.__doc__
+    assert Host.other.__doc__ == "Stay."
+    assert not hasattr(Host, "gather")
+
+
+def test_no_key_at_all_may_be_notified() -> None:
+    with DelayedOperationPurgatory(reaper=False) as purgatory:
+        request = watch(purgatory, "a")
+        purgatory.notify_many([])
+        assert request.tries == 1
 
 
 # Each case: what ends a `hold`, and the error that its future raises on both hosts.

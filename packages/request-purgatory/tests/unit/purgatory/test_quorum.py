@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import request_purgatory
 from request_purgatory import (
     DelayedOperationPurgatory,
     InvalidArgumentError,
@@ -26,10 +27,14 @@ from request_purgatory import (
     TaskInUseError,
 )
 from request_purgatory.purgatory.hold import HoldFuture
-from request_purgatory.purgatory.quorum import QuorumOperation
+from request_purgatory.purgatory.quorum import QuorumOperation, _Listener, _listeners
 from tests.conftest import MakePurgatory
 from tests.support.requests import Fault, Request
 from tests.support.thread_group import ThreadGroup
+
+interpreted_only = pytest.mark.skipif(
+    request_purgatory.__compiled__, reason="compiled, an operation's fields are in C only"
+)
 
 
 def futures(count: int) -> list[Future[Any]]:
@@ -135,7 +140,9 @@ def test_future_that_is_done_while_a_listener_is_added_is_not_missed(
             ack.set_result(0)
             ack.add_done_callback(callback)
 
-    gather(purgatory, [Late()], answers)
+    done: Future[Any] = Future()
+    done.set_result(0)
+    gather(purgatory, [done, Late()], answers)
     assert answers.given == [("completed", 0)]
 
 
@@ -345,6 +352,28 @@ def test_future_that_was_given_twice_counts_twice(
     assert answers.given == [("completed", 1)]
 
 
+def test_future_beside_one_that_was_given_twice_counts_once(
+    purgatory: DelayedOperationPurgatory, answers: Answers
+) -> None:
+    acks = futures(2)
+    gather(purgatory, [acks[0], acks[0], acks[1]], answers, quorum=2)
+    end(acks[1], "+")
+    assert answers.given == []
+    end(acks[0], "+")
+    assert answers.given == [("completed", 0)]
+
+
+def test_future_with_the_id_of_an_earlier_one_is_listened_to(
+    purgatory: DelayedOperationPurgatory, answers: Answers
+) -> None:
+    earlier, later = futures(2)
+    listener = _Listener.of(earlier)
+    _listeners[id(later)] = weakref.ref(listener)
+    gather(purgatory, [later], answers)
+    end(later, "+")
+    assert answers.given == [("completed", 0)]
+
+
 class Strange:
     """A future that calls back with something else than itself."""
 
@@ -464,10 +493,13 @@ def test_operations_that_ended_do_not_pile_up_on_a_long_lived_future(
 def test_operation_that_never_waited_is_not_attached(
     make_wheel_purgatory: MakePurgatory, refusal: str
 ) -> None:
+    class Referable(QuorumOperation):
+        """A class of Python, which allows weak references."""
+
     purgatory = make_wheel_purgatory()
     ack: Future[Any] = Future()
     answer: HoldFuture[Quorum] = HoldFuture()
-    operation = QuorumOperation((ack,), None, 500, answer)
+    operation = Referable((ack,), None, 500, answer)
     if refusal == "closed":
         purgatory.close()
         with pytest.raises(PurgatoryClosedError):
@@ -476,11 +508,11 @@ def test_operation_that_never_waited_is_not_attached(
         operation.cancel()
         operation.watch_in(purgatory)
     assert answer.done() is (refusal == "ended")
-    ghost = weakref.ref(answer)
+    ghosts: list[weakref.ref[object]] = [weakref.ref(answer), weakref.ref(operation)]
     del operation, answer
     purgatory.purge()
     gc.collect()
-    assert ghost() is None
+    assert [ghost() for ghost in ghosts] == [None, None]
     ack.set_result(0)
 
 
@@ -557,6 +589,92 @@ def test_future_that_ends_before_the_first_try_is_left_to_that_try(
 
 
 # -- futures of asyncio
+
+
+def test_futures_that_were_done_count_with_one_that_ends_before_the_first_try(
+    purgatory: DelayedOperationPurgatory, answers: Answers
+) -> None:
+    done, first, last = futures(3)
+    done.set_result(0)
+
+    class Ending(Plain):
+        """Ends another future while the operation enters its listener."""
+
+        def add_done_callback(self, callback: Callable[[Any], object]) -> None:
+            first.set_result(0)
+            super().add_done_callback(callback)
+
+    gather(purgatory, [done, first, Ending(), last], answers, quorum=2)
+    assert answers.given == [("completed", 2)]
+
+
+@interpreted_only
+def test_end_that_finds_no_memory_to_be_noted_is_looked_for(
+    purgatory: DelayedOperationPurgatory, answers: Answers
+) -> None:
+    class Exhausted(list[Any]):
+        """Has no memory for one future."""
+
+        def append(self, future: Any) -> None:
+            if future is acks[0]:
+                raise MemoryError
+            super().append(future)
+
+    class Busy(Strange):
+        """While it is looked at, other futures end."""
+
+        def done(self) -> bool:
+            if ends:
+                ends.clear()
+                for ack in acks:
+                    ack.set_result(0)
+            return False
+
+    ends: list[bool] = []
+    acks = futures(2)
+    gather(purgatory, [*acks, Busy()], answers, quorum=2)
+    (operation,) = purgatory.operations()
+    assert isinstance(operation, QuorumOperation)
+    operation._new = Exhausted()
+    ends.append(True)
+    purgatory.check_and_complete(operation)
+    assert answers.given == [("completed", 1)]
+
+
+@interpreted_only
+def test_future_that_raises_hides_no_other_one_from_the_next_look(
+    purgatory: DelayedOperationPurgatory, answers: Answers
+) -> None:
+    class Raced(list[Any]):
+        """After a look at its length another future ends, as on another thread."""
+
+        def __len__(self) -> int:
+            length = super().__len__()
+            if late and operation._num_seen == 1:
+                late.pop().set_result(0)
+            return length
+
+    class Raising(Strange):
+        """Raises at one look, during which another future ends."""
+
+        def done(self) -> bool:
+            if early:
+                early.pop().set_result(0)
+                raise Fault
+            return False
+
+    early: list[Future[Any]] = []
+    late: list[Future[Any]] = []
+    silent, acks = Strange(), futures(2)
+    gather(purgatory, [Raising(), silent, *acks], answers, quorum=3)
+    (operation,) = purgatory.operations()
+    assert isinstance(operation, QuorumOperation)
+    operation._new = Raced()
+    silent.ended = True
+    early.append(acks[0])
+    late.append(acks[1])
+    purgatory.check_and_complete(operation)
+    assert answers.given == [("completed", 1)]
 
 
 def test_futures_of_asyncio_have_one_callback_too(purgatory: DelayedOperationPurgatory) -> None:

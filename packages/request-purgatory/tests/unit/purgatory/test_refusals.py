@@ -94,18 +94,32 @@ def test_settings_of_a_timer_are_refused_beside_a_timer(
         DelayedOperationPurgatory("test", timer=timer, **arguments)  # type: ignore[arg-type]
 
 
-def test_purgatories_of_threads_and_of_loops_take_the_same_timer_settings() -> None:
-    with DelayedOperationPurgatory("test", tick_ms=5, wheel_size=8, reaper=False) as purgatory:
+def test_usual_settings_are_taken_beside_a_timer(timer: SystemTimer) -> None:
+    class Number(int):
+        """Equals a number, and is another object."""
+
+    purgatory = DelayedOperationPurgatory(
+        timer=timer, tick_ms=Number(1), wheel_size=Number(256), executor=None, reaper=False
+    )
+    assert purgatory.timer is timer
+    purgatory.close()
+
+
+@pytest.mark.parametrize("wheel_size", [2, 8])
+def test_purgatories_of_threads_and_of_loops_take_the_same_timer_settings(wheel_size: int) -> None:
+    with DelayedOperationPurgatory(
+        "test", tick_ms=5, wheel_size=wheel_size, reaper=False
+    ) as purgatory:
         timers = [purgatory.timer]
 
     async def main() -> None:
-        async with aio.Purgatory("test", tick_ms=5, wheel_size=8) as on_loop:
+        async with aio.Purgatory("test", tick_ms=5, wheel_size=wheel_size) as on_loop:
             timers.append(on_loop.timer)
 
     asyncio.run(main())
     for timer in timers:
         assert isinstance(timer, SystemTimer)
-        assert (timer.tick_ms, len(timer.occupancy()[0].counts)) == (5, 8)
+        assert (timer.tick_ms, len(timer.occupancy()[0].counts)) == (5, wheel_size)
 
 
 def test_unhashable_key_leaves_nothing_behind(purgatory: DelayedOperationPurgatory) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+import os
 import signal
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -23,6 +26,7 @@ from request_purgatory import (
 )
 from request_purgatory._native import primitives
 from request_purgatory.legacy import LegacyPurgatory
+from tests.support.children import in_child
 from tests.support.requests import Request
 from tests.support.thread_group import ThreadGroup
 
@@ -262,6 +266,65 @@ def test_thread_whose_handler_raised_inside_of_the_core_is_served_again(
     thread_group.join()
     purgatory._check_invariants()
     assert purgatory.close() == []
+
+
+@pytest.mark.skipif(
+    primitives.COMPILED, reason="nothing interrupts the compiled core inside of a lock"
+)
+def test_fork_after_a_handler_raised_acquires_each_lock_once() -> None:
+    locks = [primitives.CoreLock() for _ in range(2)]
+
+    def interrupted() -> None:
+        locks[0].acquire()
+        raise Interrupted
+
+    with pytest.raises(Interrupted):
+        interrupted()
+    for lock in locks:
+        primitives.acquire_for_fork(lock)
+    for lock in locks:
+        primitives.release_after_fork(lock)
+
+
+@pytest.mark.skipif(
+    primitives.COMPILED, reason="nothing interrupts the compiled core inside of a lock"
+)
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_child_forgets_what_threads_of_the_parent_held(thread_group: ThreadGroup) -> None:
+    kept: list[weakref.ref[Request]] = []
+
+    def interrupted() -> None:
+        request = Request()
+        kept.append(weakref.ref(request))
+        primitives.CoreLock().acquire()
+        raise Interrupted
+
+    def run() -> None:
+        with pytest.raises(Interrupted):
+            interrupted()
+
+    thread_group.start(run)
+    thread_group.join()
+    gc.collect()
+    assert kept[0]() is not None
+
+    def child() -> None:
+        gc.collect()
+        assert kept[0]() is None
+
+    in_child(child)
+
+
+@pytest.mark.skipif(
+    primitives.COMPILED, reason="nothing interrupts the compiled core inside of a lock"
+)
+def test_lock_of_a_thread_that_has_no_function_left_is_released() -> None:
+    lock = threading.RLock()
+    lock.acquire()
+    primitives._Hold(lock, None).give_up()
+    with pytest.raises(RuntimeError):
+        lock.release()
 
 
 @pytest.mark.skipif(

@@ -86,6 +86,14 @@ def test_operation_that_has_ended_does_not_wait(purgatory: DelayedOperationPurga
     assert (found.by_type, found.by_key, found.longest) == ((), (), ())
 
 
+def test_operation_behind_one_that_has_ended_waits(purgatory: DelayedOperationPurgatory) -> None:
+    ended, pending = Request(), Fetch()
+    for request in (ended, pending):
+        purgatory.try_complete_else_watch(request, ["a", "b"])
+    ended.cancel()
+    assert [group.name for group in purgatory.snapshot().by_type] == ["Fetch"]
+
+
 def test_operation_in_its_first_try_does_not_wait_yet(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
@@ -95,6 +103,41 @@ def test_operation_in_its_first_try_does_not_wait_yet(
     purgatory.try_complete_else_watch(request, ["a"])
     assert [(each.pending, each.watched, each.by_type) for each in seen] == [(0, 1, ())]
     assert purgatory.snapshot().by_type[0].count == 1
+
+
+def test_first_of_what_is_equal_is_shown_first(
+    make_wheel_purgatory: MakePurgatory, clock: ManualClock
+) -> None:
+    purgatory = make_wheel_purgatory(shards=1)
+    clock.advance(5)
+    for key, kind in enumerate((Request, Request, Fetch)):
+        purgatory.try_complete_else_watch(kind(), [key])
+    found = purgatory.snapshot(top=2)
+    assert [group.name for group in found.by_key] == ["0", "1"]
+    assert [(each.name, each.key) for each in found.longest] == [("Request", "0"), ("Request", "1")]
+
+
+def test_longest_wait_is_found_behind_shorter_ones(
+    make_wheel_purgatory: MakePurgatory, clock: ManualClock
+) -> None:
+    purgatory = make_wheel_purgatory(shards=1)
+    lease = Request(1_000)
+    purgatory.try_complete_else_watch(lease, [0])
+    clock.advance(10)
+    purgatory.try_complete_else_watch(Fetch(1_000), [1])
+    clock.advance(10)
+    purgatory.renew(lease, 1)
+    assert [each.name for each in purgatory.snapshot(top=1).longest] == ["Fetch"]
+
+
+def test_deadline_of_this_millisecond_is_not_overdue(
+    purgatory: DelayedOperationPurgatory, clock: ManualClock
+) -> None:
+    purgatory.try_complete_else_watch(Request(50), ["a"])
+    clock.advance(50)
+    assert "expires in 0 ms" in str(purgatory.snapshot())
+    clock.advance(1)
+    assert "overdue by 1 ms" in str(purgatory.snapshot())
 
 
 def test_holds_are_named_by_their_conditions(
@@ -186,9 +229,14 @@ class BadKey:
 
 
 def test_keys_are_cut_and_may_fail_to_be_shown(purgatory: DelayedOperationPurgatory) -> None:
-    purgatory.try_complete_else_watch(Request(), ["x" * 1_000, BadKey()])
+    purgatory.try_complete_else_watch(Request(), ["x" * 1_000, "y" * 79, "z" * 78, BadKey()])
     names = {group.name for group in purgatory.snapshot().by_key}
-    assert names == {"'" + "x" * 76 + "...", "<BadKey whose repr raises ValueError>"}
+    assert names == {
+        "'" + "x" * 76 + "...",
+        "'" + "y" * 76 + "...",
+        "'" + "z" * 78 + "'",
+        "<BadKey whose repr raises ValueError>",
+    }
 
 
 class Unprintable:

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from request_purgatory.purgatory.watch_table import WatcherList, WatchShard, WatchTable
+from tests.conftest import MakePurgatory
 from tests.support.chains import drop_key, removed_by
 from tests.support.interleaving import interleave_lists, interpreted_only
 from tests.support.requests import Request
@@ -282,3 +283,30 @@ def test_watch_finds_a_new_list_where_the_old_one_has_just_gone(
     assert list_of(table, "a") is not old
     assert watched_by(table, "a") == [request]
     table.check_invariants()
+
+
+@interpreted_only
+def test_list_that_is_looked_at_before_its_first_watch_is_empty(
+    table: WatchTable, lists: WatchShard
+) -> None:
+    seen: list[object] = []
+    # The first time is that of the map.
+    interleave_lists(lists).before(2, lambda: seen.append(table.operations()))
+    watching(table, "a")
+    assert seen == [[]]
+
+
+@interpreted_only
+def test_operation_that_another_thread_is_about_to_cancel_is_left_to_it(
+    make_purgatory: MakePurgatory,
+) -> None:
+    purgatory = make_purgatory(shards=1)
+    request = Request()
+    purgatory.try_complete_else_watch(request, ["a"])
+    shard = purgatory._table.shards[0]
+    watchers = list_of(purgatory._table, "a")
+    # The first time is that of the list.
+    interleave_lists(shard).before(2, lambda: shard.drop(watchers, request))
+    assert purgatory.cancel_for_key("a") == []
+    assert request.outcome is None
+    assert request.cancel()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from request_purgatory import ManualClock, SystemTimer, TimerTask
+from request_purgatory import Clock, ManualClock, SystemTimer, TimerTask
 
 
 class Note(TimerTask):
     """A task that records the times at which it ran."""
 
-    def __init__(self, delay_ms: int, clock: ManualClock, runs_ms: list[int]) -> None:
+    def __init__(self, delay_ms: int, clock: Clock, runs_ms: list[int]) -> None:
         super().__init__(delay_ms)
         self.clock = clock
         self.runs_ms = runs_ms

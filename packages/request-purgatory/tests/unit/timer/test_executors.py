@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import threading
@@ -315,6 +316,25 @@ def test_task_of_a_forked_child_runs_without_a_users_executor() -> None:
     assert len(executor.calls) == 1
     executor.calls[0]()
     assert ran == ["inherited"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_forked_child_does_not_end_the_executor_of_its_parent() -> None:
+    ended: list[bool] = []
+
+    class Ending(Answering):
+        def __del__(self) -> None:
+            ended.append(True)
+
+    timer = SystemTimer("test", clock=ManualClock(), executor=Ending(None))
+
+    def child() -> None:
+        gc.collect()
+        assert ended == []
+        assert timer.size == 0
+
+    in_child(child)
 
 
 def test_operation_that_was_renewed_outlives_its_dropped_expiration() -> None:

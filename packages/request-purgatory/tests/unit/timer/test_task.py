@@ -48,6 +48,11 @@ def test_task_without_a_run_method_says_so() -> None:
         TimerTask(1).run()
 
 
+def test_attribute_that_a_task_does_not_have_is_named() -> None:
+    with pytest.raises(AttributeError, match="TimerTask' object has no attribute 'delay'"):
+        TimerTask(1).delay  # type: ignore[attr-defined]  # noqa: B018 - raises
+
+
 def test_cancelling_a_task_that_is_in_no_timer_is_harmless() -> None:
     assert TimerTask(1).cancel() is False
 

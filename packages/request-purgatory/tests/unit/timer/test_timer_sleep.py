@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -19,6 +20,9 @@ from tests.support.thread_group import ThreadGroup
 from tests.unit.timer.steps import Note
 
 HOUR_MS = 3_600_000
+TIME_LIMIT = 20.0
+
+BOTH_DESIGNS = pytest.mark.parametrize("design", [SystemTimer, DelayQueueTimer])
 
 
 def test_advance_clock_without_a_timeout_returns_at_once(
@@ -112,23 +116,38 @@ def test_sleep_ends_when_its_limit_is_over(thread_group: ThreadGroup) -> None:
     assert came_due == [False]
 
 
-def test_wake_ends_the_sleep(thread_group: ThreadGroup) -> None:
+@BOTH_DESIGNS
+def test_wake_ends_one_sleep(
+    thread_group: ThreadGroup, design: type[SystemTimer] | type[DelayQueueTimer]
+) -> None:
     clock = SleepRecordingClock()
-    timer = SystemTimer("test", clock=clock)
+    timer = design("test", clock=clock)
     came_due: list[bool] = []
-    thread_group.start(lambda: came_due.append(timer.advance_clock(None)))
+
+    def advance() -> None:
+        came_due.append(timer.advance_clock(None))
+
+    thread_group.start(advance)
     assert clock.wait_for_sleep(1) is None
     timer.wake()
     thread_group.join()
     timer.wake()
-    thread_group.start(lambda: came_due.append(timer.advance_clock(None)))
+    thread_group.start(advance)
     thread_group.join()
-    assert came_due == [False, False]
+    thread_group.start(advance)
+    assert clock.wait_for_sleep(2) is None
+    timer.wake()
+    thread_group.join()
+    assert came_due == [False, False, False]
+    assert clock.sleeps == [None, None]
 
 
-def test_shutdown_ends_the_sleep(thread_group: ThreadGroup) -> None:
+@BOTH_DESIGNS
+def test_shutdown_ends_the_sleep(
+    thread_group: ThreadGroup, design: type[SystemTimer] | type[DelayQueueTimer]
+) -> None:
     clock = SleepRecordingClock()
-    timer = SystemTimer("test", clock=clock)
+    timer = design("test", clock=clock)
     for _ in range(3):
         thread_group.start(timer.advance_clock, None)
     clock.wait_for_sleep(3)
@@ -174,7 +193,7 @@ def test_task_that_is_due_when_it_is_added_ends_the_wait() -> None:
     assert ran == ["ran"]
 
 
-@pytest.mark.parametrize("design", [SystemTimer, DelayQueueTimer])
+@BOTH_DESIGNS
 def test_each_of_several_sleepers_keeps_to_its_own_limit(
     thread_group: ThreadGroup, design: type[SystemTimer] | type[DelayQueueTimer]
 ) -> None:
@@ -194,3 +213,94 @@ def test_each_of_several_sleepers_keeps_to_its_own_limit(
     clock.advance(5)
     thread_group.join()
     assert (came_due, runs_ms) == ([False, True], [15])
+
+
+@BOTH_DESIGNS
+def test_task_that_is_due_as_a_sleep_ends_does_not_wake_its_thread(
+    thread_group: ThreadGroup, design: type[SystemTimer] | type[DelayQueueTimer]
+) -> None:
+    clock = SleepRecordingClock()
+    timer = design("test", clock=clock)
+    runs_ms: list[int] = []
+    timer.add(Note(5, clock, runs_ms))
+    thread_group.start(timer.advance_clock, None)
+    assert clock.wait_for_sleep(1) == 5
+    timer.add(Note(5, clock, runs_ms))
+    assert clock.asleep == 1
+    clock.advance(5)
+    thread_group.join()
+    assert (runs_ms, clock.sleeps) == ([5, 5], [5])
+
+
+@BOTH_DESIGNS
+def test_wakeup_that_comes_too_late_for_one_sleep_does_not_end_the_next_one(
+    thread_group: ThreadGroup, design: type[SystemTimer] | type[DelayQueueTimer]
+) -> None:
+    class LateClock(SleepRecordingClock):
+        def wait_until(self, parker: Parker, until_ms: int | None) -> None:
+            super().wait_until(parker, until_ms)
+            if len(self.sleeps) == 1:
+                parker.unpark()
+
+    clock = LateClock()
+    timer = design("test", clock=clock)
+    runs_ms: list[int] = []
+    came_due: list[bool] = []
+    for number in (1, 2):
+        timer.add(Note(5, clock, runs_ms))
+        thread_group.start(lambda: came_due.append(timer.advance_clock(None)))
+        clock.wait_for_sleep(number)
+        clock.advance(5)
+        thread_group.join()
+    assert (came_due, runs_ms) == ([True, True], [5, 10])
+    assert clock.sleeps == [5, 10]
+
+
+class DeafClock(Clock):
+    """A clock with a settable time, whose moves wake nobody: the test does so.
+
+    Attributes:
+        sleeps: The place and the end of each sleep so far.
+    """
+
+    def __init__(self) -> None:
+        self.now_ms_ = 0
+        self.sleeps: list[tuple[Parker, int | None]] = []
+        self._slept = threading.Condition()
+
+    @property
+    def now_ns(self) -> int:
+        return self.now_ms_ * 1_000_000
+
+    def wait_until(self, parker: Parker, until_ms: int | None) -> None:
+        with self._slept:
+            self.sleeps.append((parker, until_ms))
+            self._slept.notify_all()
+        assert parker.park(TIME_LIMIT), "was not woken"
+
+    def wait_for_sleep(self, number: int) -> int | None:
+        """Wait until `number` sleeps have begun, and return the end of the last one of these."""
+        with self._slept:
+            assert self._slept.wait_for(lambda: len(self.sleeps) >= number, TIME_LIMIT)
+            return self.sleeps[number - 1][1]
+
+
+@BOTH_DESIGNS
+def test_thread_that_leaves_wakes_those_who_relied_on_it(
+    thread_group: ThreadGroup, design: type[SystemTimer] | type[DelayQueueTimer]
+) -> None:
+    clock = DeafClock()
+    timer = design("test", clock=clock)
+    thread_group.start(timer.advance_clock, 10)
+    assert clock.wait_for_sleep(1) == 10
+    thread_group.start(timer.advance_clock, None)
+    assert clock.wait_for_sleep(2) is None
+    runs_ms: list[int] = []
+    timer.add(Note(15, clock, runs_ms))
+    clock.now_ms_ = 10
+    clock.sleeps[0][0].unpark()
+    assert clock.wait_for_sleep(3) == 15
+    clock.now_ms_ = 15
+    clock.sleeps[2][0].unpark()
+    thread_group.join()
+    assert runs_ms == [15]
