@@ -133,15 +133,15 @@ static inline PyObject *rp_dict_replace(PyObject *mapping, PyObject *key, PyObje
     return PyDict_SetItem(mapping, key, value) < 0 ? NULL : value;
 }
 
-/* 0 where the key raises, 1 otherwise, whether or not the dict had the key. */
-static inline int rp_dict_discard(PyObject *mapping, PyObject *key)
+/* The value, which the caller owns then; None without one, and NULL where the key raises. */
+static inline PyObject *rp_dict_pop(PyObject *mapping, PyObject *key)
 {
 #if PY_VERSION_HEX >= 0x030D0000
-    return PyDict_Pop(mapping, key, NULL) >= 0;
+    PyObject *found;
+    int had = PyDict_Pop(mapping, key, &found);
+    return had < 0 ? NULL : had > 0 ? found : Py_NewRef(Py_None);
 #else
-    PyObject *found = _PyDict_Pop(mapping, key, Py_None);
-    Py_XDECREF(found);
-    return found != NULL;
+    return _PyDict_Pop(mapping, key, Py_None);
 #endif
 }
 

@@ -20,7 +20,7 @@ cdef extern from "primitives.h":
     object rp_dict_get(dict mapping, object key)
     PyObject *rp_dict_setdefault(dict mapping, object key, object value) noexcept
     PyObject *rp_dict_replace(dict mapping, object key, object value) noexcept
-    bint rp_dict_discard(dict mapping, object key) noexcept
+    PyObject *rp_dict_pop(dict mapping, object key) noexcept
     int rp_try_complete(object target, object name) noexcept
     object rp_take_error()
     object rp_call_on_complete(object target, object name)
@@ -100,8 +100,8 @@ cdef inline object dict_get(dict mapping, object key):
     return rp_dict_get(mapping, key)
 
 
-# Without an exception handler: NULL or False is returned where the key raises, and `take_error` has to
-# be the next call.
+# Without an exception handler: NULL is returned where the key raises, and `take_error` has to be the
+# next call.
 cdef inline PyObject *dict_setdefault(dict mapping, object key, object value) noexcept:
     return rp_dict_setdefault(mapping, key, value)
 
@@ -110,8 +110,8 @@ cdef inline PyObject *dict_replace(dict mapping, object key, object value) noexc
     return rp_dict_replace(mapping, key, value)
 
 
-cdef inline bint dict_discard(dict mapping, object key) noexcept:
-    return rp_dict_discard(mapping, key)
+cdef inline PyObject *dict_pop(dict mapping, object key) noexcept:
+    return rp_dict_pop(mapping, key)
 
 
 cdef inline int require_init(bint initialized, object target) except -1:

@@ -179,7 +179,10 @@ class WatchShard:
         key, watchers.key = watchers.key, None
         failed: Exception | None = None
         try:
-            self._lists.pop(key, None)
+            popped = self._lists.pop(key, None)
+            if popped is not None and popped is not watchers:
+                # The key has changed, and equals now that of another list, which stays.
+                self._lists[popped.key] = popped
         except Exception as error:
             failed = error
         finally:

@@ -10,7 +10,7 @@ import logging
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
 from libc.string cimport memset
 
 from request_purgatory._native cimport primitives, states
@@ -214,6 +214,8 @@ cdef class WatchShard:
         """
         cdef object key = None
         cdef PyObject *operation = operation_at(node)
+        cdef PyObject *popped
+        cdef WatcherList other
         failed = None
         remove_node(&watchers.nodes, node)
         watchers._size -= 1
@@ -225,10 +227,18 @@ cdef class WatchShard:
         # An operation that is its own key would be kept alive by a list that another thread has.
         # The key lives until the lock is released.
         key, watchers.key = watchers.key, None
-        if not primitives.dict_discard(self._lists, key):
+        popped = primitives.dict_pop(self._lists, key)
+        if popped == NULL:
             failed = primitives.take_error()
-        elif primitives.HOLDS_GIL:
-            self._spare = watchers
+        elif popped == <PyObject *> watchers:
+            if primitives.HOLDS_GIL:
+                self._spare = watchers
+        elif popped != <PyObject *> None:
+            # The key has changed, and equals now that of another list, which stays.
+            other = <WatcherList> popped
+            if primitives.dict_replace(self._lists, other.key, other) == NULL:
+                failed = primitives.take_error()
+        Py_XDECREF(popped)
         self.lock.release()
         Py_DECREF(<object> operation)
         Py_DECREF(watchers)

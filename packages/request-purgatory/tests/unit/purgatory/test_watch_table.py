@@ -234,6 +234,35 @@ def test_key_that_can_not_be_hashed_any_more_is_not_in_the_way(
     table.check_invariants()
 
 
+class Changing:
+    """A key that equals all others of its number, which may change."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __hash__(self) -> int:
+        return self.number
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Changing) and other.number == self.number
+
+
+def test_key_that_changes_takes_no_other_list_with_it(table: WatchTable) -> None:
+    key, other = Changing(1), Changing(2)
+    first, second = Request(), Request()
+    table.watch(first, [key])
+    table.watch(second, [other])
+    key.number = 2
+    table.drop_watches(first)
+    key.number = 3
+    third = Request()
+    table.watch(third, ["x"])
+    assert watched_by(table, Changing(2)) == [second]
+    assert watched_by(table, "x") == [third]
+    table.drop_watches(second)
+    assert watched_by(table, Changing(2)) == []
+
+
 def test_shards_are_rounded_up_to_a_power_of_two() -> None:
     sizes = {given: len(WatchTable(given).shards) for given in (1, 2, 3, 5, 512, 513)}
     assert sizes == {1: 1, 2: 2, 3: 4, 5: 8, 512: 512, 513: 1024}
