@@ -15,7 +15,9 @@ from __future__ import annotations
 import asyncio
 import math
 import selectors
+import threading
 import traceback
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Executor
 from datetime import timedelta
@@ -99,7 +101,8 @@ class ManualPurgatory(DelayedOperationPurgatory):
         """
         self.clock = ManualClock()
         self._raised: list[BaseException] = []
-        self._advances = 0
+        #: The threads that are inside of `advance`, each as often as it is.
+        self._advancing: Counter[int] = Counter()
         super().__init__(
             name,
             timer=SystemTimer(name, clock=self.clock),
@@ -132,7 +135,9 @@ class ManualPurgatory(DelayedOperationPurgatory):
         if self.is_closed:
             raise PurgatoryClosedError(self.name)
         end_ms = self.clock.now_ms + timeout_to_ms(seconds)
-        self._advances += 1
+        leaving: BaseException | None = None
+        thread = threading.get_ident()
+        self._advancing[thread] += 1
         try:
             while not self.is_closed:
                 next_ms = self.timer.next_expiration_ms
@@ -140,12 +145,19 @@ class ManualPurgatory(DelayedOperationPurgatory):
                 until_ms = next_ms if next_ms is not None and due else end_ms
                 # A callback's own `advance` may have gone further.
                 self.clock.advance(max(0, until_ms - self.clock.now_ms))
-                self.advance_clock(0)
+                try:
+                    self.advance_clock(0)
+                except (KeyboardInterrupt, SystemExit) as error:
+                    # Out of a callback. What else is due runs first, as without the exit.
+                    leaving = error
+                    continue
                 if not due:
                     break
         finally:
-            self._advances -= 1
+            self._advancing[thread] -= 1
         self._raise_first()
+        if leaving is not None:
+            raise leaving
 
     def close(self) -> list[DelayedOperation]:
         """Close the purgatory and cancel every pending operation.
@@ -171,7 +183,7 @@ class ManualPurgatory(DelayedOperationPurgatory):
 
     def _raise_first(self) -> None:
         """Raise the first error of callbacks, unless this is a callback of an `advance`."""
-        if not self._advances:
+        if not self._advancing[threading.get_ident()]:
             errors = self._raised.copy()
             self._raised.clear()
             _raise_first(errors)
@@ -267,6 +279,13 @@ class VirtualTimeEventLoop(asyncio.SelectorEventLoop):
     def callback_failed(self, error: BaseException) -> None:
         """Keep what a callback has raised; called by the purgatories of the loop."""
         self.callback_errors.append(error)
+
+    async def shutdown_default_executor(
+        self,
+        timeout: float | None = None,  # noqa: ARG002 - asyncio passes it from Python 3.12 on
+    ) -> None:
+        """Wait for the default executor's threads; `timeout` would be in virtual time."""
+        await super().shutdown_default_executor()
 
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts

@@ -7,6 +7,7 @@ import math
 import selectors
 import socket
 import threading
+import warnings
 from concurrent.futures import Future
 from contextlib import closing
 from datetime import timedelta
@@ -22,6 +23,9 @@ from request_purgatory import (
 )
 from request_purgatory.testing import ManualPurgatory, VirtualTimeEventLoop, run
 from tests.support.requests import Request
+from tests.support.thread_group import ThreadGroup
+
+TIME_LIMIT = 20.0
 
 
 def test_advance_runs_everything_that_is_due() -> None:
@@ -355,6 +359,56 @@ def test_exit_that_a_test_expects_hides_no_error_of_a_callback(
         with pytest.raises(AssertionError, match="asserted in on_cancellation") as raised:
             call()
         assert type(raised.value.__context__) is leaving
+
+
+def test_exit_out_of_a_callback_is_raised_once_all_that_is_due_has_run() -> None:
+    class Exiting(Request):
+        def on_expiration(self) -> None:
+            super().on_expiration()
+            raise SystemExit
+
+    purgatory = ManualPurgatory()
+    requests = [Exiting(5), Request(5), Exiting(7), Request(900)]
+    for request in requests:
+        purgatory.try_complete_else_watch(request, ["a"])
+    with pytest.raises(SystemExit):
+        purgatory.advance(1)
+    assert [request.outcome for request in requests] == ["expired"] * 4
+    assert purgatory.clock.now_ms == 1000
+    purgatory.close()
+
+
+def test_close_raises_what_its_thread_has_met_while_another_one_advances(
+    thread_group: ThreadGroup,
+) -> None:
+    inside, go_on = threading.Event(), threading.Event()
+
+    class Slow(Request):
+        def on_expiration(self) -> None:
+            inside.set()
+            assert go_on.wait(TIME_LIMIT)
+
+    purgatory = ManualPurgatory()
+    purgatory.try_complete_else_watch(Slow(5), ["slow"])
+    purgatory.try_complete_else_watch(Asserting("on_cancellation"), ["a"])
+    thread_group.start(purgatory.advance, 1)
+    assert inside.wait(TIME_LIMIT)
+    with pytest.raises(AssertionError, match="asserted in on_cancellation"):
+        purgatory.close()
+    go_on.set()
+    thread_group.join()
+
+
+def test_threads_of_the_default_executor_are_waited_for_in_real_time() -> None:
+    async def main() -> None:
+        for _ in range(3):
+            await asyncio.to_thread(int)
+        await asyncio.sleep(1_000)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(20):
+            run(main())
 
 
 def test_callback_errors_may_be_left_to_metrics() -> None:
