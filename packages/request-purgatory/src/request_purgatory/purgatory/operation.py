@@ -64,12 +64,13 @@ def _check_methods(operation: DelayedOperation) -> None:
                 f"{type_name(operation)}.{name} must be a plain function: the purgatory calls it, "
                 "and neither awaits a coroutine nor runs a generator"
             )
-    (run, *_) = [members["run"] for members in _members(operation) if "run" in members]
-    if run is not _get_members(DelayedOperation)["run"]:
-        raise TypeError(
-            f"{type_name(operation)}.run can't be overridden: the timer calls it to expire the "
-            "operation; give the method another name"
-        )
+    for name in ("run", "drop"):
+        (method, *_) = [members[name] for members in _members(operation) if name in members]
+        if method is not _get_members(DelayedOperation)[name]:
+            raise TypeError(
+                f"{type_name(operation)}.{name} can't be overridden: the timer calls it to end the "
+                "operation; give the method another name"
+            )
 
 
 class OperationHost(PutOff):

@@ -115,14 +115,14 @@ def test_method_that_would_not_run_is_refused(
             Sub(1)
 
 
-def test_method_by_which_the_timer_expires_an_operation_is_not_to_be_replaced() -> None:
-    class Job(Plain):
-        def run(self) -> None:
-            raise NotImplementedError
-
+@pytest.mark.parametrize("name", ["run", "drop"])
+def test_method_by_which_the_timer_ends_an_operation_is_not_to_be_replaced(name: str) -> None:
+    job = type("Job", (Plain,), {name: lambda _: None})
     for _ in range(2):
-        with pytest.raises(TypeError, match=r"^Job\.run can't be overridden: the timer calls it"):
-            Job(1)
+        with pytest.raises(
+            TypeError, match=rf"^Job\.{name} can't be overridden: the timer calls it"
+        ):
+            job(1)
 
 
 def test_method_that_a_subclass_replaces_is_not_looked_at() -> None:
