@@ -214,6 +214,39 @@ _ASK = """
 """
 
 
+def test_skip_of_a_test_hides_no_error_of_a_function(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        _ASK
+        + """
+        import unittest
+
+        def fail(cluster):
+            def must_not_happen(request):
+                raise AssertionError("must not happen")
+
+            cluster.intercept("Metadata", must_not_happen)
+            ask(cluster).recv(1)
+
+        def test_function(kafka_cluster):
+            fail(kafka_cluster)
+            pytest.skip("the rest needs a network")
+
+        class TestOfUnittest(unittest.TestCase):
+            @pytest.fixture(autouse=True)
+            def _keep_cluster(self, kafka_cluster):
+                self.cluster = kafka_cluster
+
+            def test_method(self):
+                fail(self.cluster)
+                self.skipTest("the rest needs a network")
+
+            def test_other(self):
+                self.skipTest("no reason to fail")
+        """
+    )
+    pytester.runpytest_subprocess(*_WITHOUT).assert_outcomes(failed=2, skipped=1)
+
+
 def test_function_that_waits_at_the_end_of_a_test_fails_this_test(
     pytester: pytest.Pytester,
 ) -> None:
