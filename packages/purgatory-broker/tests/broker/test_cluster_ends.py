@@ -193,3 +193,29 @@ def test_command_that_comes_with_the_last_turn_of_the_loop_is_refused() -> None:
         with pytest.raises(ClusterError, match="reset: the cluster has stopped"):
             called[0].result(TIME_LIMIT)
     assert not asyncio.all_tasks(loop)
+
+
+def test_wait_that_the_end_of_an_async_cluster_overtakes_is_a_cluster_error() -> None:
+    async def scenario() -> None:
+        async with AsyncCluster() as cluster:
+            cluster.create_topic("t")
+            waiting = asyncio.ensure_future(cluster.wait_for(records=("t", 1), timeout=60))
+            await asyncio.sleep(0)
+        with pytest.raises(ClusterError, match="wait_for: the cluster has stopped"):
+            await waiting
+
+    asyncio.run(scenario())
+
+
+def test_async_cluster_that_is_entered_again_runs_on() -> None:
+    async def scenario() -> None:
+        cluster = AsyncCluster()
+        async with cluster:
+            with pytest.raises(RuntimeError, match="one block only"):
+                await cluster.__aenter__()
+            host, port = cluster.bootstrap_servers.split(":")
+            await asyncio.open_connection(host, int(port))
+        with pytest.raises(RuntimeError, match="one block only"):
+            await cluster.__aenter__()
+
+    asyncio.run(scenario())

@@ -192,12 +192,16 @@ class AsyncCluster(ClusterCommands):
                 security,
             )
         )
+        self._was_entered = False
         self.controller.notify(self._send_partitions, self._send_deletion)
         for node, listeners in enumerate(settings.node_listeners()):
             logs = LogManager(node, None if folder is None else folder / f"node-{node}")
             self.nodes.append(Node(self._parts, node, logs, listeners))
 
     async def __aenter__(self) -> AsyncCluster:
+        if self._was_entered:
+            raise RuntimeError("a cluster has one block only; make another one")
+        self._was_entered = True
         warn_if_reachable(self.settings)
         _listening.add(self)
         try:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
-from purgatory_broker.cluster.cluster_errors import ClusterTimeoutError
+from purgatory_broker.cluster.cluster_errors import ClusterError, ClusterTimeoutError
 from purgatory_broker.metadata.topics import TopicPartition
 from request_purgatory.aio import Purgatory
+from request_purgatory.errors import PurgatoryClosedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,5 +52,7 @@ class Waits:
                 condition.describe() for condition in conditions if not condition.holds()
             )
             raise ClusterTimeoutError(f"not within {timeout:g} s: {states}") from None
+        except PurgatoryClosedError:
+            raise ClusterError("wait_for: the cluster has stopped") from None
         finally:
             self._num_waiting -= 1
