@@ -129,7 +129,7 @@ CORE = (
     Promise(
         f"{_PURGATORY}.check_and_complete",
         "repeated {:,} times",
-        f"{_CORE}.purgatory._nested_checks:_MOST_IN_VAIN",
+        f"{_CORE}.purgatory._nested_checks:MOST_IN_VAIN",
     ),
     Promise("explanation/design.md", "{:,} such rounds", f"{_OPERATION}:_MAX_SELF_NOTIFICATIONS"),
     Promise(
