@@ -101,6 +101,8 @@ class ManualPurgatory(DelayedOperationPurgatory):
         """
         self.clock = ManualClock()
         self._raised: list[BaseException] = []
+        #: The thread that has made it: the test's.
+        self._owner = threading.get_ident()
         #: The threads that are inside of `advance`, each as often as it is.
         self._advancing: Counter[int] = Counter()
         super().__init__(
@@ -169,9 +171,10 @@ class ManualPurgatory(DelayedOperationPurgatory):
             BaseException: What a callback has raised; the first such error since `advance`, once
                 everything is cancelled.
         """
-        cancelled = super().close()
-        self._raise_first()
-        return cancelled
+        try:
+            return super().close()
+        finally:
+            self._raise_first()
 
     def __exit__(
         self,
@@ -182,11 +185,20 @@ class ManualPurgatory(DelayedOperationPurgatory):
         self.close()
 
     def _raise_first(self) -> None:
-        """Raise the first error of callbacks, unless this is a callback of an `advance`."""
-        if not self._advancing[threading.get_ident()]:
-            errors = self._raised.copy()
-            self._raised.clear()
-            _raise_first(errors)
+        """Raise the first error of callbacks, unless this is a callback of an `advance`.
+
+        On another thread than the test's own, which may drop it, it is raised there again.
+        """
+        thread = threading.get_ident()
+        if self._advancing[thread]:
+            return
+        if thread != self._owner:
+            _raise_first(self._raised.copy())
+            return
+        errors: list[BaseException] = []
+        while self._raised:
+            errors.append(self._raised.pop(0))  # Another thread may append one meanwhile.
+        _raise_first(errors)
 
 
 class VirtualSelector(selectors.DefaultSelector):

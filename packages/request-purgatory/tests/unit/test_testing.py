@@ -8,7 +8,7 @@ import selectors
 import socket
 import threading
 import warnings
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
 
@@ -397,6 +397,35 @@ def test_close_raises_what_its_thread_has_met_while_another_one_advances(
         purgatory.close()
     go_on.set()
     thread_group.join()
+
+
+def test_error_that_a_worker_has_dropped_is_raised_on_the_tests_own_thread() -> None:
+    def scenario(end: str) -> None:
+        with ManualPurgatory() as purgatory:
+            purgatory.try_complete_else_watch(Asserting("on_expiration"), ["a"])
+            with ThreadPoolExecutor() as pool:
+                dropped = pool.submit(purgatory.advance, 1)
+                assert isinstance(dropped.exception(), AssertionError)
+                if end == "close":
+                    dropped = pool.submit(purgatory.close)
+                    assert isinstance(dropped.exception(), AssertionError)
+
+    for end in ("close", "with"):
+        with pytest.raises(AssertionError, match="asserted in on_expiration"):
+            scenario(end)
+
+
+def test_exit_out_of_a_callback_of_close_hides_no_error() -> None:
+    class Exiting(Request):
+        def on_cancellation(self) -> None:
+            raise SystemExit
+
+    purgatory = ManualPurgatory()
+    for request in (Asserting("on_cancellation"), Exiting()):
+        purgatory.try_complete_else_watch(request, ["a"])
+    with pytest.raises(AssertionError, match="asserted in on_cancellation") as raised:
+        purgatory.close()
+    assert type(raised.value.__context__) is SystemExit
 
 
 def test_threads_of_the_default_executor_are_waited_for_in_real_time() -> None:
