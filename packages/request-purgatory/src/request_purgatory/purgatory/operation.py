@@ -55,6 +55,25 @@ def _members(operation: DelayedOperation) -> list[Mapping[str, object]]:
     return [_get_members(base) for base in _get_mro(type(operation))]
 
 
+def _check_private_names(operation: DelayedOperation) -> None:
+    """Raise TypeError if a class of users has taken the name of a method of the core's own.
+
+    Interpreted, it would be called in place of that, and the operation would not end. Compiled, the
+    core's own methods have no names that a class could take.
+    """
+    own = {**_get_members(TimerTask), **_get_members(DelayedOperation)}
+    for members in _members(operation):
+        if str(members.get("__module__")).startswith("request_purgatory."):
+            return
+        for name in members:
+            is_private = name.startswith("_") and not name.startswith("__")
+            if is_private and name != "_abandon_in_child" and callable(own.get(name)):
+                raise TypeError(
+                    f"{type_name(operation)}.{name} has the name of a method of DelayedOperation: "
+                    "give it another name"
+                )
+
+
 def _check_methods(operation: DelayedOperation) -> None:
     """Raise TypeError if the purgatory can't call a method of the operation's class."""
     for name in _METHODS:
@@ -64,6 +83,8 @@ def _check_methods(operation: DelayedOperation) -> None:
                 f"{type_name(operation)}.{name} must be a plain function: the purgatory calls it, "
                 "and neither awaits a coroutine nor runs a generator"
             )
+    if not primitives.COMPILED:
+        _check_private_names(operation)
     for name in ("run", "drop"):
         (method, *_) = [members[name] for members in _members(operation) if name in members]
         if method is not _get_members(DelayedOperation)[name]:

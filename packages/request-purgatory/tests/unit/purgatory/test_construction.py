@@ -9,6 +9,7 @@ from functools import partialmethod
 import pytest
 
 from request_purgatory import DelayedOperation, InvalidArgumentError
+from request_purgatory._native import primitives
 from request_purgatory.timer.task import MAX_DELAY_MS
 
 LIMIT = 2**62 - 1
@@ -123,6 +124,16 @@ def test_method_by_which_the_timer_ends_an_operation_is_not_to_be_replaced(name:
             TypeError, match=rf"^Job\.{name} can't be overridden: the timer calls it"
         ):
             job(1)
+
+
+@pytest.mark.skipif(primitives.COMPILED, reason="compiled, these names are nobody's")
+@pytest.mark.parametrize("name", ["_end", "_try", "_cancel", "_run_out", "_remove_from_timer"])
+def test_name_of_a_private_method_is_not_to_be_taken(name: str) -> None:
+    mixin = type("Mixin", (), {name: lambda _: None})
+    for bases in ((Plain,), (mixin, Plain)):
+        members = {name: lambda _: None} if bases == (Plain,) else {}
+        with pytest.raises(TypeError, match=rf"^Job\.{name} has the name of a method"):
+            type("Job", bases, members)(1)
 
 
 def test_method_that_a_subclass_replaces_is_not_looked_at() -> None:
