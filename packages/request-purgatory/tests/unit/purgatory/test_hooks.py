@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from request_purgatory import DelayedOperation, DelayedOperationPurgatory, aio
+from request_purgatory._native import primitives
 from tests.conftest import MakePurgatory
 from tests.support.requests import Fault, Request, fail
 
@@ -94,6 +95,26 @@ def test_operation_that_had_ended_is_watched_by_no_hook(
     request.cancel()
     make_purgatory(**hooks).try_complete_else_watch(request, ["a"])
     assert calls == []
+
+
+@pytest.mark.skipif(primitives.COMPILED, reason="compiled, the lock of operations is in C only")
+def test_operation_that_ends_right_before_its_try_is_no_longer_told_of(
+    make_purgatory: MakePurgatory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[DelayedOperation] = []
+    purgatory = make_purgatory(on_try=told.append)
+    request = Request()
+    purgatory.try_complete_else_watch(request, ["a"])
+    unlock = primitives.unlock_object
+
+    def unlock_and_end(operation: DelayedOperation) -> None:
+        monkeypatch.undo()
+        unlock(operation)
+        assert operation.force_complete()
+
+    monkeypatch.setattr(primitives, "unlock_object", unlock_and_end)
+    purgatory.check_and_complete("a")
+    assert (request.tries, told) == (2, [request])
 
 
 def test_operation_of_a_freed_purgatory_ends_where_its_watch_was_told(
