@@ -77,6 +77,18 @@ def test_hooks_are_added_inside_of_a_block(hooks: dict[str, Any], calls: Calls) 
     assert len(seen) == 1
 
 
+def test_hooks_are_added_beside_the_on_end_of_the_owner(
+    make_purgatory: MakePurgatory, hooks: dict[str, Any], calls: Calls
+) -> None:
+    seen: list[DelayedOperation] = []
+    purgatory = make_purgatory(on_end=seen.append)
+    purgatory._add_hooks(**hooks)
+    request = Request(ready=True)
+    purgatory.try_complete_else_watch(request, ["a"])
+    assert calls == [("watch", ["a"]), ("try", None), ("end", "completed")]
+    assert seen == [request]
+
+
 @pytest.mark.parametrize("during", [{"try": fail}, {"complete": fail}], ids=["try", "complete"])
 def test_every_watch_has_an_end_also_where_the_caller_gets_an_error(
     make_purgatory: MakePurgatory, hooks: dict[str, Any], calls: Calls, during: dict[str, Any]

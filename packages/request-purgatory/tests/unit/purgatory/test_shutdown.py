@@ -55,6 +55,15 @@ class InterruptingKey:
         return 1
 
 
+def test_operation_without_a_timeout_expires_without_the_timer(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
+    purgatory.timer.shutdown()
+    request = Request(0)
+    assert not purgatory.try_complete_else_watch(request, ["a"])
+    assert request.calls == ["complete", "expiration"]
+
+
 def test_operation_that_is_swept_on_its_way_to_the_timer_is_reported_by_its_callback(
     clock: ManualClock,
 ) -> None:
