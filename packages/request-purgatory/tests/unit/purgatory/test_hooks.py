@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import threading
 from collections.abc import Hashable, Sequence
 from typing import Any
@@ -143,6 +144,44 @@ def test_operation_of_a_freed_purgatory_ends_where_its_watch_was_told(
     del silent
     gc.collect()
     assert calls == []
+
+
+def test_operation_that_a_hook_ends_while_the_purgatory_is_freed_has_one_end() -> None:
+    ended: list[object] = []
+
+    def make() -> None:
+        first, second = Request(), Request()
+
+        def on_end(operation: DelayedOperation) -> None:
+            ended.append(operation.outcome)
+            second.force_complete()
+
+        purgatory = DelayedOperationPurgatory(reaper=False, on_watch=lambda *_: None, on_end=on_end)
+        purgatory.try_complete_else_watch(first, ["a"])
+        purgatory.try_complete_else_watch(second, ["a"])
+
+    make()
+    gc.collect()
+    assert ended == ["cancelled", "completed"]
+
+
+def test_error_of_a_hook_while_the_purgatory_is_freed_is_reported_once_all_have_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended: list[object] = []
+
+    def on_end(operation: DelayedOperation) -> None:
+        ended.append(operation.outcome)
+        raise Fault
+
+    reports: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda report: reports.append(report.exc_type))
+    purgatory = DelayedOperationPurgatory(reaper=False, on_watch=lambda *_: None, on_end=on_end)
+    for _ in range(2):
+        purgatory.try_complete_else_watch(Request(), ["a"])
+    del purgatory
+    gc.collect()
+    assert (ended, reports) == (["cancelled"] * 2, [Fault])
 
 
 def test_hook_that_raises_before_a_try_leaves_no_try_behind(
