@@ -57,6 +57,23 @@ def test_later_of_two_renewals_in_one_millisecond_decides(
     assert lease.outcome == "expired"
 
 
+@interpreted_only
+def test_renewal_while_an_operation_goes_back_decides(
+    make_wheel_purgatory: MakePurgatory, clock: ManualClock
+) -> None:
+    purgatory = make_wheel_purgatory()
+    lease = Request(500)
+    purgatory.try_complete_else_watch(lease, ["a"])
+    clock.advance(100)
+    lease._remove_from_timer()
+    lock = interleave_tasks(purgatory.timer)  # type: ignore[arg-type]
+    lock.before(1, lambda: purgatory.renew(lease, 0.1))
+    lease.run()
+    clock.advance(101)
+    purgatory.advance_clock(0)
+    assert lease.outcome == "expired"
+
+
 def test_entry_of_an_earlier_timeout_adds_no_further_one(
     make_legacy_purgatory: MakePurgatory, clock: ManualClock
 ) -> None:

@@ -57,6 +57,50 @@ def test_task_that_is_no_operation_stays_on_a_shared_timer(clock: ManualClock) -
         in_child(child)
 
 
+def test_task_that_is_no_operation_is_no_obstacle_to_the_reset_of_a_purgatory(
+    clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timer = SystemTimer("test", clock=clock)
+    reports: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda report: reports.append(report.exc_value))
+    with DelayedOperationPurgatory("test", timer=timer, reaper=False):
+        timer.add(Note(10, clock, []))
+
+        def child() -> None:
+            assert reports == []
+
+        in_child(child)
+
+
+def test_end_of_an_operation_in_the_child_is_told_to_no_hook(clock: ManualClock) -> None:
+    ended: list[object] = []
+    with DelayedOperationPurgatory(
+        "test",
+        timer=SystemTimer("test", clock=clock),
+        reaper=False,
+        on_watch=lambda *_: None,
+        on_end=ended.append,
+    ) as purgatory:
+        request = Request()
+        purgatory.try_complete_else_watch(request, ["a"])
+
+        def child() -> None:
+            assert (request.outcome, ended) == ("cancelled", [])
+
+        in_child(child)
+
+
+@interpreted_only
+def test_chains_of_a_purgatory_share_a_new_lock_in_the_child(clock: ManualClock) -> None:
+    timer = SystemTimer("test", clock=clock)
+    with DelayedOperationPurgatory("test", timer=timer, reaper=False) as purgatory:
+        lock = purgatory._chain_lock
+        purgatory._reinit_locks()
+        assert purgatory._chain_lock is not lock
+        assert purgatory._leaving.lock is purgatory._chain_lock
+        assert purgatory._backlog.chain.lock is purgatory._chain_lock
+
+
 def test_purge_that_the_parent_requested_is_no_matter_of_the_child() -> None:
     with DelayedOperationPurgatory("test", reaper=False, purge_interval=0) as purgatory:
         request = Request()

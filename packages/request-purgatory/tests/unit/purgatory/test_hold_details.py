@@ -9,9 +9,10 @@ import warnings
 import pytest
 
 from request_purgatory import DelayedOperationPurgatory, InvalidArgumentError
-from request_purgatory.purgatory.hold import timeout_to_ms, wrap_error
+from request_purgatory.purgatory.hold import report, timeout_to_ms, wrap_error
 from request_purgatory.timer.task import MAX_DELAY_MS
 from tests.support.children import in_child
+from tests.support.requests import Fault
 
 
 def test_longest_timeout_is_as_promised() -> None:
@@ -49,6 +50,21 @@ def test_wrapped_error_has_its_cause() -> None:
     wrapped = wrap_error(error)
     assert wrapped.__cause__ is error
     assert str(wrapped) == "the condition raised StopIteration(3)"
+
+
+def test_error_of_a_callback_is_reported_to_the_purgatory_of_a_test(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
+    reported: list[BaseException] = []
+    error = Fault()
+    report(purgatory, error)
+    purgatory._errors.listener = reported.append
+    report(purgatory, error)
+    assert reported == [error]
+
+
+def test_error_of_a_callback_is_reported_nowhere_without_a_purgatory() -> None:
+    report(None, Fault())
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")

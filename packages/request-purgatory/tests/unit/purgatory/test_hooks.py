@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import threading
 from collections.abc import Hashable, Sequence
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from request_purgatory import DelayedOperation, DelayedOperationPurgatory, aio
+from request_purgatory._native import primitives
 from tests.conftest import MakePurgatory
 from tests.support.requests import Fault, Request, fail
 
@@ -76,6 +78,18 @@ def test_hooks_are_added_inside_of_a_block(hooks: dict[str, Any], calls: Calls) 
     assert len(seen) == 1
 
 
+def test_hooks_are_added_beside_the_on_end_of_the_owner(
+    make_purgatory: MakePurgatory, hooks: dict[str, Any], calls: Calls
+) -> None:
+    seen: list[DelayedOperation] = []
+    purgatory = make_purgatory(on_end=seen.append)
+    purgatory._add_hooks(**hooks)
+    request = Request(ready=True)
+    purgatory.try_complete_else_watch(request, ["a"])
+    assert calls == [("watch", ["a"]), ("try", None), ("end", "completed")]
+    assert seen == [request]
+
+
 @pytest.mark.parametrize("during", [{"try": fail}, {"complete": fail}], ids=["try", "complete"])
 def test_every_watch_has_an_end_also_where_the_caller_gets_an_error(
     make_purgatory: MakePurgatory, hooks: dict[str, Any], calls: Calls, during: dict[str, Any]
@@ -96,6 +110,26 @@ def test_operation_that_had_ended_is_watched_by_no_hook(
     assert calls == []
 
 
+@pytest.mark.skipif(primitives.COMPILED, reason="compiled, the lock of operations is in C only")
+def test_operation_that_ends_right_before_its_try_is_no_longer_told_of(
+    make_purgatory: MakePurgatory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[DelayedOperation] = []
+    purgatory = make_purgatory(on_try=told.append)
+    request = Request()
+    purgatory.try_complete_else_watch(request, ["a"])
+    unlock = primitives.unlock_object
+
+    def unlock_and_end(operation: DelayedOperation) -> None:
+        monkeypatch.undo()
+        unlock(operation)
+        assert operation.force_complete()
+
+    monkeypatch.setattr(primitives, "unlock_object", unlock_and_end)
+    purgatory.check_and_complete("a")
+    assert (request.tries, told) == (2, [request])
+
+
 def test_operation_of_a_freed_purgatory_ends_where_its_watch_was_told(
     hooks: dict[str, Any], calls: Calls
 ) -> None:
@@ -110,6 +144,44 @@ def test_operation_of_a_freed_purgatory_ends_where_its_watch_was_told(
     del silent
     gc.collect()
     assert calls == []
+
+
+def test_operation_that_a_hook_ends_while_the_purgatory_is_freed_has_one_end() -> None:
+    ended: list[object] = []
+
+    def make() -> None:
+        first, second = Request(), Request()
+
+        def on_end(operation: DelayedOperation) -> None:
+            ended.append(operation.outcome)
+            second.force_complete()
+
+        purgatory = DelayedOperationPurgatory(reaper=False, on_watch=lambda *_: None, on_end=on_end)
+        purgatory.try_complete_else_watch(first, ["a"])
+        purgatory.try_complete_else_watch(second, ["a"])
+
+    make()
+    gc.collect()
+    assert ended == ["cancelled", "completed"]
+
+
+def test_error_of_a_hook_while_the_purgatory_is_freed_is_reported_once_all_have_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended: list[object] = []
+
+    def on_end(operation: DelayedOperation) -> None:
+        ended.append(operation.outcome)
+        raise Fault
+
+    reports: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda report: reports.append(report.exc_type))
+    purgatory = DelayedOperationPurgatory(reaper=False, on_watch=lambda *_: None, on_end=on_end)
+    for _ in range(2):
+        purgatory.try_complete_else_watch(Request(), ["a"])
+    del purgatory
+    gc.collect()
+    assert (ended, reports) == (["cancelled"] * 2, [Fault])
 
 
 def test_hook_that_raises_before_a_try_leaves_no_try_behind(

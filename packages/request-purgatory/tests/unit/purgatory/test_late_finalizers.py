@@ -83,3 +83,22 @@ def test_purgatory_that_is_dropped_abandons_what_waits(keys: list[str]) -> None:
     del purgatory, requests, request
     gc.collect()
     assert sorted(abandoned) == expected
+
+
+def test_purgatory_that_a_finalizer_brings_back_holds_no_ended_operation() -> None:
+    back: list[object] = []
+
+    class Returning(Request):
+        def __del__(self) -> None:
+            back.append(self._purgatory)
+
+    purgatory = make_wheel()
+    request = Returning()
+    purgatory.try_complete_else_watch(request, ["a", "b"])
+    assert request.force_complete()
+    assert purgatory._backlog.chain.length == 1
+    del purgatory, request
+    gc.collect()
+    (returned,) = back
+    assert isinstance(returned, DelayedOperationPurgatory)
+    assert (returned.watched, returned._backlog.chain.length) == (0, 0)

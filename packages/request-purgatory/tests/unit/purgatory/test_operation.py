@@ -25,6 +25,7 @@ from request_purgatory import (
 )
 from request_purgatory._native import primitives, states
 from request_purgatory.purgatory.operation import OperationHost
+from tests.support.interleaving import interleave_tasks, interpreted_only
 from tests.support.requests import Fault, Request, fail
 from tests.support.thread_group import ThreadGroup
 
@@ -417,6 +418,47 @@ def test_operation_that_is_due_in_the_first_millisecond_is_used_as_any(
     assert [request.outcome for request in (renewed, discarded, abandoned)] == [
         *(None, "cancelled", "cancelled")
     ]
+
+
+def test_operation_that_is_due_in_the_first_millisecond_is_looked_at_as_any(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
+    request = Request(1)
+    purgatory.try_complete_else_watch(request, ["a"])
+    assert (request.timeout_ms, request.is_completed) == (1, False)
+    assert repr(request) == "<Request timeout_ms=1 pending>"
+
+
+def test_operation_outside_of_purgatories_that_is_run_ends_as_expired() -> None:
+    request = Request(5)
+    request.run()
+    assert (request.outcome, request.calls) == ("expired", ["complete", "expiration"])
+
+
+@pytest.mark.skipif(primitives.COMPILED, reason="compiled, `_try` is in C only")
+def test_operation_outside_of_purgatories_is_tried_again_for_an_event_of_its_own_try() -> None:
+    def notify() -> None:
+        if request.tries == 1:
+            assert not request._try()
+
+    request = Request(**{"try": notify})
+    assert not request._try()
+    assert request.tries == 2
+
+
+@interpreted_only
+def test_ended_operation_that_is_dropped_leaves_the_timer_alone(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
+    request = Request(5)
+    purgatory.try_complete_else_watch(request, ["a"])
+    assert request.force_complete()
+    added: list[str] = []
+    interleave_tasks(purgatory.timer).before(  # type: ignore[arg-type]
+        1, lambda: added.append("timer")
+    )
+    request.drop()
+    assert (request.outcome, added) == ("completed", [])
 
 
 def test_operation_outside_of_purgatories_that_is_dropped_ends_as_cancelled() -> None:

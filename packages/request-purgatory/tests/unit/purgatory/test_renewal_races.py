@@ -91,6 +91,58 @@ def test_later_renewal_decides_though_the_earlier_one_has_the_lock_last(
     assert 0 <= expires_at(purgatory, clock, lease) - (50 + round(second * 1000)) <= 1
 
 
+@RENEWALS
+def test_operation_is_in_the_timer_for_the_later_of_two_renewals_before_it_is_due(
+    interleaved: tuple[DelayedOperationPurgatory, InterleavedTimer, InterleavedClock],
+    first: float,
+    second: float,
+) -> None:
+    purgatory, timer, clock = interleaved
+    lease = Request(500)
+    purgatory.try_complete_else_watch(lease, ["a"])
+
+    def renew() -> None:
+        clock.advance(50)
+        assert purgatory.renew(lease, second)
+
+    def add_late(add: Callable[[], None]) -> None:
+        clock.interrupt = renew  # Once the timer has read the clock for the first renewal.
+        add()
+
+    timer.around = add_late
+    assert purgatory.renew(lease, first)
+    assert 0 <= lease.timer_expiration_ms - (50 + round(second * 1000)) <= 1
+
+
+@interpreted_only
+def test_entry_of_a_renewal_that_finds_no_memory_is_made_by_the_one_that_it_races_with(
+    make_legacy_purgatory: MakePurgatory, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    purgatory = make_legacy_purgatory()
+    lease = Request(500)
+    purgatory.try_complete_else_watch(lease, ["a"])
+
+    def fail_to_allocate(task: TimerTask) -> None:
+        raise MemoryError
+
+    def renew() -> None:
+        clock.advance(50)
+        with monkeypatch.context() as patch:
+            patch.setattr(purgatory.timer, "add", fail_to_allocate)
+            with pytest.raises(MemoryError):
+                purgatory.renew(lease, 1)
+
+    lock = InterleavedLock()
+    purgatory.timer._lock = lock  # type: ignore[attr-defined]
+    lock.before(1, renew)  # Once the timer has read the delay of the first renewal.
+    assert purgatory.renew(lease, 0.1)
+    for _ in range(10):
+        assert lease.outcome is None
+        clock.advance(100)
+        purgatory.advance_clock(0)
+    assert lease.outcome == "expired"
+
+
 def test_operation_that_the_timer_runs_too_early_goes_back(
     interleaved: tuple[DelayedOperationPurgatory, InterleavedTimer, InterleavedClock],
 ) -> None:

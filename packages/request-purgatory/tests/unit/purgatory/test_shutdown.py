@@ -18,6 +18,7 @@ from request_purgatory import (
     TimerClosedError,
     TimerTask,
 )
+from request_purgatory._native import primitives
 from tests.support.pending import watch
 from tests.support.requests import Request
 
@@ -53,6 +54,30 @@ class InterruptingKey:
             interrupt, self.interrupt = self.interrupt, None
             interrupt()
         return 1
+
+
+def test_operation_without_a_timeout_expires_without_the_timer(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
+    purgatory.timer.shutdown()
+    request = Request(0)
+    assert not purgatory.try_complete_else_watch(request, ["a"])
+    assert request.calls == ["complete", "expiration"]
+
+
+@pytest.mark.skipif(primitives.COMPILED, reason="compiled, the watch table is a C field")
+def test_operation_that_is_watched_again_and_ends_while_others_are_cancelled_is_not_left(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
+    def watch_and_end() -> None:  # As a thread that has come to the second key by then.
+        purgatory._table.watch(second, ["b"])
+        assert second.force_complete()
+
+    first, second = Request(cancellation=watch_and_end), Request()
+    purgatory.try_complete_else_watch(first, ["a"])
+    purgatory.try_complete_else_watch(second, ["a"])
+    assert purgatory.close() == [first]
+    assert purgatory.watched == 0
 
 
 def test_operation_that_is_swept_on_its_way_to_the_timer_is_reported_by_its_callback(
