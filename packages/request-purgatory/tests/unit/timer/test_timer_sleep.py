@@ -322,3 +322,23 @@ def test_wake_that_another_thread_has_taken_ends_the_wait_of_one_that_came_befor
     assert not timer._wake_requested
     assert timer._advance(10, num_wakes) is False
     assert clock.now_ms == 0
+
+
+@pytest.mark.skipif(primitives.COMPILED, reason="compiled, the parker's methods are in C")
+def test_look_for_an_earlier_wake_up_does_not_wait_for_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class JumpingClock(ManualClock):
+        def wait_until(self, parker: Parker, until_ms: int | None) -> None:
+            assert until_ms is not None
+            self.advance(until_ms - self.now_ms)
+
+    timeouts: list[float | None] = []
+
+    def park(_: Parker, timeout: float | None) -> bool:
+        timeouts.append(timeout)
+        return False
+
+    monkeypatch.setattr(Parker, "park", park)
+    assert SystemTimer("test", clock=JumpingClock()).advance_clock(10) is False
+    assert timeouts == [0]
