@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from typing import Any
@@ -469,3 +471,16 @@ def test_handle_task_that_is_cancelled_on_its_way_to_a_thread_appends_nothing(
         call()
     assert due == ["kept"]
     assert timer.callback_errors == 0
+
+
+def test_timer_whose_init_raised_is_freed_without_a_report(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reports: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda report: reports.append(report.exc_value))
+    with pytest.raises(InvalidArgumentError):
+        SystemTimer("test", tick_ms=0)
+    with pytest.raises(InvalidArgumentError):
+        SystemTimer(5)  # type: ignore[arg-type]
+    gc.collect()
+    assert reports == []

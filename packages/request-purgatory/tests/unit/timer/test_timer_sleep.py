@@ -12,6 +12,7 @@ from request_purgatory import (
     ManualClock,
     SystemTimer,
 )
+from request_purgatory._native import primitives
 from request_purgatory._native.parker import Parker
 from request_purgatory.legacy import DelayQueueTimer
 from tests.support.requests import fail
@@ -304,3 +305,40 @@ def test_thread_that_leaves_wakes_those_who_relied_on_it(
     clock.sleeps[2][0].unpark()
     thread_group.join()
     assert runs_ms == [15]
+
+
+@pytest.mark.skipif(primitives.COMPILED, reason="compiled, `_advance` is in C only")
+def test_wake_that_another_thread_has_taken_ends_the_wait_of_one_that_came_before_it() -> None:
+    class JumpingClock(ManualClock):
+        def wait_until(self, parker: Parker, until_ms: int | None) -> None:
+            assert until_ms is not None
+            self.advance(until_ms - self.now_ms)
+
+    clock = JumpingClock()
+    timer = SystemTimer("test", clock=clock)
+    num_wakes = timer._num_wakes
+    timer.wake()
+    assert timer.advance_clock(10) is False
+    assert not timer._wake_requested
+    assert timer._advance(10, num_wakes) is False
+    assert clock.now_ms == 0
+
+
+@pytest.mark.skipif(primitives.COMPILED, reason="compiled, the parker's methods are in C")
+def test_look_for_an_earlier_wake_up_does_not_wait_for_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class JumpingClock(ManualClock):
+        def wait_until(self, parker: Parker, until_ms: int | None) -> None:
+            assert until_ms is not None
+            self.advance(until_ms - self.now_ms)
+
+    timeouts: list[float | None] = []
+
+    def park(_: Parker, timeout: float | None) -> bool:
+        timeouts.append(timeout)
+        return False
+
+    monkeypatch.setattr(Parker, "park", park)
+    assert SystemTimer("test", clock=JumpingClock()).advance_clock(10) is False
+    assert timeouts == [0]
