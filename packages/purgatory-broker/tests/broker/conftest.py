@@ -11,13 +11,26 @@ from typing import Any
 
 import pytest
 
-from purgatory_broker import Cluster
+from purgatory_broker import Cluster, ClusterProcess
+from purgatory_broker.cluster.cluster_client import ClusterClient
 from tests.broker.certificates import Certificates
 from tests.broker.parity.raw import RawClient
 
 #: What the fixture `connect` is.
 Connect = Callable[[str], RawClient]
 FullMetadataDisk = Callable[[], AbstractContextManager[None]]
+
+
+#: How long a follower of the fixture `running` may lag, in milliseconds.
+LAG_MS = 200
+
+
+@pytest.fixture(scope="module", params=[Cluster, ClusterProcess], ids=["thread", "process"])
+def running(request: pytest.FixtureRequest) -> Iterator[ClusterClient]:
+    """Run a cluster of three nodes."""
+    settings = {"replica_lag_time_max_ms": LAG_MS, "group_initial_rebalance_delay_ms": 0}
+    with request.param(nodes=3, **settings) as cluster:
+        yield cluster
 
 
 @pytest.fixture

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from purgatory_broker.cluster.cluster_client import ClusterClient
 from purgatory_broker.log.record import build_batch
+from tests.broker.conftest import Connect
 from tests.broker.parity.raw import RawClient
 
 NOW_MS = 1_700_000_000_000
@@ -52,3 +54,9 @@ def fetch(client: RawClient, topic: str, offset: int, **options: Any) -> Any:
         .responses[0]
         .partitions[0]
     )
+
+
+def leader_client(cluster: ClusterClient, topic: str, connect: Connect) -> RawClient:
+    """Connect to the leader of a topic's first partition."""
+    leader = cluster.describe_topic(topic)[0]["leader"]
+    return connect(cluster.bootstrap_servers.split(",")[leader])

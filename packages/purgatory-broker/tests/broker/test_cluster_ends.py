@@ -219,3 +219,19 @@ def test_async_cluster_that_is_entered_again_runs_on() -> None:
             await cluster.__aenter__()
 
     asyncio.run(scenario())
+
+
+def test_failure_of_the_clusters_thread_is_raised_by_close() -> None:
+    def stop() -> None:
+        raise SystemExit("stopped by hand")
+
+    cluster = Cluster().start()
+    loop, thread = cluster._loop, cluster._thread
+    assert loop is not None
+    assert thread is not None
+    loop.call_soon_threadsafe(stop)
+    thread.join(TIME_LIMIT)
+    with pytest.raises(ClusterError, match="it has failed with SystemExit"):
+        cluster.faults()
+    with pytest.raises(SystemExit, match="stopped by hand"):
+        cluster.close()

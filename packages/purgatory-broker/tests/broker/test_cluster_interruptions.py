@@ -6,6 +6,7 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 from typing import Any
@@ -63,10 +64,14 @@ def test_interrupted_start_stops_the_clusters_thread() -> None:
     cluster.close()
 
 
-def test_signal_handler_runs_a_command_wherever_it_interrupts_another() -> None:
-    """The handler is called at each line of Python, on a thread that can be given up."""
+def call_at_each_line(
+    handler: Callable[[], object], run: Callable[[], object]
+) -> set[tuple[str, int]]:
+    """Call a handler once before each line of Python in `run`, on a thread that can be given up.
+
+    Returns the files and the numbers of the lines.
+    """
     lines: set[tuple[str, int]] = set()
-    found: list[object] = []
 
     def interrupt(frame: FrameType, event: str, _arg: object) -> Any:
         line = (frame.f_code.co_filename, frame.f_lineno)
@@ -74,60 +79,51 @@ def test_signal_handler_runs_a_command_wherever_it_interrupts_another() -> None:
             lines.add(line)
             sys.settrace(None)
             try:
-                found.append(cluster.high_watermark("t"))
+                handler()
             finally:
                 sys.settrace(interrupt)
         return interrupt
 
-    def run() -> None:
+    def traced() -> None:
         sys.settrace(interrupt)
         try:
-            cluster.high_watermark("t")
+            run()
         finally:
             sys.settrace(None)
 
+    thread = threading.Thread(target=traced, daemon=True)
+    thread.start()
+    thread.join(TIME_LIMIT)
+    assert not thread.is_alive()
+    return lines
+
+
+def test_signal_handler_runs_a_command_wherever_it_interrupts_another() -> None:
+    offsets: list[object] = []
     with Cluster() as cluster:
         cluster.create_topic("t")
-        thread = threading.Thread(target=run, daemon=True)
-        thread.start()
-        thread.join(TIME_LIMIT)
-        assert not thread.is_alive()
+        lines = call_at_each_line(
+            lambda: offsets.append(cluster.high_watermark("t")),
+            lambda: cluster.high_watermark("t"),
+        )
     assert {Cluster.call.__code__.co_filename, Outcome.wait.__code__.co_filename} <= {
         file for file, _ in lines
     }
-    assert found == [0] * len(lines)
+    assert offsets == [0] * len(lines)
 
 
 def test_signal_handler_runs_a_command_wherever_it_interrupts_the_start() -> None:
     answers: list[object] = []
-    lines: set[tuple[str, int]] = set()
+    cluster = Cluster()
 
-    def interrupt(frame: FrameType, event: str, _arg: object) -> Any:
-        line = (frame.f_code.co_filename, frame.f_lineno)
-        if event == "line" and line not in lines:
-            lines.add(line)
-            sys.settrace(None)
-            try:
-                answers.append(clusters[-1].faults())
-            except ClusterError as error:
-                answers.append(str(error))
-            finally:
-                sys.settrace(interrupt)
-        return interrupt
-
-    def run() -> None:
-        sys.settrace(interrupt)
+    def ask() -> None:
         try:
-            clusters[-1].start()
-        finally:
-            sys.settrace(None)
+            answers.append(cluster.faults())
+        except ClusterError as error:
+            answers.append(str(error))
 
-    clusters = [Cluster()]
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(TIME_LIMIT)
-    assert not thread.is_alive()
-    clusters[-1].close()
+    call_at_each_line(ask, cluster.start)
+    cluster.close()
     assert answers[0] == "faults: the cluster is not running"
     assert answers[-1] == []
 

@@ -22,23 +22,11 @@ from purgatory_broker.cluster import cluster as cluster_module
 from purgatory_broker.cluster._commands.cluster_commands import COMMANDS
 from purgatory_broker.cluster.run_command import WAITING_COMMANDS
 from tests.broker.conftest import Connect
+from tests.broker.intercept_functions import raising
 from tests.broker.parity.raw import ConnectionClosedError, RawClient
 from tests.broker.raw_requests import fetch, produce
 
 TIME_LIMIT = 30.0
-
-
-def raising(error: BaseException, *, as_coroutine: bool = False) -> Callable[..., Any]:
-    """Return a function that raises an exception."""
-
-    def plain(_request: InterceptedRequest) -> None:
-        raise error
-
-    async def coroutine(request: InterceptedRequest) -> None:
-        await request.handle()
-        raise error
-
-    return coroutine if as_coroutine else plain
 
 
 def test_function_is_refused_the_end_of_functions(cluster: Cluster, client: RawClient) -> None:

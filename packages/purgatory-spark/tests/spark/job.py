@@ -114,7 +114,7 @@ class Job:
         """
         texts = {"output": "".join(self._read), "log": _text(self.log)}
         # Executors of a local cluster have their folders in Spark's home, which is beside the log.
-        for log in sorted(self.log.parent.glob("*/work/app-*/*/stderr")):
+        for log in sorted(self.log.parent.rglob("app-*/*/stderr")):
             # Spark writes the command first, with all its options, and a line of equals signs.
             texts[str(log.relative_to(self.log.parent))] = _text(log).rpartition("====\n")[2]
         return f"exit code {self.process.returncode}" + "".join(

@@ -28,4 +28,4 @@ def test_missing_line_shows_the_first_cause(tmp_path: Path) -> None:
     assert said.startswith("ended without a line 'found: ': exit code 7\n--- output:\nstarted\n")
     assert "ValueError\n--- log:\nfirst log line\nshutdown\n" in said
     assert "characters left out]" in said
-    assert said.endswith("--- spark/work/app-1/0/stderr:\nno space")
+    assert said.endswith("/app-1/0/stderr:\nno space")
