@@ -307,13 +307,16 @@ def test_thread_that_leaves_wakes_those_who_relied_on_it(
     assert runs_ms == [15]
 
 
+class JumpingClock(ManualClock):
+    """A clock that is at the end of a sleep at once."""
+
+    def wait_until(self, parker: Parker, until_ms: int | None) -> None:
+        assert until_ms is not None
+        self.advance(until_ms - self.now_ms)
+
+
 @pytest.mark.skipif(primitives.COMPILED, reason="compiled, `_advance` is in C only")
 def test_wake_that_another_thread_has_taken_ends_the_wait_of_one_that_came_before_it() -> None:
-    class JumpingClock(ManualClock):
-        def wait_until(self, parker: Parker, until_ms: int | None) -> None:
-            assert until_ms is not None
-            self.advance(until_ms - self.now_ms)
-
     clock = JumpingClock()
     timer = SystemTimer("test", clock=clock)
     num_wakes = timer._num_wakes
@@ -328,11 +331,6 @@ def test_wake_that_another_thread_has_taken_ends_the_wait_of_one_that_came_befor
 def test_look_for_an_earlier_wake_up_does_not_wait_for_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    class JumpingClock(ManualClock):
-        def wait_until(self, parker: Parker, until_ms: int | None) -> None:
-            assert until_ms is not None
-            self.advance(until_ms - self.now_ms)
-
     timeouts: list[float | None] = []
 
     def park(_: Parker, timeout: float | None) -> bool:
