@@ -149,7 +149,7 @@ class ManualPurgatory(DelayedOperationPurgatory):
                 self.clock.advance(max(0, until_ms - self.clock.now_ms))
                 try:
                     self.advance_clock(0)
-                except (KeyboardInterrupt, SystemExit) as error:
+                except SystemExit as error:
                     # Out of a callback. What else is due runs first, as without the exit.
                     leaving = error
                     continue
@@ -157,9 +157,11 @@ class ManualPurgatory(DelayedOperationPurgatory):
                     break
         finally:
             self._advancing[thread] -= 1
-        self._raise_first()
-        if leaving is not None:
-            raise leaving
+        try:
+            if leaving is not None:
+                raise leaving
+        finally:
+            self._raise_first()
 
     def close(self) -> list[DelayedOperation]:
         """Close the purgatory and cancel every pending operation.
@@ -192,11 +194,10 @@ class ManualPurgatory(DelayedOperationPurgatory):
         thread = threading.get_ident()
         if self._advancing[thread]:
             return
-        if thread != self._owner:
-            _raise_first(self._raised.copy())
-            return
+        if thread != self._owner and self._raised:
+            raise self._raised[0]
         errors: list[BaseException] = []
-        while self._raised:
+        while self._raised and thread == self._owner:
             errors.append(self._raised.pop(0))  # Another thread may append one meanwhile.
         _raise_first(errors)
 

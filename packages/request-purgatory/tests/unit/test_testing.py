@@ -415,6 +415,35 @@ def test_error_that_a_worker_has_dropped_is_raised_on_the_tests_own_thread() -> 
             scenario(end)
 
 
+def test_exit_out_of_a_callback_of_an_advance_hides_no_error() -> None:
+    class Exiting(Request):
+        def on_expiration(self) -> None:
+            raise SystemExit
+
+    purgatory = ManualPurgatory()
+    for request in (Exiting(5), Asserting("on_expiration")):
+        purgatory.try_complete_else_watch(request, ["a"])
+    with pytest.raises(AssertionError, match="asserted in on_expiration") as raised:
+        purgatory.advance(10)
+    assert type(raised.value.__context__) is SystemExit
+    purgatory.close()
+
+
+def test_ctrl_c_in_a_callback_leaves_an_advance_at_once() -> None:
+    class Interrupted(Request):
+        def on_expiration(self) -> None:
+            raise KeyboardInterrupt
+
+    purgatory = ManualPurgatory()
+    later = Request(500)
+    for request in (Interrupted(5), later):
+        purgatory.try_complete_else_watch(request, ["a"])
+    with pytest.raises(KeyboardInterrupt):
+        purgatory.advance(10)
+    assert later.outcome is None
+    purgatory.close()
+
+
 def test_exit_out_of_a_callback_of_close_hides_no_error() -> None:
     class Exiting(Request):
         def on_cancellation(self) -> None:
