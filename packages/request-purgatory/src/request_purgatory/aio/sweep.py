@@ -225,9 +225,11 @@ class Sweeper:
                 self._put_off()
             elif not self._rest:
                 self._forget_loops()
-        self._core._raise_interrupt()
-        if failure is not None:
-            raise failure
+        try:
+            self._core._raise_interrupt()
+        finally:
+            if failure is not None:
+                raise failure
 
     def _forget_loops(self) -> None:
         self._in_vain.clear()

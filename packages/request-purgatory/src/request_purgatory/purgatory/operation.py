@@ -56,10 +56,10 @@ def _members(operation: DelayedOperation) -> list[Mapping[str, object]]:
 
 
 def _check_private_names(operation: DelayedOperation) -> None:
-    """Raise TypeError if a class of users has taken the name of a method of the core's own.
+    """Raise TypeError if a class of users has taken a private name of the core.
 
-    Interpreted, it would be called in place of that, and the operation would not end. Compiled, the
-    core's own methods have no names that a class could take.
+    Interpreted, it would be used in place of that, and the operation would not end. Compiled, what
+    an operation's end needs has no names that a class could take.
     """
     own = {**_get_members(TimerTask), **_get_members(DelayedOperation)}
     for members in _members(operation):
@@ -67,10 +67,10 @@ def _check_private_names(operation: DelayedOperation) -> None:
             return
         for name in members:
             is_private = name.startswith("_") and not name.startswith("__")
-            if is_private and name != "_abandon_in_child" and callable(own.get(name)):
+            if is_private and name != "_abandon_in_child" and name in own:
                 raise TypeError(
-                    f"{type_name(operation)}.{name} has the name of a method of DelayedOperation: "
-                    "give it another name"
+                    f"{type_name(operation)}.{name} has a private name of DelayedOperation: "
+                    "give it another one"
                 )
 
 

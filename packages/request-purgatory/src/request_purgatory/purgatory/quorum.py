@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from request_purgatory._native import states
-from request_purgatory.errors import InvalidArgumentError, PurgatoryError
+from request_purgatory.errors import InvalidArgumentError, PurgatoryError, whole_number
 from request_purgatory.purgatory.hold import Answerable, FutureOperation
 from request_purgatory.purgatory.operation import OperationHost
 
@@ -157,7 +157,8 @@ class QuorumOperation(FutureOperation):
     """Waits until a quorum of futures has succeeded, or cannot be reached; ends a future.
 
     A try that futures ask for looks at those that have ended since the last one, which are counted
-    by their ids: n futures cost O(n) in all. Any other try looks at all futures.
+    by their ids: n futures that end one after the other cost O(n) in all. Any other try, also one
+    that finds its future counted by another thread's, looks at all futures.
     """
 
     __slots__ = (
@@ -182,13 +183,11 @@ class QuorumOperation(FutureOperation):
         for future in futures:
             if not callable(getattr(future, "add_done_callback", None)):
                 raise InvalidArgumentError("futures", "futures or tasks, no coroutines", future)
-        if needed is not None and not isinstance(needed, int):
-            raise InvalidArgumentError("quorum", "a whole number", needed)
         super().__init__(timeout_ms, answer)
         self._futures = futures
-        self._needed = len(futures) if needed is None else needed
+        self._needed = len(futures) if needed is None else whole_number("quorum", needed)
         self._listeners: list[_Listener] = []
-        # How often future future was given.
+        # How often a future was given, by its id.
         self._times: dict[int, int] = {}
         for future in futures:
             self._times[id(future)] = self._times.get(id(future), 0) + 1

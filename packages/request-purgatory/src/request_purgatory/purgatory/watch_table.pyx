@@ -236,7 +236,10 @@ cdef class WatchShard:
         elif popped != <PyObject *> None:
             # The key has changed, and equals now that of another list, which stays.
             other = <WatcherList> popped
-            if primitives.dict_replace(self._lists, other.key, other) == NULL:
+            if (
+                not other.removed
+                and primitives.dict_replace(self._lists, other.key, other) == NULL
+            ):
                 failed = primitives.take_error()
         Py_XDECREF(popped)
         self.lock.release()

@@ -127,12 +127,14 @@ def test_method_by_which_the_timer_ends_an_operation_is_not_to_be_replaced(name:
 
 
 @pytest.mark.skipif(primitives.COMPILED, reason="compiled, these names are nobody's")
-@pytest.mark.parametrize("name", ["_end", "_try", "_cancel", "_run_out", "_remove_from_timer"])
+@pytest.mark.parametrize(
+    "name", ["_end", "_try", "_cancel", "_run_out", "_remove_from_timer", "_state"]
+)
 def test_name_of_a_private_method_is_not_to_be_taken(name: str) -> None:
     mixin = type("Mixin", (), {name: lambda _: None})
     for bases in ((Plain,), (mixin, Plain)):
         members = {name: lambda _: None} if bases == (Plain,) else {}
-        with pytest.raises(TypeError, match=rf"^Job\.{name} has the name of a method"):
+        with pytest.raises(TypeError, match=rf"^Job\.{name} has a private name"):
             type("Job", bases, members)(1)
 
 
