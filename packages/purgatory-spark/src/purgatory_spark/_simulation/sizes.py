@@ -87,8 +87,9 @@ def measure_sizes(workload: Workload, settings: ReplaySettings) -> Sizes:
         host_by_host=True,
     )
     (block,) = host_blocks(one_host, 0)
-    # So late that all of them are pending at once.
-    (waiting,) = host_blocks(replace(one_host, timeout_ms=MAX_TIMEOUT_MS), 0)
+    # All of them are pending at once, however rare requests are.
+    late = replace(one_host, timeout_ms=MAX_TIMEOUT_MS, rate=max(1.0, one_host.rate))
+    (waiting,) = host_blocks(late, 0)
     count = len(block.arrived_us)
     return Sizes(
         pending_request=_pending_bytes(one_host, settings) / count,

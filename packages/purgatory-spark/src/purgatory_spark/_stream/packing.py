@@ -90,9 +90,9 @@ class Packer:
             blobs = packing.blobs_by_shard(good, shards, options=_PASSED_ON)
             labelled = [(self.labels[shard], blob) for shard, blob in blobs]
             packed.append(packing.packed_batch(self.kind, labelled))
-        encoded = pa.Table.from_batches(packed).combine_chunks()
-        times = pa.repeat(pa.scalar(event_us, pa.int64()), encoded.num_rows)
-        return encoded.append_column("event_us", times).to_batches()[0]
+        blobs = pa.Table.from_batches(packed).combine_chunks()
+        times = pa.repeat(pa.scalar(event_us, pa.int64()), blobs.num_rows)
+        return blobs.append_column("event_us", times).to_batches()[0]
 
     def _reasons(self, batch: pa.RecordBatch, encoded: pa.RecordBatch) -> pa.Array:
         """Return why rows are unusable, null for good ones."""
