@@ -33,7 +33,7 @@ _GRACE_SECONDS = 6.0
 #: Seconds between two looks at the processor's time.
 _LOOK_SECONDS = 0.5
 #: Words in the names of functions that forked children call.
-_FORKED = ("child", "disown", "fork", "reinit", "renew_lock")
+_FORKED = ("child", "disown", "fork", "reinit")
 #: Memory for a mutant that allocates without end.
 _MEMORY_BYTES = 4 << 30
 

@@ -317,3 +317,26 @@ def test_request_that_is_broken_by_the_function_is_an_error_of_it(
         suppress(ConnectionClosedError),
     ):
         client.call("Metadata", 8, topics=[{"name": "t"}])
+
+
+def test_error_of_a_broken_request_is_raised_by_each_handling_of_it(
+    cluster: Cluster, client: RawClient
+) -> None:
+    times = 0
+
+    async def change_and_go_on(request: InterceptedRequest) -> None:
+        nonlocal times
+        unreadable(request.request)
+        for _ in range(2):
+            try:
+                await request.handle()
+            except WireError:
+                times += 1
+
+    with (
+        pytest.raises(WireError),
+        cluster.intercept("Metadata", change_and_go_on),
+        pytest.raises(ConnectionClosedError),
+    ):
+        client.call("Metadata", 8, topics=None)
+    assert times == 2

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -22,14 +23,22 @@ TIME_LIMIT = 30.0
 NUM_CLIENTS = 33
 
 
+@pytest.mark.parametrize("by_executor", [False, True])
 def test_close_does_not_wait_for_the_thread_of_a_held_function(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    connect: Connect,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    by_executor: bool,
 ) -> None:
     gate, is_held = threading.Event(), threading.Event()
 
     async def hold(_request: InterceptedRequest) -> None:
         is_held.set()
-        await asyncio.to_thread(gate.wait, 2 * TIME_LIMIT)
+        if by_executor:
+            held = partial(gate.wait, timeout=2 * TIME_LIMIT)
+            await asyncio.get_running_loop().run_in_executor(None, held)
+        else:
+            await asyncio.to_thread(gate.wait, 2 * TIME_LIMIT)
 
     monkeypatch.setattr(cluster_module, "_TIMEOUT", TIME_LIMIT)
     monkeypatch.setattr(function_threads_module, "_TIMEOUT", 0.01)
@@ -41,9 +50,9 @@ def test_close_does_not_wait_for_the_thread_of_a_held_function(
         cluster.close()
     finally:
         gate.set()
-    assert "a thread of a function given to intercept did not end: <bound method Event.wait" in (
-        caplog.text
-    )
+    said = "a thread of a function given to intercept did not end: "
+    called = "functools.partial(<bound" if by_executor else "<bound"
+    assert f"{said}{called} method Event.wait" in caplog.text
 
 
 def test_process_ends_while_a_function_is_held() -> None:

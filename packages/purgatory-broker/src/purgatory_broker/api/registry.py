@@ -83,12 +83,12 @@ def handle(broker: BrokerApi, api: ServedApi[R], context: RequestContext, reques
             _errors.log(
                 error, "node %d can't handle a %s request: %s", broker.node_id, api.name, request
             )
-            if context.on_failure is not None:
-                context.on_failure(error)
         try:
             response = api.error_response(request, code)
         except Exception:
             raise WireError(
                 f"the {api.name} request failed and has no error response: {error!r}"
             ) from error
+        if code is ErrorCode.UNKNOWN_SERVER_ERROR and context.on_failure is not None:
+            context.on_failure(error)
         context.reply(response)

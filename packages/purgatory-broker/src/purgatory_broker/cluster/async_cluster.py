@@ -136,9 +136,9 @@ class AsyncCluster(ClusterCommands):
     """A Kafka cluster for tests and development, on the running event loop.
 
     Composes the nodes, the controller and the network between them, for one `async with` block.
-    All nodes share the process and the event loop. Methods are called on that loop's thread, and
-    commands raise ClusterError elsewhere, before the block, and from its end on. Nodes are named by
-    their numbers, from 0.
+    All nodes share the process and the event loop. Methods are called on that loop's thread.
+    Elsewhere, before the block, and from its end on, commands but `bootstrap_servers` raise
+    ClusterError. Nodes are named by their numbers, from 0.
     """
 
     def __init__(

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import Context
 from typing import Any, ParamSpec, TypeVar
 
 logger = logging.getLogger(__name__)
@@ -57,8 +58,11 @@ class FunctionThreads(ThreadPoolExecutor):
         for thread, function in self._running.copy().items():
             thread.join(max(0.0, until - time.monotonic()))
             if thread.is_alive():
-                # `to_thread` gives a partial of `Context.run`, which calls the first argument.
-                held = function.args[0] if isinstance(function, functools.partial) else function
+                held: object = function
+                if isinstance(function, functools.partial) and isinstance(
+                    getattr(function.func, "__self__", None), Context
+                ):
+                    held = function.args[0]
                 logger.warning("a thread of a function given to intercept did not end: %r", held)
 
 

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from purgatory_broker._wire.messages import encode_response
+from purgatory_broker._wire.wire_error import WireError
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.registry import decode
 from purgatory_broker.api.served_api import ServedApi
@@ -104,8 +105,11 @@ class InterceptedRequest:
                 on_cancel=None,
                 on_failure=self._note_failure,
             )
-            with tasks_of(None):
-                self._handle(self._inner, self.request)
+            try:
+                with tasks_of(None):
+                    self._handle(self._inner, self.request)
+            except WireError as error:
+                self._response.set_exception(error)  # For each call of this.
         self._num_waiting += 1
         try:
             return await asyncio.shield(self._response)

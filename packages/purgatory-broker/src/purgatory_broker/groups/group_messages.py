@@ -18,6 +18,10 @@ Protocols = tuple[tuple[str, bytes], ...]
 class GroupError(CodedError):
     def __init__(self, code: ErrorCode, group_id: str) -> None:
         super().__init__(code, f"group {group_id!r}: {code.name}")
+        self.group_id = group_id
+
+    def __reduce__(self) -> tuple[type[GroupError], tuple[ErrorCode, str]]:
+        return type(self), (self.code, self.group_id)
 
 
 _COORDINATOR_ERRORS = {

@@ -74,7 +74,7 @@ class _ConnectionServer(Protocol):
     def throttle(self, connection: Connection, throttle_ms: int) -> None: ...
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)  # asyncio logs it, and its fields have secrets.
 class Connection(asyncio.BufferedProtocol):
     """One connection of a server.
 

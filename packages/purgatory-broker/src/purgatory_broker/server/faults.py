@@ -214,7 +214,9 @@ class Faults:
         return bool(self._requests)
 
     def needs_subjects(self, api: Api) -> bool:
-        return any(fault.api is api and fault.filter.needs_subjects for fault in self._responses)
+        return bool(self._responses) and any(
+            fault.api is api and fault.filter.needs_subjects for fault in self._responses
+        )
 
     def take_request_error(
         self, node: int, context: RequestContext, subjects: Subjects
@@ -225,6 +227,8 @@ class Faults:
 
     def take_response_fault(self, node: int, context: RequestContext) -> ResponseFault | None:
         """Return the fault of a response, or None; counts as one of the fault's times."""
+        if not self._responses:
+            return None
         return self._take(self._responses, node, context, lambda: context.subjects)
 
     def _take(

@@ -114,7 +114,7 @@ class Server:
         self.read_buffer = memoryview(bytearray(READ_BYTES))
         self.connections: set[Connection] = set()
         #: Accepted connections until they are made, after the TLS handshake if there is one.
-        self._handshakes: set[Connection] = set()
+        self._accepted: set[Connection] = set()
         self._throttle_purgatory = throttle_purgatory
         self._connection_limit = connection_limit
         self._security = security
@@ -147,8 +147,8 @@ class Server:
                     bound,
                     tls,
                     lambda: Connection(self, listener),
-                    register=partial(self._admit, self._handshakes),
-                    unregister=partial(self._dismiss, self._handshakes),
+                    register=partial(self._admit, self._accepted),
+                    unregister=partial(self._dismiss, self._accepted),
                 )
             )
         except BaseException:
@@ -190,14 +190,14 @@ class Server:
     # -- connections
 
     def register(self, connection: Connection) -> bool:
-        self._dismiss(self._handshakes, connection)
+        self._dismiss(self._accepted, connection)
         return self._admit(self.connections, connection)
 
     def unregister(self, connection: Connection) -> None:
         self._dismiss(self.connections, connection)
 
     def _admit(self, admitted: set[Connection], connection: Connection) -> bool:
-        num_open = len(self.connections) + len(self._handshakes)
+        num_open = len(self.connections) + len(self._accepted)
         if num_open >= self.settings.max_connections or self._connection_limit.is_reached:
             return False
         admitted.add(connection)

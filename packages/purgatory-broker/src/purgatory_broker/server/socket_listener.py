@@ -41,7 +41,7 @@ class SocketListener:
         self._bound = bound
         self._context = context
         self._new_connection = new_connection
-        self._handshakes: set[asyncio.Task[None]] = set()
+        self._accepted: set[asyncio.Task[None]] = set()
         self._retry: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         bound.setblocking(False)
@@ -52,7 +52,7 @@ class SocketListener:
         if self._retry is not None:
             self._retry.cancel()
         self._bound.close()
-        for task in self._handshakes:
+        for task in self._accepted:
             task.cancel()
 
     def _accept(self) -> None:
@@ -74,20 +74,18 @@ class SocketListener:
             accepted.close()
             return
         accepted.setblocking(False)
-        task = self._loop.create_task(self._shake_hands(accepted, host, connection))
-        self._handshakes.add(task)
+        task = self._loop.create_task(self._hand_over(accepted, host, connection))
+        self._accepted.add(task)
 
         def end(task: asyncio.Task[None]) -> None:
-            self._handshakes.discard(task)
+            self._accepted.discard(task)
             self._unregister(connection)
             if task.cancelled():
                 accepted.close()  # It may not have begun.
 
         task.add_done_callback(end)
 
-    async def _shake_hands(
-        self, accepted: socket.socket, host: str, connection: Connection
-    ) -> None:
+    async def _hand_over(self, accepted: socket.socket, host: str, connection: Connection) -> None:
         try:
             await self._loop.connect_accepted_socket(
                 lambda: connection,
