@@ -315,9 +315,10 @@ def test_snapshot_is_taken_while_threads_go_on(
         thread_group.start(work, keys)
     while len(done) < 2:
         found = purgatory.snapshot()
-        # Of each thread, one under each of its keys: it may go on while the walk is between them.
-        assert sum(group.count for group in found.by_type) <= 4
-        assert all(group.count <= 2 for group in found.by_key)
+        # One of each thread, and one that the second thread tries at this moment by the key of
+        # both: the first thread does not wait for that, and goes on with its next one.
+        assert sum(group.count for group in found.by_type) <= 3
+        assert all(group.count <= 3 for group in found.by_key)
     thread_group.join()
     assert purgatory.snapshot().by_type == ()
 
