@@ -21,7 +21,6 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Executor
 from datetime import timedelta
-from types import TracebackType
 from typing import Any, TypeVar, TypeVarTuple
 
 from request_purgatory.clock import ManualClock
@@ -177,14 +176,6 @@ class ManualPurgatory(DelayedOperationPurgatory):
             return super().close()
         finally:
             self._raise_first()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _raise_first(self) -> None:
         """Raise the first error of callbacks, unless this is a callback of an `advance`.

@@ -6,7 +6,6 @@ import asyncio
 import contextvars
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import timedelta
-from types import TracebackType
 from typing import Literal, NoReturn, TypeVar
 
 from request_purgatory._native import primitives
@@ -180,12 +179,7 @@ class Purgatory:
         register_for_forks(self)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         self.close()
 
     # -- requests as futures

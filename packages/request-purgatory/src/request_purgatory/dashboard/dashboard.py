@@ -12,7 +12,6 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from types import TracebackType
 
 from request_purgatory._native.forks import Forkable, register_for_forks
 from request_purgatory.clock import Clock, MonotonicClock
@@ -157,12 +156,7 @@ class Dashboard(Forkable):
     def __enter__(self) -> Dashboard:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Executor
 from datetime import timedelta
-from types import TracebackType
 from typing import Protocol, Self
 
 from request_purgatory._native import hiding, linked_list, primitives, states
@@ -781,12 +780,7 @@ class PurgatoryCore(OperationHost):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def __del__(self) -> None:

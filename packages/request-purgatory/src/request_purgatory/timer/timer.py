@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from functools import partial
-from types import TracebackType
 from typing import Any
 
 from request_purgatory._native import hiding, linked_list, primitives
@@ -705,12 +704,7 @@ class SystemTimer:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.shutdown()
 
     # -- in a forked child
