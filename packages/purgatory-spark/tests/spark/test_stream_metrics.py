@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from purgatory_command_line.metrics_server import (
+    metrics_url,
+    serve_metrics,
+)
 from purgatory_spark._stream.metrics import StreamMetrics, open_metrics_file
 from purgatory_spark._stream.progress import BatchProgress
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.metrics.metrics_server import (
-    metrics_url,
-    parse_listen_address,
-    serve_metrics,
-)
 
 FULL = BatchProgress(0, 100, 2.0, "2024-01-01T00:00:10.500Z", 60, 5, 2, 35, 1_000_000)
 QUIET = BatchProgress(1, 0, 0.5, "2024-01-01T00:00:12.000Z", 0, 7, 0, 28, 2_000_000)
@@ -102,19 +101,3 @@ def test_lines_are_appended_to_a_file(tmp_path: Path) -> None:
         open_metrics_file(tmp_path),
     ):
         pass
-
-
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [("9404", ("127.0.0.1", 9404)), ("0.0.0.0:0", ("0.0.0.0", 0)), ("[::1]:80", ("::1", 80))],
-)
-def test_address_to_listen_on_is_a_port_or_a_host_and_a_port(
-    text: str, address: tuple[str, int]
-) -> None:
-    assert parse_listen_address(text) == address
-
-
-@pytest.mark.parametrize("text", ["", "host", "host:", "65536", "-1"])
-def test_invalid_listen_address_is_refused(text: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"PORT or HOST:PORT"):
-        parse_listen_address(text)

@@ -21,16 +21,16 @@ from purgatory_broker.settings import ClusterSettings
 from purgatory_command_line.command import command
 from purgatory_command_line.converters import LocalPath, whole_number
 from purgatory_command_line.exit_codes import ExitCode
+from purgatory_command_line.metrics_server import (
+    metrics_url,
+    parse_listen_address,
+    serve_metrics,
+)
 from purgatory_command_line.output import Output, OutputOptions
 from purgatory_command_line.settings_options import FieldsOf
 from purgatory_command_line.stop_signals import StopRequest
 from request_purgatory.dashboard import serve_dashboard
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.metrics.metrics_server import (
-    metrics_url,
-    parse_listen_address,
-    serve_metrics,
-)
 from request_purgatory.metrics.prometheus import PurgatoryCollector
 
 #: Kafka's port.

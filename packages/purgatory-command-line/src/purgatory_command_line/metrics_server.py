@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Before the library itself: it says what to install where that is missing.
-from request_purgatory.metrics import prometheus as _prometheus  # noqa: F401
-
-# isort: split
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.registry import Collector
 
