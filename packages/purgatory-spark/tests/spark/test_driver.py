@@ -12,20 +12,20 @@ import request_purgatory
 from purgatory_spark._outcomes.replay import HostReplay, ReplaySettings
 from purgatory_spark._rows.schema import AGGREGATES, MAX_TIMEOUT_MS
 from request_purgatory.legacy import LegacyPurgatory
-from request_purgatory.replay import end_recorder, key_state, replay_driver, trace_operation
+from request_purgatory.replay import end_recorder, replay_driver, trace_operation
 from tests.spark.naive_trace import TraceEvent, TraceRequest
 from tests.spark.trace_strategies import EVENTS, events_table, requests, requests_table
 from tests.support.profiles import examples
 
 
-@pytest.mark.parametrize("module", [end_recorder, key_state, replay_driver, trace_operation])
+@pytest.mark.parametrize("module", [end_recorder, replay_driver, trace_operation])
 def test_driver_is_compiled_if_the_core_is(module: ModuleType) -> None:
     assert module.__file__ is not None
     assert module.__file__.endswith(".py") != request_purgatory.__compiled__
 
 
 def test_value_and_baseline_of_a_key() -> None:
-    key = key_state.KeyState()
+    key = trace_operation.KeyState()
     key.add(3.0, 10)
     key.add(2.0, 20)
     key.add(1.0, 20)

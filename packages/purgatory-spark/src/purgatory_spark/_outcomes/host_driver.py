@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from purgatory_spark._spark.arrays import Bools, Ints
 from purgatory_spark._spark.worker_gc import gc_paused
+from request_purgatory import DelayedOperationPurgatory, ManualClock, SystemTimer
 from request_purgatory.replay.replay_driver import ReplayDriver
 
 
@@ -49,6 +51,14 @@ class EndedRequests:
 class HostDriver(ReplayDriver):
     """A `ReplayDriver` that is given parts of a trace as NumPy arrays, in any order."""
 
+    def __init__(
+        self, purgatory: DelayedOperationPurgatory, clock: ManualClock, first_us: int
+    ) -> None:
+        super().__init__(purgatory, clock, first_us)
+        self._samples = 0
+        # By tick: the number of buckets with tasks, summed over all samples, and its maximum.
+        self._bucket_usage: dict[int, tuple[int, int]] = {}
+
     def play(self, requests: RequestPart, events: EventPart) -> None:
         """Replay the next part of the trace, which has all events of its interval."""
         request_rows = np.argsort(requests.arrived_us, kind="stable")
@@ -79,3 +89,45 @@ class HostDriver(ReplayDriver):
             for name, column in self.ends.ended().items()
         }
         return EndedRequests(**columns | {"expired": columns["expired"].astype(bool)})
+
+    def sample(self) -> None:
+        """Count the timing wheels' buckets with tasks."""
+        timer = self.purgatory.timer
+        if isinstance(timer, SystemTimer):
+            self._samples += 1
+            for wheel in timer.occupancy(at_most=1):
+                used = sum(wheel.counts)
+                total, peak = self._bucket_usage.get(wheel.tick_ms, (0, 0))
+                self._bucket_usage[wheel.tick_ms] = total + used, max(peak, used)
+
+    def counts(self) -> dict[str, Any]:
+        """Return the counters of the purgatory and of this replay, by name."""
+        metrics = self.purgatory.metrics()
+        return {
+            "requests": self.arrivals,
+            "events": self.events,
+            "completed": metrics.completions,
+            "expired": metrics.expirations,
+            "peak_pending": self.peak_pending,
+            "peak_queued": self.peak_queued,
+            "purges": metrics.purges,
+            "purged_entries": metrics.purged_entries,
+            "tries": self.ends.tries,
+            "callbacks": self.ends.callbacks,
+            "callback_errors": metrics.callback_errors,
+        }
+
+    def occupancy(self, wheel_size: int) -> list[dict[str, Any]]:
+        """Return the usage of the timing wheels, the finest one first.
+
+        The mean is over all samples; a wheel that did not exist yet at a sample counts as empty.
+        """
+        return [
+            {
+                "tick_ms": tick_ms,
+                "buckets": wheel_size,
+                "mean_used": total / self._samples,
+                "peak_used": peak,
+            }
+            for tick_ms, (total, peak) in sorted(self._bucket_usage.items())
+        ]

@@ -34,7 +34,7 @@ from pyspark.sql import types as T  # noqa: N812
 from purgatory_spark._errors import SchemaError
 from purgatory_spark._spark.schemas import text_schema
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.replay.key_state import AGGREGATES as AGGREGATES
+from request_purgatory.replay.trace_operation import AGGREGATES as AGGREGATES
 
 #: The quantifiers that are words; others are whole numbers, in decimal.
 QUANTIFIERS = ("all", "any")

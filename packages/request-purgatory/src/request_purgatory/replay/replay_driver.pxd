@@ -3,8 +3,7 @@ cimport cython
 from request_purgatory.clock cimport ManualClock
 from request_purgatory.purgatory._counters cimport PurgatoryCounters
 from request_purgatory.replay.end_recorder cimport EndRecorder
-from request_purgatory.replay.key_state cimport KeyState, KeyWait
-from request_purgatory.replay.trace_operation cimport TraceOperation
+from request_purgatory.replay.trace_operation cimport KeyState, KeyWait, TraceOperation
 from request_purgatory.purgatory.purgatory cimport DelayedOperationPurgatory
 from request_purgatory.timer.timer cimport SystemTimer
 
@@ -22,10 +21,8 @@ cdef class ReplayDriver:
     cdef PurgatoryCounters _counters
     cdef long long _last_wake_ms
     cdef dict _keys
-    cdef Py_ssize_t _peak_pending
-    cdef Py_ssize_t _peak_queued
-    cdef public Py_ssize_t _samples
-    cdef public dict _bucket_usage
+    cdef readonly Py_ssize_t peak_pending
+    cdef readonly Py_ssize_t peak_queued
     cdef list _timeouts
     cdef list _watched
     cdef list _aggregates

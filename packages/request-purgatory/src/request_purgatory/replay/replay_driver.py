@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from request_purgatory.clock import ManualClock
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.replay.end_recorder import EndRecorder
-from request_purgatory.replay.key_state import AGGREGATES, KeyState, KeyWait
-from request_purgatory.replay.trace_operation import TraceOperation
-from request_purgatory.timer.timer import SystemTimer
+from request_purgatory.replay.trace_operation import AGGREGATES, KeyState, KeyWait, TraceOperation
 
-#: The usage of the timing wheels is sampled once in this many arrivals.
+#: `sample` is called once in this many arrivals.
 SAMPLE_EVERY = 1024
 
 #: A time after every instant of a trace.
@@ -46,6 +43,8 @@ class ReplayDriver:
             current time of the trace.
         arrivals: Number of requests so far.
         events: Number of events in the parts so far.
+        peak_pending: The most requests that were pending at a time.
+        peak_queued: The most entries of the timer at a time.
     """
 
     def __init__(
@@ -69,11 +68,8 @@ class ReplayDriver:
         self._wheel_timer = purgatory._wheel_timer
         self._counters = purgatory._counters
         self._keys: dict[str, KeyState] = {}
-        self._peak_pending = 0
-        self._peak_queued = 0
-        self._samples = 0
-        # By tick: the number of buckets with tasks, summed over all samples, and its maximum.
-        self._bucket_usage: dict[int, tuple[int, int]] = {}
+        self.peak_pending = 0
+        self.peak_queued = 0
         self._last_wake_ms = 0
 
     def play_sorted(
@@ -140,7 +136,7 @@ class ReplayDriver:
         Args:
             timeouts_ms: Their timeouts in milliseconds.
             watch_keys: The keys that each of them watches.
-            aggregates: Names of `key_state.AGGREGATES`.
+            aggregates: Names of `trace_operation.AGGREGATES`.
             thresholds: The values that the aggregates must reach.
             quantifiers: "all", "any", or the number of keys that must be satisfied, as text.
         """
@@ -249,52 +245,14 @@ class ReplayDriver:
         # A request without keys is watched under itself, a key that no event has.
         self.purgatory.try_complete_else_watch(operation, keys or [operation])
         pending = self._counters.pending_unlocked()
-        if pending > self._peak_pending:
-            self._peak_pending = pending
+        if pending > self.peak_pending:
+            self.peak_pending = pending
         queued = self._timer.size if self._wheel_timer is None else self._wheel_timer._pending.count
-        if queued > self._peak_queued:
-            self._peak_queued = queued
+        if queued > self.peak_queued:
+            self.peak_queued = queued
         if self.arrivals % SAMPLE_EVERY == 0:
             self.sample()
         self.arrivals += 1
 
     def sample(self) -> None:
-        """Count the timing wheels' buckets with tasks, which takes too long at every arrival."""
-        timer = self.purgatory.timer
-        if isinstance(timer, SystemTimer):
-            self._samples += 1
-            for tick_ms, used in timer.used_buckets():
-                total, peak = self._bucket_usage.get(tick_ms, (0, 0))
-                self._bucket_usage[tick_ms] = total + used, max(peak, used)
-
-    def counts(self) -> dict[str, Any]:
-        """Return the counters of the purgatory and of this replay, by name."""
-        metrics = self.purgatory.metrics()
-        return {
-            "requests": self.arrivals,
-            "events": self.events,
-            "completed": metrics.completions,
-            "expired": metrics.expirations,
-            "peak_pending": self._peak_pending,
-            "peak_queued": self._peak_queued,
-            "purges": metrics.purges,
-            "purged_entries": metrics.purged_entries,
-            "tries": self.ends.tries,
-            "callbacks": self.ends.callbacks,
-            "callback_errors": metrics.callback_errors,
-        }
-
-    def occupancy(self, wheel_size: int) -> list[dict[str, Any]]:
-        """Return the usage of the timing wheels, the finest one first.
-
-        The mean is over all samples; a wheel that did not exist yet at a sample counts as empty.
-        """
-        return [
-            {
-                "tick_ms": tick_ms,
-                "buckets": wheel_size,
-                "mean_used": total / self._samples,
-                "peak_used": peak,
-            }
-            for tick_ms, (total, peak) in sorted(self._bucket_usage.items())
-        ]
+        """Look at what takes too long at every arrival; subclasses override it."""
