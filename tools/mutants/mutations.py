@@ -14,7 +14,7 @@ from pathlib import Path
 from types import CodeType
 
 #: Methods that assert invariants for the tests: a weaker assertion is no fault of the product.
-_CHECKS = {"check", "_check_invariants", "check_invariants"}
+_CHECKS = {"check", "check_invariants"}
 
 _COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.GtE),

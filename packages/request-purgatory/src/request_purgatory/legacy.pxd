@@ -4,39 +4,35 @@ from request_purgatory._native cimport primitives, states
 from request_purgatory.clock cimport Clock
 from request_purgatory.purgatory.operation cimport DelayedOperation
 from request_purgatory.purgatory.purgatory cimport DelayedOperationPurgatory
-from request_purgatory.timer._sleeping_threads cimport SleepingThread, SleepingThreads
+from request_purgatory.timer._timer_core cimport TimerCore
 from request_purgatory.timer.task cimport TimerTask
 from request_purgatory.purgatory.watch_table cimport WatcherList, WatchShard
 
 
-cdef class DelayQueueTimer:
-    cdef readonly str name
-    cdef readonly Clock clock
-    cdef public Py_ssize_t callback_errors
-    cdef object _errors
-    cdef object _lock
-    cdef readonly SleepingThreads _sleepers
-    cdef list _heap
+cdef class DelayQueueTimer(TimerCore):
+    cdef object _heap_lock
+    cdef readonly list _heap
     cdef long long _added
-    cdef bint _wake_requested
-    cdef bint _closed
-    cdef object __weakref__
+    cdef readonly long long _first_ms
 
-    @cython.locals(delay_ms=longlong)
+    cdef _note_first(self)
+
+    @cython.locals(delay_ms=longlong, expiration_ms=longlong, too_late=bint)
     cpdef add(self, TimerTask task)
 
-    @cython.locals(task=TimerTask)
-    cpdef advance_clock(self, timeout_ms)
+    cdef long long _next_due_ms(self) except? -2
 
-    @cython.locals(sleeper=SleepingThread, give_up_ms=longlong, until_ms=longlong, others=bint)
-    cdef bint _wait(self, timeout_ms) except -1
+    cdef bint _collect_due(self) except -1
 
-    cdef bint _is_due(self) except -1
+    @cython.locals(task=TimerTask, now_ms=longlong)
+    cdef TimerTask _pop_due(self)
 
     @cython.locals(heap=list, kept=list, entry=tuple)
     cpdef purge(self)
 
-    cpdef wake(self)
+    cdef list _drain(self)
+
+    cpdef list _pending_tasks(self)
 
 
 cdef class LegacyPurgatory(DelayedOperationPurgatory):

@@ -8,31 +8,20 @@ queue and the watcher lists fill with what nobody needs, and every insertion pay
 from __future__ import annotations
 
 import heapq
-import logging
 import threading
 
 from request_purgatory._native import primitives, states
 from request_purgatory._native.forks import register_for_forks
-from request_purgatory.clock import Clock, MonotonicClock, check_range
-from request_purgatory.error_log import ErrorLog
-from request_purgatory.errors import (
-    TimerClosedError,
-    checked_name,
-    refuse_copy,
-    refuse_pickling,
-    require_type,
-    whole_number,
-)
+from request_purgatory.clock import Clock
+from request_purgatory.errors import TimerClosedError, require_type
 from request_purgatory.purgatory.core import checked_purge_interval
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
-from request_purgatory.timer._sleeping_threads import SleepingThread, SleepingThreads
+from request_purgatory.timer._timer_core import TimerCore
 from request_purgatory.timer.task import TimerTask, whole_ms
 
-logger = logging.getLogger(__name__)
 
-
-class DelayQueueTimer:
+class DelayQueueTimer(TimerCore):
     """The 0.8 design's timer: a delay queue with one entry for every request.
 
     Cancelling removes nothing. What has ended meanwhile is skipped when it comes out, or dropped by
@@ -40,200 +29,99 @@ class DelayQueueTimer:
     """
 
     def __init__(self, name: str, clock: Clock | None = None) -> None:
-        self.name = checked_name(name)
-        if clock is not None:
-            check_range(clock)
-        self.clock: Clock = clock if clock is not None else MonotonicClock()
-        self.callback_errors = 0
-        self._errors = ErrorLog(logger)
-        self._lock = threading.Lock()
-        self._sleepers = SleepingThreads()
+        TimerCore.__init__(self, name, clock)
+        # Changing the heap allocates, which may start the cyclic collector: not under `_lock`.
+        self._heap_lock = threading.Lock()
         # The number in the middle keeps equal deadlines in order of arrival, and tasks from being
         # compared.
         self._heap: list[tuple[int, int, TimerTask]] = []
         self._added = 0
-        self._wake_requested = False
-        self._closed = False
+        # The deadline of the first entry, -1 for none: for looks without the heap's lock.
+        self._first_ms = -1
+        self._initialized = True
         register_for_forks(self)
 
     @property
     def size(self) -> int:
-        self._lock.acquire()
-        try:
-            return len(self._heap)
-        finally:
-            self._lock.release()
-
-    @property
-    def next_expiration_ms(self) -> int | None:
-        """The deadline of the first entry, ended or not; None if the queue is empty."""
-        self._lock.acquire()
-        try:
-            return self._heap[0][0] if self._heap else None
-        finally:
-            self._lock.release()
+        """The number of entries, those of ended operations included."""
+        primitives.require_init(self._initialized, self)
+        return len(self._heap)
 
     def add(self, task: TimerTask) -> None:
+        primitives.require_init(self._initialized, self)
         if not primitives.COMPILED:
             require_type("task", task, TimerTask)
         delay_ms = whole_ms("delay_ms", task.delay_ms)
-        self._lock.acquire()
+        expiration_ms = self.clock.ceil_ms + delay_ms
+        self._heap_lock.acquire()
         try:
             if self._closed:
                 raise TimerClosedError(self.name)
-            expiration_ms = self.clock.ceil_ms + delay_ms
             task.timer_expiration_ms = expiration_ms or -1  # 0 is that of a task without `__init__`
             self._added += 1
             heapq.heappush(self._heap, (expiration_ms, self._added, task))
-            too_late = expiration_ms < self._sleepers.earliest_ms
+            self._note_first()
         finally:
-            self._lock.release()
+            self._heap_lock.release()
+        # A thread that registers its sleep later sees the new entry.
+        self._lock.acquire()
+        too_late = expiration_ms < self._sleepers.earliest_ms
+        self._lock.release()
         if too_late:
             self._sleepers.wake_all()
 
-    def advance_clock(self, timeout_ms: int | None) -> bool:
-        """As `SystemTimer.advance_clock`."""
-        if self._closed:
-            raise TimerClosedError(self.name)
-        if timeout_ms is not None and type(timeout_ms) is not int:
-            timeout_ms = whole_number("timeout_ms", timeout_ms)
-        self._lock.acquire()
+    def _note_first(self) -> None:
+        self._first_ms = max(0, self._heap[0][0]) if self._heap else -1
+
+    def _next_due_ms(self) -> int:
+        return self._first_ms
+
+    def _collect_due(self) -> bool:
+        return 0 <= self._first_ms <= self.clock.now_ms
+
+    def _pop_due(self) -> TimerTask | None:
+        task: TimerTask | None = None
+        now_ms = self.clock.now_ms
+        self._heap_lock.acquire()
         try:
-            is_due = self._is_due()
-        finally:
-            self._lock.release()
-        if not is_due and (timeout_ms == 0 or not self._wait(timeout_ms)):
-            return False
-        while True:
-            self._lock.acquire()
-            try:
-                if not self._is_due():
-                    return True
+            if 0 <= self._first_ms <= now_ms:
                 task = heapq.heappop(self._heap)[2]
-            finally:
-                self._lock.release()
-            try:
-                task.run()
-            except Exception as error:
-                self._lock.acquire()
-                try:
-                    self.callback_errors += 1
-                finally:
-                    self._lock.release()
-                self._errors.log(error, "timer %r: %s raised", self.name, task)
-            # The last reference to the task may go here, and its finalizer is user code: not under
-            # the lock.
-            del task
-
-    def _wait(self, timeout_ms: int | None) -> bool:
-        """Return True when a task is due; False if the time ran out or the sleep was ended."""
-        give_up_ms = (
-            primitives.LIMIT
-            if timeout_ms is None
-            else self.clock.ceil_ms + primitives.clamp(timeout_ms)
-        )
-        # Made without the lock, as that may start the cyclic collector.
-        sleeper = SleepingThread()
-        self._lock.acquire()
-        try:
-            spare = self._sleepers.take_free()
-            if spare is None:
-                self._sleepers.add(sleeper)
-            else:
-                sleeper = spare
+                self._note_first()
         finally:
-            self._lock.release()
-        try:
-            while True:
-                sleeper.park(0)
-                self._lock.acquire()
-                try:
-                    if self._is_due():
-                        return True
-                    if self._wake_requested or self._closed or self.clock.now_ms >= give_up_ms:
-                        self._wake_requested = False
-                        return False
-                    until_ms = give_up_ms
-                    if self._heap and self._heap[0][0] < until_ms:
-                        until_ms = self._heap[0][0]
-                    self._sleepers.sleep_until(sleeper, until_ms)
-                finally:
-                    self._lock.release()
-                self.clock.wait_until(sleeper, None if until_ms >= primitives.LIMIT else until_ms)
-        finally:
-            self._lock.acquire()
-            try:
-                others = self._sleepers.release(sleeper)
-            finally:
-                self._lock.release()
-            if others:
-                self._sleepers.wake_all()
-
-    # A copy would share the original's tasks.
-    __copy__ = __deepcopy__ = refuse_copy
-    __reduce__ = refuse_pickling
-
-    def _fork_locks(self) -> list[primitives.CoreLock]:
-        return []
-
-    def _reinit_locks(self) -> None:
-        self._lock = threading.Lock()
-
-    def _reset_in_child(self) -> None:
-        """Forget the threads that slept here, and the errors that the parent has logged."""
-        self._errors = ErrorLog(logger)
-        self._sleepers = SleepingThreads()
-        self._wake_requested = False
-
-    def _pending_tasks(self) -> list[TimerTask]:
-        return [entry[2] for entry in self._heap]
-
-    def _is_due(self) -> bool:
-        return bool(self._heap) and self._heap[0][0] <= self.clock.now_ms
+            self._heap_lock.release()
+        return task
 
     def purge(self) -> int:
         """Scan the whole queue, drop the operations that have ended, and return their number."""
-        self._lock.acquire()
+        self._heap_lock.acquire()
         try:
             # Kept until the lock is free: what is dropped may have finalizers.
             heap = self._heap
             kept = [entry for entry in heap if not _has_ended(entry[2])]
             heapq.heapify(kept)
             self._heap = kept
+            self._note_first()
         finally:
-            self._lock.release()
+            self._heap_lock.release()
         return len(heap) - len(kept)
 
-    def wake(self) -> None:
-        """End the sleep of a thread in `advance_clock`; if none sleeps, the next one's."""
-        self._lock.acquire()
-        try:
-            self._wake_requested = True
-        finally:
-            self._lock.release()
-        self._sleepers.wake_all()
-
-    def shutdown(self) -> list[TimerTask]:
+    def _drain(self) -> list[TimerTask]:
         """Empty the queue, and return the tasks that had not ended."""
-        self._lock.acquire()
+        self._heap_lock.acquire()
         try:
-            self._closed = True
             heap = self._heap
             self._heap = []
+            self._note_first()
         finally:
-            self._lock.release()
-        self._sleepers.wake_all()
+            self._heap_lock.release()
         return [entry[2] for entry in heap if not _has_ended(entry[2])]
 
-    def _check_invariants(self) -> None:
-        self._lock.acquire()
-        try:
-            for index, entry in enumerate(self._heap):
-                assert self._heap[(index - 1) // 2 if index else 0] <= entry, (
-                    "the delay queue is out of order"
-                )
-        finally:
-            self._lock.release()
+    def _reinit_locks(self) -> None:
+        TimerCore._reinit_locks(self)
+        self._heap_lock = threading.Lock()
+
+    def _pending_tasks(self) -> list[TimerTask]:
+        return [entry[2] for entry in self._heap]
 
 
 def _has_ended(task: TimerTask) -> bool:

@@ -113,7 +113,7 @@ class ManualPurgatory(DelayedOperationPurgatory):
             on_end=on_end,
         )
         if raise_callback_errors:
-            for log in (self._errors, self.timer._errors):  # type: ignore[attr-defined]
+            for log in (self._errors, self.timer._errors):
                 log.listener = self._raised.append
 
     def advance(self, seconds: float | timedelta) -> None:

@@ -19,6 +19,7 @@ from request_purgatory.legacy import LegacyPurgatory
 from request_purgatory.metrics import _process_metrics as process_metrics
 from request_purgatory.metrics import opentelemetry, prometheus
 from request_purgatory.purgatory.quorum import Quorum
+from tests.support.invariants import check_invariants
 from tests.support.requests import Request
 
 Callback = Callable[..., None]
@@ -68,7 +69,7 @@ class World:
 
     def check(self) -> None:
         """Assert that nothing was lost: what was pending is pending, or has ended once."""
-        self.timer._check_invariants()
+        check_invariants(self.timer)
         was_pending = self.task._timer_list is not None
         assert (self.task in self.timer.shutdown()) == was_pending, "the timer lost its task"
         assert self.task.runs <= (not was_pending), "the task ran and is pending"
@@ -83,7 +84,7 @@ class World:
 
 def check_purgatory(purgatory: Any, request: Request) -> None:
     """Assert that a purgatory is in order, and that its request ends exactly once."""
-    purgatory._check_invariants()
+    check_invariants(purgatory)
     if not request.is_completed:
         assert purgatory.num_delayed > 0, "a pending request is not counted"
         assert request.calls == [], "a pending request has been answered"

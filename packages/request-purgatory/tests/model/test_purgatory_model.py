@@ -28,6 +28,7 @@ from request_purgatory import (
 from request_purgatory.legacy import LegacyPurgatory
 from tests.model.naive_purgatory import Action, NaivePurgatory, NaiveRequest, Plan
 from tests.model.naive_timer import NS_PER_MS
+from tests.support.invariants import check_invariants
 from tests.support.profiles import examples
 from tests.support.requests import Fault
 
@@ -265,7 +266,7 @@ class PurgatoryMachine(RuleBasedStateMachine):
     @invariant()
     def agrees(self) -> None:
         real, model = self.real, self.model
-        real._check_invariants()
+        check_invariants(real)
         for number, (request, expected) in enumerate(zip(self.given, model.given, strict=True)):
             found = (request.outcome, request.calls, request.tries)
             assert found == (expected.outcome, expected.calls, expected.tries), (

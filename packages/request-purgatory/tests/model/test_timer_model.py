@@ -7,6 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from request_purgatory import ManualClock, SystemTimer, TimerTask
 from tests.model.naive_timer import NS_PER_MS, NaiveTimer
+from tests.support.invariants import check_invariants
 from tests.support.profiles import examples
 
 HOUR_MS = 3_600_000
@@ -195,7 +196,7 @@ class TimerMachine(RuleBasedStateMachine):
 
     @invariant()
     def agrees(self) -> None:
-        self.timer._check_invariants()
+        check_invariants(self.timer)
         assert self.timer.size == len(self.model.pending)
         in_wheels = sum(sum(wheel.counts) for wheel in self.timer.occupancy())
         assert in_wheels + len(self.timer._due.tasks()) == self.timer.size
@@ -215,7 +216,7 @@ class TimerMachine(RuleBasedStateMachine):
         numbers = {task.number for task in self.timer.shutdown()}
         assert numbers == {number for _, number in self.model.pending}
         assert self.timer.size == 0
-        self.timer._check_invariants()
+        check_invariants(self.timer)
 
 
 TestTimerAgainstModel = TimerMachine.TestCase

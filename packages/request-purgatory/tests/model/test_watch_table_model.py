@@ -26,6 +26,7 @@ from request_purgatory import (
 from request_purgatory.purgatory import _purge_backlog as purge_backlog
 from request_purgatory.purgatory.watch_table import WatcherList, WatchShard, WatchTable
 from tests.support.chains import drop_key, removed_by
+from tests.support.invariants import check_invariants
 from tests.support.profiles import examples
 from tests.support.requests import Request
 
@@ -381,7 +382,7 @@ class Purging(RuleBasedStateMachine):
     def agrees(self) -> None:
         """Compare lists and counts, and check that no ended operation is forgotten."""
         purgatory = self.purgatory
-        purgatory._check_invariants()
+        check_invariants(purgatory)
         for key, numbers in self.model.items():
             assert purgatory.num_watchers(key) == len(numbers)
             shard = purgatory._table.shard_of(key)

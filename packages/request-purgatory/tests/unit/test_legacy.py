@@ -17,6 +17,7 @@ from request_purgatory import (
 from request_purgatory.legacy import DelayQueueTimer, LegacyPurgatory
 from request_purgatory.purgatory._metric_table import PurgatoryMetrics
 from tests.conftest import MakePurgatory
+from tests.support.invariants import check_invariants
 from tests.support.pending import watch
 from tests.support.requests import Request, fail
 from tests.support.sleeping_threads import SleepRecordingClock
@@ -186,7 +187,7 @@ def test_equal_deadlines_come_out_in_order_of_arrival(clock: ManualClock) -> Non
     ]  # type: ignore[misc]
     for request in requests:
         timer.add(request)
-        timer._check_invariants()
+        check_invariants(timer)
     assert timer.next_expiration_ms == 10
     clock.advance(10)
     assert timer.advance_clock(0) is True

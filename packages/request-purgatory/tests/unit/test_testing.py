@@ -22,6 +22,7 @@ from request_purgatory import (
     testing,
 )
 from request_purgatory.testing import ManualPurgatory, VirtualTimeEventLoop, run
+from tests.support.invariants import check_invariants
 from tests.support.requests import Request
 from tests.support.thread_group import ThreadGroup
 
@@ -40,7 +41,7 @@ def test_advance_runs_everything_that_is_due() -> None:
     purgatory.advance(timedelta(seconds=29.5))
     assert moments == [10, 500, 30_000]
     assert purgatory.clock.now_ms == 30_000
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 def test_what_callbacks_add_runs_in_the_same_advance() -> None:

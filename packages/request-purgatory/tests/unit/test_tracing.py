@@ -24,6 +24,7 @@ from request_purgatory.testing import run
 from request_purgatory.tracing import trace_purgatory
 from tests.conftest import MakePurgatory
 from tests.support.children import in_child
+from tests.support.invariants import check_invariants
 from tests.support.requests import Fault, Request, fail
 
 exporter = InMemorySpanExporter()
@@ -172,7 +173,7 @@ def test_operation_of_any_class_has_a_span(
     assert events(span) == ["watch", "try", "try", "end"]
     assert dict(span.events[0].attributes or {}) == {"purgatory.keys": ("a", "7")}
     assert (span.attributes or {})["purgatory.operation"] == kind.__qualname__
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 def test_span_ends_after_callbacks_that_raise(

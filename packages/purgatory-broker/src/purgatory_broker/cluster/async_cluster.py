@@ -320,9 +320,7 @@ class AsyncCluster(ClusterCommands):
         self.controller.topic_changes.create_offsets_topic()
 
     def check(self) -> None:
-        """Assert every invariant of every replica and purgatory."""
+        """Assert every invariant of every replica."""
         for node in self._live_nodes:
             for replica in node.replicas.replicas.values():
                 replica.check()
-            for purgatory in node.purgatories.values():
-                purgatory._check_invariants()

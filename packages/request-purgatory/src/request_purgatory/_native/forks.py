@@ -26,7 +26,9 @@ class Forkable(Protocol):
         """Return the locks that guard the fields that a child reads; by default none."""
         return []
 
-    def _reinit_locks(self) -> None: ...
+    def _reinit_locks(self) -> None:
+        """Replace the object's locks, in a child; by default it has none."""
+        return None  # noqa: RET501 - without a statement it would be abstract
 
     def _reset_in_child(self) -> None:
         """Drop what belongs to the parent; all objects in the child have new locks by now."""

@@ -1,5 +1,5 @@
 cdef class Parker:
-    cdef object _gate
+    cdef readonly object _gate
     cdef object __weakref__
 
     cpdef bint park(self, timeout) except -1

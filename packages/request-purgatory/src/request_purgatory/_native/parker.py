@@ -47,8 +47,3 @@ class Parker:
                 self._gate.release()
             except RuntimeError:  # pragma: no cover - needs a race
                 pass  # Another thread released it after the check.
-
-    @property
-    def has_token(self) -> bool:
-        """True if the next `park` returns at once."""
-        return not self._gate.locked()

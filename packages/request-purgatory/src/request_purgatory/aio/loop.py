@@ -145,13 +145,7 @@ class TimingWheelTimers(_Loop):
         *args: *Ts,
         context: Context | None = None,
     ) -> WheelHandle:
-        """Call `callback(*args)` after `delay`, as the standard loop's `call_later`.
-
-        Args:
-            delay: Seconds.
-            callback: What to call.
-            args: The callback's positional arguments.
-            context: The context to call it in; a copy of the current one by default.
+        """Call `callback(*args)` after `delay` seconds, as the standard loop's `call_later`.
 
         Returns:
             A handle whose `cancel()` cancels the call.
@@ -173,13 +167,7 @@ class TimingWheelTimers(_Loop):
         *args: *Ts,
         context: Context | None = None,
     ) -> WheelHandle:
-        """Call `callback(*args)` at `when`, as the standard loop's `call_at`.
-
-        Args:
-            when: Seconds on the clock of `loop.time()`.
-            callback: What to call.
-            args: The callback's positional arguments.
-            context: The context to call it in; a copy of the current one by default.
+        """Call `callback(*args)` at `when`, by `loop.time()`, as the standard loop's `call_at`.
 
         Returns:
             A handle whose `cancel()` cancels the call.

@@ -37,11 +37,9 @@ __all__ = ["LoopClock", "clock_of", "is_foreign_thread", "running_loop"]
 def clock_of(loop: asyncio.AbstractEventLoop) -> Clock:
     """Return a clock that agrees with `loop.time()`, one that is read in C where it can be."""
     time: Any = getattr(type(loop), "time", None)
-    return (
-        MonotonicClock()
-        if time is asyncio.BaseEventLoop.time and "time" not in vars(loop)
-        else LoopClock(loop)
-    )
+    if time is asyncio.BaseEventLoop.time and "time" not in vars(loop):
+        return MonotonicClock()
+    return LoopClock(loop)
 
 
 def is_foreign_thread(loop: asyncio.AbstractEventLoop) -> bool:

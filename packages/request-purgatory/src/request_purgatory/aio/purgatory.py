@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Literal, NoReturn, TypeVar
 
 from request_purgatory._native import primitives
-from request_purgatory._native.forks import register_for_forks
+from request_purgatory._native.forks import Forkable, register_for_forks
 from request_purgatory.aio._alarm import Alarm
 from request_purgatory.aio._wait_answers import WaitAnswers
 from request_purgatory.aio.hold import HoldFuture
@@ -36,7 +36,7 @@ from request_purgatory.purgatory.core import (
     raise_last,
 )
 from request_purgatory.purgatory.hold import HoldOperation, timeout_to_ms
-from request_purgatory.purgatory.operation import DelayedOperation, Outcome
+from request_purgatory.purgatory.operation import DelayedOperation, Hook, Outcome, WatchHook
 from request_purgatory.purgatory.quorum import FutureLike, Quorum, QuorumOperation
 from request_purgatory.timer.task import MAX_DELAY_MS
 from request_purgatory.timer.timer import (
@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 
 @documented
-class Purgatory:
+class Purgatory(Forkable):
     """Holds requests of asyncio until their condition holds or their timeout expires.
 
     It has no thread: conditions, callbacks and the clock run on the event loop of its `async with`
@@ -123,12 +123,7 @@ class Purgatory:
         self._core: PurgatoryCore | None = None
         self._in_child = False
 
-    def _add_hooks(
-        self,
-        on_watch: Callable[[DelayedOperation, Sequence[Hashable]], object],
-        on_try: Callable[[DelayedOperation], object],
-        on_end: Callable[[DelayedOperation], object],
-    ) -> None:
+    def _add_hooks(self, on_watch: WatchHook, on_try: Hook, on_end: Hook) -> None:
         self._answers.on_end = both(self._answers.on_end, on_end)
         self._hooks = (on_watch, on_try)
         if self._core is not None:
@@ -438,19 +433,6 @@ class Purgatory:
             state = f"pending={self.num_delayed}"
         return f"<{type(self).__module__}.{type(self).__name__} {self.name!r} {state}>"
 
-    def _check_invariants(self) -> None:
-        core = self._entered()
-        core._check_invariants()
-        handle = self._alarm.handle
-        assert handle is None or not handle.cancelled(), "the alarm was cancelled"
-        next_ms = self._timer.next_expiration_ms
-        assert next_ms is None or core.is_closed or handle is not None, (
-            "something is pending and no alarm is set"
-        )
-        assert len(self._answers.futures) <= core.num_delayed, (
-            "the future of an ended operation is kept"
-        )
-
     # -- the end
 
     def close(self) -> list[DelayedOperation]:
@@ -512,12 +494,6 @@ class Purgatory:
         return self._core
 
     # -- in a forked child
-
-    def _fork_locks(self) -> list[primitives.CoreLock]:
-        return []
-
-    def _reinit_locks(self) -> None:
-        """Do nothing: the core has the locks."""
 
     def _reset_in_child(self) -> None:
         """Refuse every later use: an event loop does not run on in a forked child."""

@@ -220,9 +220,6 @@ class Dashboard(Forkable):
 
     # -- in a forked child
 
-    def _reinit_locks(self) -> None:
-        """Do nothing: the server shares no lock with other threads."""
-
     def _reset_in_child(self) -> None:
         """Serve nothing: the parent does, and its port is free once the parent closes it."""
         self._closed = True

@@ -149,26 +149,10 @@ def add_up(table: Iterable[Metric], one: Reading, other: Reading) -> Reading:
 class PurgatoryMetrics:
     """One consistent reading of a purgatory's counters.
 
-    Attributes:
-        purgatory_size: The entries in all watcher lists. An operation may be counted once per key,
-            and after its end until the next purge.
-        num_delayed_operations: The exact number of pending operations.
-        estimated_operations: The estimated number of operations in the watcher lists, ended or
-            not.
-        completions, expirations, cancellations: The operations that ended in each way; each
-            operation is counted once, in one of them.
-        purges: The number of purges of the watcher lists.
-        purged_entries: The number of entries that purges removed.
-        callback_errors: The number of exceptions that operations' code raised and the purgatory
-            logged.
-        max_late_ms: The largest delay of an expiration behind its deadline; 0 on a ManualClock,
-            whose time jumps.
-        max_callback_ms: The longest run of one expiration's callbacks. Without an executor, other
-            expirations wait for them.
-        wait_histogram_ms: 32 numbers. The first is that of the operations that waited for less than
-            1 ms; number i, from 1 on, is that of 2**(i-1) up to but not including 2**i ms; the last
-            one has all longer waits.
-        total_wait_ms: How long all operations that have ended waited, together.
+    Each operation that ended is counted once. `wait_histogram_ms` has 32 numbers: the first is that
+    of the operations that waited for less than 1 ms; number i, from 1 on, is that of 2**(i-1) up to
+    but not including 2**i ms; the last one has all longer waits. On a ManualClock, whose time
+    jumps, `max_late_ms` is 0.
     """
 
     purgatory_size: int
@@ -194,14 +178,15 @@ class PurgatoryMetrics:
         return {metric.key: getattr(self, metric.field) for metric in OF_PURGATORIES if metric.key}
 
 
+PurgatoryMetrics.__doc__ = "\n".join(
+    [f"{PurgatoryMetrics.__doc__}", "    Attributes:"]
+    + [f"        {metric.field}: {metric.meaning}" for metric in OF_PURGATORIES]
+)
+
+
 @dataclass(frozen=True, slots=True)
 class TimerMetrics:
-    """One reading of the timers of one name.
-
-    Attributes:
-        pending: The number of pending tasks.
-        callback_errors: The number of exceptions that tasks raised.
-    """
+    """One reading of the timers of one name; `OF_TIMERS` describes the fields."""
 
     pending: int
     callback_errors: int

@@ -6,12 +6,12 @@ import logging
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Executor
 from datetime import timedelta
-from typing import Protocol, Self
+from typing import Self
 
 from request_purgatory._native import hiding, linked_list, primitives, states
 from request_purgatory._native.failsafe import ends_program, warn
 from request_purgatory._native.forks import register_for_forks
-from request_purgatory.clock import Clock, ManualClock, MonotonicClock
+from request_purgatory.clock import ManualClock, MonotonicClock
 from request_purgatory.error_log import ErrorLog
 from request_purgatory.errors import (
     InterruptedUseError,
@@ -33,33 +33,22 @@ from request_purgatory.purgatory._operation_chain import OperationChain
 from request_purgatory.purgatory._purgatory_snapshot import PurgatorySnapshot, take_snapshot
 from request_purgatory.purgatory._purge_backlog import PurgeBacklog
 from request_purgatory.purgatory.hold import timeout_to_ms
-from request_purgatory.purgatory.operation import DelayedOperation, OperationHost
+from request_purgatory.purgatory.operation import (
+    DelayedOperation,
+    Hook,
+    OperationHost,
+    WatchHook,
+)
 from request_purgatory.purgatory.watch_table import WatcherList, WatchShard, WatchTable
+from request_purgatory.timer._timer_core import TimerCore
 from request_purgatory.timer.clock_thread import ClockThread
-from request_purgatory.timer.task import TimerTask, whole_ms
+from request_purgatory.timer.task import whole_ms
 from request_purgatory.timer.timer import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE, SystemTimer
 
 logger = logging.getLogger("request_purgatory.purgatory")
 
 #: The most shards: many times the threads of any machine. A million take 200 MB.
 MAX_SHARDS = 2**20
-
-
-class Timer(Protocol):
-    """What a purgatory asks of its timer: a `SystemTimer`, or that of the 0.8 design."""
-
-    @property
-    def clock(self) -> Clock: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def next_expiration_ms(self) -> int | None: ...
-    def add(self, task: TimerTask) -> None: ...
-    def advance_clock(self, timeout_ms: int | None) -> bool: ...
-    def wake(self) -> None: ...
-    def shutdown(self) -> list[TimerTask]: ...
-    def _pending_tasks(self) -> list[TimerTask]: ...
-    def _check_invariants(self) -> None: ...
 
 
 class PurgatoryCore(OperationHost):
@@ -75,7 +64,7 @@ class PurgatoryCore(OperationHost):
         self,
         name: str = "purgatory",
         *,
-        timer: Timer | None = None,
+        timer: TimerCore | None = None,
         tick_ms: int = DEFAULT_TICK_MS,
         wheel_size: int = DEFAULT_WHEEL_SIZE,
         purge_interval: int = 1000,
@@ -129,15 +118,18 @@ class PurgatoryCore(OperationHost):
                     raise InvalidArgumentError(
                         argument, f"{usual} where a timer is given, which has its own", value
                     )
-        if timer is not None and not isinstance(getattr(timer, "clock", None), Clock):
-            raise InvalidArgumentError("timer", "one that has a Clock", timer)
+        # A timer whose `__init__` has not run has no clock.
+        if timer is not None and not (
+            isinstance(timer, TimerCore) and getattr(timer, "clock", None) is not None
+        ):
+            raise InvalidArgumentError("timer", "a SystemTimer whose __init__ has run", timer)
         name = checked_name(name)
         purge_interval = checked_purge_interval(purge_interval)
         shards = number_within("shards", shards, 1, MAX_SHARDS)
         warn_after_ms = whole_ms("warn_after_ms", warn_after_ms)
         check_hooks(on_watch, on_try, on_end)
         self.name = name
-        self.timer: Timer = (
+        self.timer: TimerCore = (
             timer
             if timer is not None
             else SystemTimer(name, tick_ms=tick_ms, wheel_size=wheel_size, executor=executor)
@@ -177,12 +169,7 @@ class PurgatoryCore(OperationHost):
         self._reaper_unstarted = False
         register_for_forks(self)
 
-    def _add_hooks(
-        self,
-        on_watch: Callable[[DelayedOperation, Sequence[Hashable]], object],
-        on_try: Callable[[DelayedOperation], object],
-        on_end: Callable[[DelayedOperation], object],
-    ) -> None:
+    def _add_hooks(self, on_watch: WatchHook, on_try: Hook, on_end: Hook) -> None:
         self.on_end = both(self.on_end, on_end)
         self.on_watch = on_watch
         self.on_try = on_try
@@ -789,7 +776,9 @@ class PurgatoryCore(OperationHost):
         self._closed = True  # A finalizer of the ring may bring the purgatory back.
         # None if `__init__` raised before it was made.
         leaving = getattr(self, "_leaving", None)
-        if leaving is None or self._holds_nothing():
+        if leaving is None or not (
+            self._table.num_keys or leaving.length or self._backlog.chain.length
+        ):
             return
         try:
             try:
@@ -802,9 +791,6 @@ class PurgatoryCore(OperationHost):
             # The collector has come between two steps of this thread in the interpreted core. There
             # it takes the ring apart by itself, and no code of the operations runs.
             pass
-
-    def _holds_nothing(self) -> bool:
-        return not (self._table.num_keys or self._leaving.length or self._backlog.chain.length)
 
     def _abandon_leaving(self, notify: bool) -> None:
         failure: BaseException | None = None
@@ -937,29 +923,6 @@ class PurgatoryCore(OperationHost):
             self._reaper = self._make_reaper()
             self._reaper_unstarted = True
 
-    def _check_invariants(self) -> None:
-        """Assert every invariant of the purgatory and its timer.
-
-        For tests, while no other thread uses the purgatory: O(watched).
-        """
-        primitives.require_init(self._initialized, self)
-        self.timer._check_invariants()
-        self._table.check_invariants()
-        pending = 0
-        for operation in self.operations():
-            assert operation._purgatory is self, f"{operation!r} is of another purgatory"
-            if operation._state == states.PENDING:
-                pending += 1
-            else:
-                assert operation._timer_list is None, f"{operation!r} has ended but is in the timer"
-        assert pending == self.num_delayed, (
-            f"{pending} pending operations are watched but {self.num_delayed} are counted"
-        )
-        if self._owns_timer:
-            assert self.timer.size == pending, (
-                f"the timer holds {self.timer.size} of {pending} pending operations"
-            )
-
 
 if not primitives.COMPILED:  # Compiled, the field begins so by itself.
     PurgatoryCore._initialized = False  # noqa: SLF001 - the class itself
@@ -977,10 +940,7 @@ def check_hooks(on_watch: object, on_try: object, on_end: object) -> None:
             raise InvalidArgumentError(name, "callable, or None", hook)
 
 
-def both(
-    first: Callable[[DelayedOperation], object] | None,
-    second: Callable[[DelayedOperation], object],
-) -> Callable[[DelayedOperation], object]:
+def both(first: Hook | None, second: Hook) -> Hook:
     def hook(operation: DelayedOperation) -> None:
         if first is not None:
             first(operation)

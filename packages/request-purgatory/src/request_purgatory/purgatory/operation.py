@@ -94,6 +94,11 @@ def _check_methods(operation: DelayedOperation) -> None:
             )
 
 
+#: The hooks of a purgatory, as `PurgatoryCore` describes them.
+WatchHook: TypeAlias = Callable[["DelayedOperation", Sequence[Hashable]], object]
+Hook: TypeAlias = Callable[["DelayedOperation"], object]
+
+
 class OperationHost(PutOff):
     """The interface of a purgatory to the operations in it.
 
@@ -102,15 +107,15 @@ class OperationHost(PutOff):
 
     Attributes:
         name: The purgatory's name.
-        on_watch, on_try, on_end: The hooks, as `PurgatoryCore` describes them; None calls nothing.
+        on_watch, on_try, on_end: The hooks; None calls nothing.
     """
 
     __slots__ = ("name", "on_end", "on_try", "on_watch")
 
     name: str
-    on_watch: Callable[[DelayedOperation, Sequence[Hashable]], object] | None
-    on_try: Callable[[DelayedOperation], object] | None
-    on_end: Callable[[DelayedOperation], object] | None
+    on_watch: WatchHook | None
+    on_try: Hook | None
+    on_end: Hook | None
 
     @property
     def is_closed(self) -> bool:

@@ -18,17 +18,10 @@ from request_purgatory.purgatory.operation import OperationHost
 class FutureLike(Protocol):
     """A future of `concurrent.futures` or `asyncio`, or anything with these four methods."""
 
-    def done(self) -> bool:
-        """Return True once the future has ended."""
-
-    def cancelled(self) -> bool:
-        """Return True if the future was cancelled."""
-
-    def exception(self) -> BaseException | None:
-        """Return what the future raised; None if it has a result."""
-
-    def add_done_callback(self, callback: Callable[[Any], object], /) -> object:
-        """Call `callback` with the future once it is done."""
+    def done(self) -> bool: ...
+    def cancelled(self) -> bool: ...
+    def exception(self) -> BaseException | None: ...
+    def add_done_callback(self, callback: Callable[[Any], object], /) -> object: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from request_purgatory.timer._bucket cimport Bucket
 
 @cython.final
 cdef class DelayQueue:
-    cdef list _heap
-    cdef Py_ssize_t _length
+    cdef readonly list _heap
+    cdef readonly Py_ssize_t _length
 
     @cython.locals(heap=list, index=Py_ssize_t, parent_index=Py_ssize_t, parent=Bucket)
     cpdef push(self, Bucket bucket, long long expiration_ms)

@@ -29,9 +29,6 @@ class DelayQueue:
         self._heap: list[Bucket | None] = [None] * capacity
         self._length = 0
 
-    def __len__(self) -> int:
-        return self._length
-
     def push(self, bucket: Bucket, expiration_ms: int) -> None:
         """Add a bucket that is not in the queue, and set when it is due."""
         heap = self._heap
@@ -98,14 +95,3 @@ class DelayQueue:
             return None
         self._pop_first()
         return bucket
-
-    def check(self) -> None:
-        heap = [bucket for bucket in self._heap[: self._length] if bucket is not None]
-        assert len(heap) == self._length, "a place in the delay queue has no bucket"
-        assert len({id(bucket) for bucket in heap}) == len(heap), (
-            "a bucket is in the delay queue twice"
-        )
-        for index, bucket in enumerate(heap):
-            assert bucket.expiration_ms >= 0, "a bucket without an expiration is in the delay queue"
-            parent = heap[(index - 1) // 2] if index else bucket
-            assert parent.expiration_ms <= bucket.expiration_ms, "the delay queue is out of order"

@@ -23,8 +23,6 @@ cdef class SleepingThreads:
 
     cdef bint release(self, SleepingThread sleeper) except -1
 
-    cdef wake_before(self, long long until_ms)
-
     @cython.locals(sleeper=SleepingThread, earliest_ms=longlong, until_ms=longlong)
     cdef _find_earliest(self)
 

@@ -72,10 +72,6 @@ class SleepingThreads:
         self._find_earliest()
         return self.earliest_ms >= 0
 
-    def wake_before(self, until_ms: int) -> None:
-        """Request a `wake_all` for each task that is due before `until_ms`, though none sleeps."""
-        self.earliest_ms = until_ms
-
     def _find_earliest(self) -> None:
         earliest_ms = -1
         sleeper = self._first

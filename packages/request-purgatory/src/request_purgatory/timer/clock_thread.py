@@ -81,7 +81,3 @@ class ClockThread:
             )
             return False
         return True
-
-    @property
-    def is_alive(self) -> bool:
-        return self._thread.is_alive()

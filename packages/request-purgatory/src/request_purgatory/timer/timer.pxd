@@ -4,32 +4,21 @@ from request_purgatory._native cimport hiding, linked_list, primitives
 from request_purgatory.clock cimport Clock
 from request_purgatory.timer._bucket cimport Bucket, PendingTasks
 from request_purgatory.timer._delay_queue cimport DelayQueue
-from request_purgatory.timer._sleeping_threads cimport SleepingThread, SleepingThreads
+from request_purgatory.timer._timer_core cimport TimerCore
 from request_purgatory.timer.task cimport TimerHandle, TimerTask
 from request_purgatory.timer.wheel cimport TimingWheel
 
 
-cdef class SystemTimer:
-    cdef readonly str name
-    cdef readonly Clock clock
-    cdef public Py_ssize_t callback_errors
+cdef class SystemTimer(TimerCore):
     cdef object _executor
     cdef bint _is_monotonic
     cdef readonly PendingTasks _pending
-    cdef primitives.CoreLock _lock
     cdef readonly DelayQueue _queue
     cdef readonly TimingWheel _wheel
-    cdef TimingWheel _coarsest
+    cdef readonly TimingWheel _coarsest
     cdef readonly Bucket _due
-    cdef readonly SleepingThreads _sleepers
-    cdef bint _wake_requested
-    cdef long long _num_wakes
-    cdef bint _closed
-    cdef bint _initialized
     cdef readonly object _clock_thread
     cdef bint _starts_with_first_task
-    cdef readonly object _errors
-    cdef object __weakref__
 
     cpdef add(self, TimerTask task)
 
@@ -47,8 +36,7 @@ cdef class SystemTimer:
     @cython.locals(handle=TimerHandle, now_ns=longlong)
     cdef TimerHandle _call_later_ms(self, object delay_ms, object callback, tuple args)
 
-    @cython.locals(now_ms=longlong, expiration_ms=longlong)
-    cpdef long long _peek_expiration_ms(self) except? -2
+    cdef long long _next_due_ms(self) except? -2
 
     @cython.locals(bucket=Bucket)
     cdef long long _next_bucket_ms(self) except? -2
@@ -66,25 +54,7 @@ cdef class SystemTimer:
     @cython.locals(wheel=TimingWheel, next_ms=longlong)
     cdef _skip_idle_time(self, long long now_ms)
 
-    cpdef advance_clock(self, timeout_ms)
-
-    @cython.locals(came_due=bint)
-    cdef bint _advance(self, timeout_ms, long long num_wakes) except -1
-
     cpdef bint run_due(self, object at_most) except -1
-
-    @cython.locals(task=TimerTask)
-    cdef _run_due(self, Py_ssize_t at_most)
-
-    @cython.locals(
-        lock=primitives.CoreLock,
-        sleepers=SleepingThreads,
-        sleeper=SleepingThread,
-        until_ms=longlong,
-        give_up_ms=longlong,
-        others=bint,
-    )
-    cdef bint _wait(self, timeout_ms, long long num_wakes) except -1
 
     @cython.locals(
         now_ms=longlong,
@@ -100,14 +70,11 @@ cdef class SystemTimer:
 
     cdef _execute(self, TimerTask task)
 
-    @cython.locals(handle=TimerHandle)
-    cpdef _run_task(self, TimerTask task)
-
     cpdef _run_submission(self, submission)
 
     cdef _drop_task(self, TimerTask task)
 
-    cpdef wake(self)
+    cdef _stop_clock_thread(self)
 
     cpdef list _all_buckets(self)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from functools import partial
@@ -11,16 +10,12 @@ from typing import Any
 from request_purgatory._native import hiding, linked_list, primitives
 from request_purgatory._native.failsafe import ends_program
 from request_purgatory._native.forks import register_for_forks
-from request_purgatory.clock import Clock, MonotonicClock, check_range
-from request_purgatory.error_log import ErrorLog
+from request_purgatory.clock import Clock, MonotonicClock
 from request_purgatory.errors import (
     InterruptedUseError,
     TaskInUseError,
     TimerClosedError,
-    checked_name,
     number_within,
-    refuse_copy,
-    refuse_pickling,
     require_type,
     shown,
     whole_number,
@@ -28,12 +23,10 @@ from request_purgatory.errors import (
 from request_purgatory.timer._bucket import Bucket, PendingTasks
 from request_purgatory.timer._delay_queue import DelayQueue
 from request_purgatory.timer._executors import ParentsExecutor, Submission, check_executor
-from request_purgatory.timer._sleeping_threads import SleepingThread, SleepingThreads
+from request_purgatory.timer._timer_core import TimerCore
 from request_purgatory.timer.clock_thread import ClockThread
 from request_purgatory.timer.task import TimerHandle, TimerTask, whole_ms
 from request_purgatory.timer.wheel import TimingWheel, WheelOccupancy, max_buckets
-
-logger = logging.getLogger(__name__)
 
 #: What a timer has unless told otherwise: the resolution, and the buckets of each wheel.
 DEFAULT_TICK_MS = 1
@@ -42,7 +35,7 @@ DEFAULT_WHEEL_SIZE = 256
 MAX_WHEEL_SIZE = 2**20
 
 
-class SystemTimer:
+class SystemTimer(TimerCore):
     """Runs tasks after a delay; adding and cancelling are O(1) for any number of pending tasks.
 
     A thread has to advance the clock. `with SystemTimer(...)` and `start` start one. A
@@ -83,8 +76,6 @@ class SystemTimer:
         callback_errors: The number of exceptions that tasks raised.
     """
 
-    _initialized: bool
-
     def __init__(
         self,
         name: str,
@@ -114,16 +105,9 @@ class SystemTimer:
                 292 years, or `executor` is none or runs tasks in other processes.
             RuntimeError: The timer has been initialized before.
         """
-        if self._initialized:
-            raise RuntimeError(f"{self!r} has been initialized before, and may hold tasks")
-        self.name = checked_name(name)
-        if clock is not None:
-            check_range(clock)
-        self.clock: Clock = clock if clock is not None else MonotonicClock()
+        TimerCore.__init__(self, name, clock)
         check_executor(executor)
         self._is_monotonic = type(self.clock) is MonotonicClock
-        self.callback_errors = 0
-        self._errors = ErrorLog(logger)
         self._executor: Any = executor  # In a forked child, a ParentsExecutor.
         self._pending = PendingTasks()
         self._lock = self._pending.lock
@@ -141,20 +125,10 @@ class SystemTimer:
         # Due tasks stay linked here until each is executed. So a task that is cancelled meanwhile
         # does not run, and `size` stays exact.
         self._due = Bucket(self._pending)
-        self._sleepers = SleepingThreads()
-        self._wake_requested = False
-        self._num_wakes = 0
-        self._closed = False
         self._clock_thread: ClockThread | None = None
         self._starts_with_first_task = False
         self._initialized = True
         register_for_forks(self)
-
-    def __repr__(self) -> str:
-        if not self._initialized:
-            return f"<{type(self).__name__} not initialized>"
-        closed = " closed" if self._closed else ""
-        return f"<SystemTimer {self.name!r} size={self.size}{closed}>"
 
     @property
     def size(self) -> int:
@@ -168,24 +142,8 @@ class SystemTimer:
         primitives.require_init(self._initialized, self)
         return self._wheel.tick_ms
 
-    @property
-    def next_expiration_ms(self) -> int | None:
-        """When `advance_clock` next has work, on the timer's clock; None if no task is pending.
-
-        This is when the next bucket with tasks is due. The tasks of a coarse bucket then move to a
-        finer wheel, so the time may be earlier than that of the first task.
-        """
-        expiration_ms = self._peek_expiration_ms()
-        return None if expiration_ms < 0 else expiration_ms
-
-    def _peek_expiration_ms(self) -> int:
-        """Return `next_expiration_ms`, or -1; a replay calls it at every instant."""
-        primitives.require_init(self._initialized, self)
-        now_ms = primitives.floor_ms(self.clock.read_ns())
-        self._lock.acquire()
-        expiration_ms = self._next_bucket_ms() if linked_list.is_empty(self._due) else now_ms
-        self._lock.release()
-        return expiration_ms
+    def _next_due_ms(self) -> int:
+        return self._next_bucket_ms() if linked_list.is_empty(self._due) else 0
 
     def _next_bucket_ms(self) -> int:
         """Return when the next bucket with tasks is due, or -1. The caller holds the lock."""
@@ -398,36 +356,6 @@ class SystemTimer:
             if next_ms < 0 or next_ms > now_ms:
                 wheel.advance(now_ms)
 
-    def advance_clock(self, timeout_ms: int | None) -> bool:
-        """Wait up to `timeout_ms` for the next bucket, then run all due tasks.
-
-        Args:
-            timeout_ms: Whole milliseconds on the timer's clock; 0 does not wait, None waits without
-                a limit.
-
-        Returns:
-            True if a bucket was due; False if the time ran out, or `wake` or `shutdown` ended the
-            wait.
-
-        Raises:
-            TimerClosedError: The timer has been shut down.
-            InvalidArgumentError: `timeout_ms` is neither None nor a whole number.
-        """
-        primitives.require_init(self._initialized, self)
-        return self._advance(timeout_ms, self._num_wakes)
-
-    def _advance(self, timeout_ms: int | None, num_wakes: int) -> bool:
-        """As `advance_clock`; a call of `wake` since `num_wakes` was read ends the wait, too."""
-        if self._closed:
-            raise TimerClosedError(self.name)
-        if timeout_ms is not None and type(timeout_ms) is not int:
-            timeout_ms = whole_number("timeout_ms", timeout_ms)
-        came_due = self._collect_due()
-        if not came_due and (timeout_ms is None or timeout_ms > 0):
-            came_due = self._wait(timeout_ms, num_wakes)
-        self._run_due(-1)
-        return came_due
-
     def run_due(self, at_most: int) -> bool:
         """Run due tasks, at most `at_most` of them, without waiting.
 
@@ -452,80 +380,6 @@ class SystemTimer:
         self._collect_due()
         self._run_due(primitives.clamp(at_most))
         return not linked_list.is_empty(self._due)
-
-    def _run_due(self, at_most: int) -> None:
-        """Execute due tasks; all of them if `at_most` is negative."""
-        task = self._pop_due() if at_most != 0 else None
-        while task is not None:
-            self._execute(task)
-            # This may free the task, whose finalizer is user code: release it without the lock.
-            task = None
-            at_most -= 1
-            if at_most != 0:
-                task = self._pop_due()
-
-    def _wait(self, timeout_ms: int | None, num_wakes: int) -> bool:
-        """Sleep until a task is due, `wake` or `shutdown` is called, or `timeout_ms` have passed.
-
-        Example: thread A calls this at 0 with `timeout_ms=100`; the only task is due at 60.
-
-        1. A registers under the lock that it sleeps until 60, then sleeps on the clock.
-        2. At 10 thread B adds a task due at 30. As 30 is before 60, B wakes A (`_add_from`).
-        3. A collects nothing at 10, registers that it sleeps until 30, and sleeps again.
-        4. At 30 A collects the bucket and returns True. Other threads that sleep on this timer may
-           have relied on A's 60: A wakes them, and each registers its next time itself.
-
-        Whether B adds its task before or after A registers, no wake-up is lost: A reads the next
-        expiration and registers in one step under the lock, and an unpark before the sleep ends it
-        at once.
-        """
-        give_up_ms = primitives.LIMIT
-        if timeout_ms is not None:
-            give_up_ms = primitives.ceil_ms(self.clock.read_ns()) + primitives.clamp(timeout_ms)
-        lock = self._lock
-        sleepers = self._sleepers
-        lock.acquire()
-        sleeper = sleepers.take_free()
-        lock.release()
-        if sleeper is None:
-            # Without the lock, as creating objects may start the cyclic collector.
-            sleeper = SleepingThread()
-            lock.acquire()
-            sleepers.add(sleeper)
-            lock.release()
-        try:
-            while True:
-                # Clear an earlier wake-up. Its cause was stored before it, so the checks below see
-                # that cause.
-                sleeper.park(0)
-                lock.acquire()
-                if self._wake_requested or self._closed or self._num_wakes != num_wakes:
-                    self._wake_requested = False
-                    lock.release()
-                    return False
-                if not linked_list.is_empty(self._due):
-                    # Added after this thread last collected, and due already.
-                    lock.release()
-                    return True
-                until_ms = self._next_bucket_ms()
-                if until_ms < 0 or give_up_ms < until_ms:
-                    until_ms = give_up_ms
-                # From here on a thread that adds a task due before `until_ms` wakes this thread,
-                # even if this thread does not sleep yet.
-                sleepers.sleep_until(sleeper, until_ms)
-                lock.release()
-                self.clock.wait_until(sleeper, None if until_ms >= primitives.LIMIT else until_ms)
-                if self._collect_due():
-                    return True
-                if primitives.floor_ms(self.clock.read_ns()) >= give_up_ms:
-                    self._wake_requested = False
-                    return False
-        finally:
-            lock.acquire()
-            others = sleepers.release(sleeper)
-            lock.release()
-            if others:
-                sleepers.wake_all()
 
     def _collect_due(self) -> bool:
         """Move every task that is due by now to `_due`; True if there are any."""
@@ -632,50 +486,9 @@ class SystemTimer:
         except BaseException as error:
             self._errors.log(error, "timer %r: %s raised", self.name, task)
 
-    def _run_task(self, task: TimerTask) -> None:
-        """Run the task; log and count what it raises, but exits."""
-        try:
-            if type(task) is TimerHandle:
-                handle = task
-                handle.run()
-            else:
-                primitives.call_run(task)
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as error:  # asyncio.CancelledError is not an Exception.
-            self._lock.acquire()
-            self.callback_errors += 1
-            self._lock.release()
-            self._errors.log(error, "timer %r: %s raised", self.name, task)
-
-    def wake(self) -> None:
-        """End all sleeps in `advance_clock`; if no thread sleeps, the next call returns at once."""
-        primitives.require_init(self._initialized, self)
-        self._lock.acquire()
-        self._wake_requested = True
-        self._num_wakes += 1
-        self._lock.release()
-        self._sleepers.wake_all()
-
-    def shutdown(self) -> list[TimerTask]:
-        """Cancel all pending tasks, wake sleeping threads and stop the clock thread.
-
-        A later `add` raises TimerClosedError. A second `shutdown` has no effect.
-
-        Returns:
-            The tasks that were pending and will not run.
-        """
-        primitives.require_init(self._initialized, self)
-        self._lock.acquire()
-        self._closed = True
-        self._lock.release()
-        self._sleepers.wake_all()
-        try:
-            if self._clock_thread is not None:
-                self._clock_thread.stop()
-        finally:
-            drained = self._drain()
-        return drained
+    def _stop_clock_thread(self) -> None:
+        if self._clock_thread is not None:
+            self._clock_thread.stop()
 
     def start(self) -> None:
         """Start a thread that advances the clock until `shutdown`; `with` does this too.
@@ -696,10 +509,6 @@ class SystemTimer:
     def _make_clock_thread(self) -> ClockThread:
         return ClockThread(f"{self.name}-timer", partial(self.advance_clock, None), self.wake)
 
-    # A copy would share the original's tasks, and drop them.
-    __copy__ = __deepcopy__ = refuse_copy
-    __reduce__ = refuse_pickling
-
     def __enter__(self) -> SystemTimer:
         self.start()
         return self
@@ -709,27 +518,21 @@ class SystemTimer:
 
     # -- in a forked child
 
-    def _fork_locks(self) -> list[primitives.CoreLock]:
-        return [self._lock]
-
     def _reinit_locks(self) -> None:
-        self._lock = self._pending.lock = primitives.CoreLock()
+        TimerCore._reinit_locks(self)
+        self._pending.lock = self._lock
 
     def _reset_in_child(self) -> None:
-        """Forget the parent's sleeping threads.
-
-        A timer that has a clock thread drops its tasks: the parent process runs them.
-        """
-        self._sleepers = SleepingThreads()
-        self._wake_requested = False
-        self._errors = ErrorLog(logger)
+        """Drop the tasks of a timer that has a clock thread: the parent process runs them."""
+        TimerCore._reset_in_child(self)
         if self._executor is not None:
             self._executor = ParentsExecutor(self.name, self._executor)
         if self._clock_thread is not None:
-            # The first task starts the thread: a child that never uses the timer has none.
+            # The first task is due before `earliest_ms`, and so starts the thread: a child that
+            # never uses the timer has none.
             self._clock_thread = self._make_clock_thread()
             self._starts_with_first_task = True
-            self._sleepers.wake_before(primitives.LIMIT)
+            self._sleepers.earliest_ms = primitives.LIMIT
             for task in self._drain():
                 task._abandon_in_child()
 
@@ -788,11 +591,6 @@ class SystemTimer:
                 # There it takes the cycles apart by itself.
                 pass
 
-    def used_buckets(self) -> list[tuple[int, int]]:
-        """Return (tick_ms, number of buckets that hold tasks) of each wheel, finest first."""
-        primitives.require_init(self._initialized, self)
-        return [(wheel.tick_ms, wheel.used_buckets) for wheel in self._wheel]
-
     def occupancy(self, at_most: int = 1000) -> list[WheelOccupancy]:
         """Return how many tasks are in each bucket of each wheel, finest wheel first.
 
@@ -818,18 +616,3 @@ class SystemTimer:
             )
             for wheel in self._wheel
         ]
-
-    def _check_invariants(self) -> None:
-        """Assert every invariant, in O(pending tasks), while no other thread uses the timer."""
-        primitives.require_init(self._initialized, self)
-        held = self._wheel.check() + self._due.check()
-        assert held == self._pending.count, (
-            f"{held} tasks are linked but {self._pending.count} are counted"
-        )
-        assert max(self._wheel, key=lambda wheel: wheel.tick_ms) is self._coarsest, (
-            "`_coarsest` is not the coarsest wheel"
-        )
-
-
-if not primitives.COMPILED:  # Compiled, the field begins so by itself.
-    SystemTimer._initialized = False  # noqa: SLF001 - the class itself

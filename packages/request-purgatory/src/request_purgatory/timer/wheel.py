@@ -79,7 +79,7 @@ class TimingWheel:
     in the bucket that is due at 9
     in the bucket that is due at 12
     in the bucket that is due at 13
-    >>> wheel.levels
+    >>> len(list(wheel))
     3
 
     Not thread-safe: callers hold the timer's lock. The algorithm is scheme 7 of G. Varghese and T.
@@ -181,46 +181,3 @@ class TimingWheel:
         while wheel is not None:
             yield wheel
             wheel = wheel.overflow_wheel
-
-    @property
-    def levels(self) -> int:
-        return sum(1 for _ in self)
-
-    @property
-    def used_buckets(self) -> int:
-        return sum(not bucket.is_empty for bucket in self.buckets)
-
-    def check(self) -> int:
-        """Assert every invariant of wheels and delay queue, and return the number of tasks."""
-        self.queue.check()
-        count = 0
-        finer: TimingWheel | None = None
-        for wheel in self:
-            assert wheel.current_ms % wheel.tick_ms == 0, "a wheel stands between two ticks"
-            if finer is not None:
-                assert wheel.tick_ms == finer.interval_ms, (
-                    "an overflow wheel's tick is not the finer one's interval"
-                )
-                assert wheel.current_ms == finer.current_ms - finer.current_ms % wheel.tick_ms, (
-                    "an overflow wheel's clock is behind the finer wheel's"
-                )
-            for index, bucket in enumerate(wheel.buckets):
-                held = bucket.check()
-                count += held
-                if held:
-                    assert bucket.expiration_ms >= 0, (
-                        "a bucket with tasks is not in the delay queue"
-                    )
-                if bucket.expiration_ms >= 0:
-                    slot = bucket.expiration_ms // wheel.tick_ms
-                    assert slot % wheel.wheel_size == index, (
-                        "a bucket's expiration belongs to another slot"
-                    )
-                    assert bucket.expiration_ms > wheel.current_ms, (
-                        "a bucket in the delay queue has been passed"
-                    )
-                for task in bucket.tasks():
-                    ahead_ms = task.timer_expiration_ms - bucket.expiration_ms
-                    assert 0 <= ahead_ms < wheel.tick_ms, f"{task!r} is in a bucket of another time"
-            finer = wheel
-        return count

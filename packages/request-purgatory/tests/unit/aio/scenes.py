@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from request_purgatory.aio import Purgatory
+from tests.support.invariants import check_invariants
 
 #: Runs a scenario on a loop: the fixture `play`.
 Scenario = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
@@ -48,8 +49,8 @@ async def opened(**options: Any) -> AsyncIterator[Purgatory]:
     )
     async with Purgatory("test", **options) as purgatory:
         yield purgatory
-        purgatory._check_invariants()
+        check_invariants(purgatory)
     assert (purgatory.num_delayed, purgatory.watched, purgatory._alarm.handle) == (0, 0, None)
-    purgatory._check_invariants()
+    check_invariants(purgatory)
     loop.set_exception_handler(None)
     assert raised == []

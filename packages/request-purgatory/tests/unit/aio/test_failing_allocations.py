@@ -16,6 +16,7 @@ from request_purgatory import DelayedOperation
 from request_purgatory._native import primitives
 from request_purgatory.aio import Purgatory
 from tests.support.failing_allocations import fails_at_the_limit, fails_each, fails_in_a_row
+from tests.support.invariants import check_invariants
 from tests.unit.aio.virtual import VirtualLoop, VirtualWheelLoop
 
 pytest.importorskip("_testcapi", reason="this Python has no tests of its own")
@@ -88,7 +89,7 @@ class LoopScene:
     async def _check(self) -> None:
         purgatory = self.purgatory
         if not purgatory.is_closed:
-            purgatory._check_invariants()
+            check_invariants(purgatory)
             # An event that another thread brings, or the next round.
             further = Counted(1_000)
             future = purgatory.wait(further, ["z"])
@@ -99,7 +100,7 @@ class LoopScene:
             assert purgatory._core is not None
             for request in self.requests:
                 assert request.is_completed or request.timeout_ms > 100, f"{request} is overdue"
-            purgatory._check_invariants()
+            check_invariants(purgatory)
         purgatory.close()
         assert [request.ended for request in self.requests] == [1] * len(self.requests)
         assert self.new.ended <= 1
@@ -130,7 +131,7 @@ class LoopScene:
             assert purgatory._core is not None
             for request in self.requests:
                 assert request.is_completed or request.timeout_ms > 100, f"{request} is overdue"
-            purgatory._core._check_invariants()
+            check_invariants(purgatory._core)
         purgatory.close()
         assert all(request.is_completed for request in self.requests)
         assert all(request.ended <= 1 for request in [*self.requests, self.new])

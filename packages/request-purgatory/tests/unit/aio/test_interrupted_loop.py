@@ -17,6 +17,7 @@ from request_purgatory import OperationCancelledError, PurgatoryClosedError
 from request_purgatory.aio import Purgatory
 from request_purgatory.aio.hold import MAX_ATTEMPTS, HoldFuture
 from request_purgatory.aio.sweep import TRUSTED_MS
+from tests.support.invariants import check_invariants
 from tests.support.requests import Request
 from tests.unit.aio.scenes import Condition, Scenario, now, opened, turns
 from tests.unit.aio.virtual import VirtualLoop
@@ -95,7 +96,7 @@ def test_next_alarm_is_set_though_the_loop_raises_as_one_rings(
             else:
                 purgatory._alarm.ring()
             assert interruption.calls == times + 1
-            purgatory._check_invariants()
+            check_invariants(purgatory)
             for future in held:
                 with pytest.raises(TimeoutError):
                     await future

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from request_purgatory.aio import Purgatory, TimingWheelEventLoop, TimingWheelTimers
+from tests.support.invariants import check_invariants
 from tests.support.profiles import examples
 from tests.unit.aio.virtual import VirtualLoop, VirtualWheelLoop
 
@@ -126,7 +127,7 @@ def test_wheel_holds_pending_timers_and_the_heap_one_wakeup() -> None:
     for handle in handles:
         handle.cancel()
     assert loop._wheel.size == 0
-    loop._wheel._check_invariants()
+    check_invariants(loop._wheel)
     loop.call_later(2_000, loop.stop)
     loop.run_forever()
     assert loop._scheduled == []
@@ -390,6 +391,6 @@ def test_purgatory_works_on_every_loop(kind: str) -> None:
             for number in range(5):
                 purgatory.notify(number)
             assert await asyncio.gather(*lasting) == [7] * 5
-            purgatory._check_invariants()
+            check_invariants(purgatory)
 
     run(main, factory)

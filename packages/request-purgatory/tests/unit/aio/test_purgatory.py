@@ -21,6 +21,7 @@ from request_purgatory import (
     TaskInUseError,
 )
 from request_purgatory.aio import Purgatory
+from tests.support.invariants import check_invariants
 from tests.support.requests import Fault, Request, fail
 from tests.unit.aio.scenes import Condition, Scenario, now, opened, turns
 from tests.unit.aio.virtual import VirtualLoop
@@ -537,7 +538,7 @@ def test_operation_that_has_ended_already_is_told_at_once(play: Scenario) -> Non
             request = Request(1_000)
             request.cancel()
             assert await purgatory.wait(request, ["a"]) == "cancelled"
-            purgatory._check_invariants()
+            check_invariants(purgatory)
 
     play(scenario)
 

@@ -24,6 +24,7 @@ import request_purgatory
 from request_purgatory import DelayedOperation, PurgatoryClosedError
 from request_purgatory.aio import Purgatory
 from request_purgatory.aio.sweep import TRUSTED_MS
+from tests.support.invariants import check_invariants
 from tests.unit.aio.scenes import Condition, turns
 from tests.unit.aio.virtual import VirtualLoop, VirtualWheelLoop, run
 
@@ -167,7 +168,7 @@ def test_waiter_wakes_though_a_handler_raises_in_notify(loop: type[VirtualLoop])
                 purgatory.notify("a")
             purgatory.notify("a")
             assert await waiters.results() == ["now"]
-            purgatory._check_invariants()
+            check_invariants(purgatory)
 
     interrupt_each(scenario, loop)
 
@@ -193,7 +194,7 @@ def test_waiters_wake_though_a_handler_raises_as_their_timeouts_run(
             results = await waiters.results()
             assert [type(result) for result in results[:2]] == [TimeoutError] * 2
             assert results[2:] == ["expired"] * 2
-            purgatory._check_invariants()
+            check_invariants(purgatory)
             with pytest.raises(TimeoutError):
                 await later
 
@@ -211,7 +212,7 @@ def test_alarm_is_not_doubled_for_good_by_a_handler_that_raises_as_it_is_set() -
             for operation in operations[2:]:
                 purgatory.try_complete_else_watch(operation, ["a"])
                 await asyncio.sleep(0.1)
-            purgatory._check_invariants()
+            check_invariants(purgatory)
             live = [each for each in loop._scheduled if not each.cancelled()]  # type: ignore[attr-defined]
             assert len(live) == 1
 
@@ -252,7 +253,7 @@ def test_waiters_wake_though_a_handler_raises_in_an_end(loop: type[VirtualLoop],
                 assert result == end_here
             assert purgatory._answers.futures == {}
             if not purgatory.is_closed:
-                purgatory._check_invariants()
+                check_invariants(purgatory)
 
     interrupt_each(scenario, loop)
 
@@ -294,7 +295,7 @@ def test_next_notify_is_heard_though_a_handler_raised_in_one_before() -> None:
             purgatory.notify("a")
             assert await waiters.results() == ["now"] * 3
             assert purgatory._sweeper._sweeps == {}
-            purgatory._check_invariants()
+            check_invariants(purgatory)
 
     interrupt_each(scenario)
 
@@ -332,7 +333,7 @@ def test_nothing_waits_without_an_alarm_after_a_handler_has_raised(
                     purgatory.wait(operation, ["a"])
                 else:
                     purgatory.renew(operation, 0.01)
-            purgatory._check_invariants()
+            check_invariants(purgatory)
             if call == "renew" and operation.timeout_ms == 10:
                 await asyncio.sleep(0.011)
                 assert operation.outcome == "expired"
@@ -356,7 +357,7 @@ def test_alarm_that_the_loop_has_lost_is_set_again_by_the_next_request() -> None
             for future in (first, second):
                 with pytest.raises(TimeoutError):
                     await future
-            purgatory._check_invariants()
+            check_invariants(purgatory)
 
     run(scenario)
 

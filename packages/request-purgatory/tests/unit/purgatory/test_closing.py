@@ -22,6 +22,7 @@ from tests.support.interleaving import (
     interleave_tasks,
     interpreted_only,
 )
+from tests.support.invariants import check_invariants
 from tests.support.requests import Request
 
 
@@ -86,7 +87,7 @@ def test_operation_that_a_close_has_cancelled_meanwhile_is_no_error(clock: Manua
     interleave_tasks(timer).before(1, purgatory.close)
     assert purgatory.try_complete_else_watch(request, ["a"]) is False
     assert request.calls == ["cancellation"]
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 def test_operation_that_ends_before_it_is_counted_has_not_waited() -> None:

@@ -16,6 +16,7 @@ from request_purgatory import (
     PurgatoryClosedError,
 )
 from tests.conftest import MakePurgatory
+from tests.support.invariants import check_invariants
 from tests.support.requests import Fault, Request, fail
 from tests.support.thread_group import ThreadGroup
 
@@ -30,7 +31,7 @@ def make_purgatory(make_either_purgatory: MakePurgatory) -> MakePurgatory:
 def assert_nothing_is_left(purgatory: DelayedOperationPurgatory) -> None:
     """No pending operation, no watcher, no timer task."""
     assert (purgatory.num_delayed, purgatory.watched, purgatory.timer.size) == (0, 0, 0)
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 # -- a callback that raises in try_complete_else_watch: the caller's own exception
@@ -161,7 +162,7 @@ def test_callbacks_that_all_raise_leave_one_traceback(
 def assert_nothing_is_left_but_queue_entries(purgatory: DelayedOperationPurgatory) -> None:
     """0.8's delay queue keeps what has ended."""
     assert (purgatory.num_delayed, purgatory.operations()) == (0, [])
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 def test_completion_that_raises_in_a_check_counts_as_a_completion(
@@ -240,7 +241,7 @@ def test_jump_of_an_hour_expires_all_that_is_due_and_nothing_else(
     clock.advance(1)
     purgatory.advance_clock(0)
     assert fresh.outcome == "expired"
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 # -- many

@@ -22,6 +22,7 @@ from request_purgatory import (
 from request_purgatory._native import forks, primitives
 from request_purgatory.legacy import LegacyPurgatory
 from tests.support.failing_allocations import fails_at_the_limit, fails_each, fails_in_a_row
+from tests.support.invariants import check_invariants
 
 pytest.importorskip("_testcapi", reason="this Python has no tests of its own")
 
@@ -119,7 +120,7 @@ class PurgatoryScene:
         for made in self.made:
             made.close()
         if not purgatory.is_closed:
-            purgatory._check_invariants()
+            check_invariants(purgatory)
             self.check_use()
         self.clock.advance(100)
         if not purgatory.is_closed:
@@ -148,7 +149,7 @@ class PurgatoryScene:
         for made in self.made:
             made.close()
         if not purgatory.is_closed:
-            purgatory._check_invariants()
+            check_invariants(purgatory)
             self.check_use()
         self.clock.advance(100)
         if not purgatory.is_closed:
@@ -292,7 +293,7 @@ class ForkedScene(PurgatoryScene):
 
     def check(self, failed: bool) -> None:
         assert not failed
-        self.purgatory._check_invariants()
+        check_invariants(self.purgatory)
         assert self.purgatory.num_delayed == 0
         self.check_use()
         self.clock.advance(10_000)
@@ -321,10 +322,10 @@ class ReaperScene(PurgatoryScene):
         if not self.last.ended:
             self.clock.advance(50 - self.clock.now_ms)
             assert self.last.done.acquire(timeout=10), "the reaper expires nothing"
-        assert self.reaped._reaper.is_alive
+        assert self.reaped._reaper._thread.is_alive()
         assert [request.ended for request in self.others] == [1] * 3
         self.reaped.close()
-        assert not self.reaped._reaper.is_alive
+        assert not self.reaped._reaper._thread.is_alive()
         super().check(failed)
 
     def referents(self) -> list[weakref.ref[Any]]:

@@ -23,6 +23,7 @@ from request_purgatory._native.forks import Forkable, register_for_forks, reinit
 from request_purgatory.legacy import LegacyPurgatory
 from tests.support.children import in_child
 from tests.support.interleaving import interpreted_only
+from tests.support.invariants import check_invariants
 from tests.support.requests import Request, fail
 from tests.support.thread_group import ThreadGroup
 
@@ -52,7 +53,7 @@ def test_child_has_a_reaper_of_its_own(purgatory: DelayedOperationPurgatory) -> 
     def child() -> None:
         assert threading.active_count() == 1
         expire(purgatory)
-        purgatory._check_invariants()
+        check_invariants(purgatory)
         assert purgatory.metrics().expirations == 1
         purgatory.close()
         assert threading.active_count() == 1
@@ -72,7 +73,7 @@ def test_threads_of_the_child_find_every_lock_free(purgatory: DelayedOperationPu
         assert purgatory.check_and_complete("a") == 1
         assert purgatory.snapshot().pending == purgatory.metrics().num_delayed_operations == 0
         purgatory.purge()
-        purgatory._check_invariants()
+        check_invariants(purgatory)
 
     def child() -> None:
         threads = ThreadGroup(TIME_LIMIT / 4)
@@ -176,7 +177,7 @@ def test_child_returns_from_the_call_that_forked(purgatory: DelayedOperationPurg
         code = 1
         try:
             expire(purgatory)
-            purgatory._check_invariants()
+            check_invariants(purgatory)
             code = 0 if (completed, request.outcome) == (False, "cancelled") else 2
         finally:
             os._exit(code)
@@ -204,8 +205,8 @@ def test_timer_that_is_advanced_keeps_its_tasks(thread_group: ThreadGroup) -> No
         clock.advance(10)
         assert timer.advance_clock(None)
         assert (ran, request.calls) == (["task"], [])
-        timer._check_invariants()
-        purgatory._check_invariants()
+        check_invariants(timer)
+        check_invariants(purgatory)
 
     in_child(child)
     assert (timer.size, ran) == (2, [])
@@ -358,7 +359,7 @@ def test_fork_waits_for_locks_with_the_collector_off() -> None:
 def test_children_of_a_busy_process_work(thread_group: ThreadGroup) -> None:
     def child(purgatory: DelayedOperationPurgatory) -> None:
         expire(purgatory)
-        purgatory._check_invariants()
+        check_invariants(purgatory)
 
     stopped = threading.Event()
     with DelayedOperationPurgatory("test") as purgatory:
@@ -379,7 +380,7 @@ def test_children_of_a_busy_process_work(thread_group: ThreadGroup) -> None:
             in_child(work_in_child)
         stopped.set()
         thread_group.join()
-        purgatory._check_invariants()
+        check_invariants(purgatory)
 
 
 def test_fork_leaves_a_collector_that_was_off_as_it_was() -> None:

@@ -14,6 +14,7 @@ import pytest
 from request_purgatory import DelayedOperation, DelayedOperationPurgatory, aio
 from request_purgatory._native import primitives
 from tests.conftest import MakePurgatory
+from tests.support.invariants import check_invariants
 from tests.support.requests import Fault, Request, fail
 
 Calls = list[tuple[str, object]]
@@ -240,7 +241,7 @@ def test_hook_that_raises_before_a_repeated_try_leaves_no_try_behind(
     assert (request.tries, purgatory.metrics().callback_errors) == (3, 1)
     request.ready = True
     assert purgatory.check_and_complete("a") == 1
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 def test_operation_that_was_refused_has_no_end_for_those_who_saw_no_beginning(

@@ -10,6 +10,7 @@ from request_purgatory import DelayedOperationPurgatory, ManualClock, SystemTime
 from request_purgatory.aio import Purgatory
 from request_purgatory.legacy import LegacyPurgatory
 from tests.support.hostile_errors import HOSTILE_ERRORS
+from tests.support.invariants import check_invariants
 from tests.support.requests import Request
 from tests.unit.aio.virtual import run
 
@@ -60,7 +61,7 @@ def test_check_tries_the_others(
     after.ready = True
     assert purgatory.check_and_complete("a") == 1
     assert (purgatory.num_delayed, purgatory.metrics().callback_errors) == (TIMES, TIMES)
-    purgatory._check_invariants()
+    check_invariants(purgatory)
     assert len(purgatory.close()) == TIMES
 
 

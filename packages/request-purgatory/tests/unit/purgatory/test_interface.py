@@ -21,6 +21,7 @@ from request_purgatory import (
 )
 from request_purgatory.legacy import LegacyPurgatory
 from request_purgatory.purgatory._holds_requests import HoldsRequests, documented
+from tests.support.invariants import check_invariants
 from tests.support.pending import watch
 from tests.support.requests import Request
 from tests.unit.aio.virtual import run
@@ -221,7 +222,7 @@ def test_renewed_operation_expires_later(
     purgatory.advance_clock(0)
     assert (lease.outcome, lease.calls) == ("expired", ["complete", "expiration"])
     assert purgatory.renew(lease, 0.1) is False
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 def test_lease_may_be_renewed_for_a_shorter_time(
@@ -249,7 +250,7 @@ def test_operation_renewed_in_its_first_try_enters_with_that_timeout(
     clock.advance(1)
     purgatory.advance_clock(0)
     assert lease.outcome == "expired"
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 def test_operation_renewed_while_it_falls_due_stays_pending(
@@ -270,7 +271,7 @@ def test_operation_renewed_while_it_falls_due_stays_pending(
     clock.advance(1000)
     purgatory.advance_clock(0)
     assert lease.outcome == "expired"
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 def test_renewal_of_another_purgatorys_operation_is_refused(

@@ -18,6 +18,7 @@ from request_purgatory import (
 )
 from request_purgatory._native.parker import Parker
 from request_purgatory.legacy import LegacyPurgatory
+from tests.support.invariants import check_invariants
 from tests.support.requests import Fault, Request
 
 TIME_LIMIT = 20.0
@@ -92,7 +93,7 @@ def test_exit_while_an_end_reads_the_clock_is_raised_after_the_callback(
     assert end(other)
     assert purgatory.num_delayed == 0
     purgatory.purge()
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 def test_exit_of_each_end_is_raised(
@@ -140,7 +141,7 @@ def test_exit_at_any_reading_of_the_clock_loses_no_timeout(
     assert raised + (clock.error is not None) == 1
     assert [request.calls for request in requests] == [["complete", "expiration"]] * 2
     assert purgatory.num_delayed == 0
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 class MeasuringClock(Clock):

@@ -32,6 +32,7 @@ from request_purgatory import (
 from request_purgatory.purgatory.hold import HoldFuture, HoldOperation
 from request_purgatory.purgatory.quorum import FutureLike, QuorumOperation
 from request_purgatory.testing import ManualPurgatory
+from tests.support.invariants import check_invariants
 
 TIME_LIMIT = 20.0
 
@@ -296,7 +297,7 @@ def test_callback_that_exits_keeps_neither_others_nor_the_operation(end: str) ->
         call(scene)
     with ThreadPoolExecutor(1) as other_thread:
         scene.check(kind, other_thread)
-    scene.purgatory._check_invariants()
+    check_invariants(scene.purgatory)
     scene.purgatory.purge()
     assert scene.purgatory.watched == 0
 
@@ -586,4 +587,4 @@ def test_no_future_stays_pending_in_a_storm_of_signals(
             end(purgatory, sources, ready)
             purgatory.advance(60)
             assert future.done()
-            purgatory._check_invariants()
+            check_invariants(purgatory)

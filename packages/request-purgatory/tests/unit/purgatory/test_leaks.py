@@ -24,6 +24,7 @@ from request_purgatory import (
 )
 from request_purgatory._native import hiding
 from request_purgatory.legacy import LegacyPurgatory
+from tests.support.invariants import check_invariants
 from tests.support.requests import Fault, Request, fail
 
 
@@ -198,7 +199,7 @@ def test_collections_while_handles_are_pending_change_nothing() -> None:
     del payload
     for _ in range(3):
         gc.collect()
-        timer._check_invariants()
+        check_invariants(timer)
     for handle in handles[::2]:
         handle.cancel()
     clock.advance(500)

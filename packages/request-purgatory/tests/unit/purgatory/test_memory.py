@@ -20,6 +20,7 @@ from request_purgatory import (
 from request_purgatory._native import primitives
 from request_purgatory.error_log import ErrorLog
 from request_purgatory.timer.wheel import max_buckets
+from tests.support.invariants import check_invariants
 from tests.support.requests import Request, fail
 from tests.support.thread_group import ThreadGroup
 
@@ -53,13 +54,13 @@ def test_call_that_finds_no_memory_leaves_no_lock_held(thread_group: ThreadGroup
                 failed += 1
             finally:
                 _testcapi.remove_mem_hooks()
-            thread_group.start(timer._check_invariants)
+            thread_group.start(check_invariants, timer)
             thread_group.join()
     assert failed >= 5
-    purgatory._check_invariants()
+    check_invariants(purgatory)
     assert purgatory.num_delayed == len(purgatory.close())
     timer.shutdown()
-    timer._check_invariants()
+    check_invariants(timer)
 
 
 @compiled_only
@@ -80,7 +81,7 @@ def test_shutdown_that_finds_no_memory_can_be_repeated(thread_group: ThreadGroup
         thread_group.start(lambda timer=timer, drained=drained: drained.extend(timer.shutdown()))
         thread_group.join()
         assert (len(drained), timer.size) == (100, 0)
-        timer._check_invariants()
+        check_invariants(timer)
     assert failed >= 5
 
 
@@ -155,7 +156,7 @@ def test_end_that_finds_no_memory_is_counted_and_told(
         assert sum(request.ended for request in requests) == len(ended)
         assert purgatory.num_delayed == len(requests) - len(ended)
         if not purgatory.is_closed:
-            purgatory._check_invariants()
+            check_invariants(purgatory)
         clock.advance(10)
         if end != "close":
             purgatory.advance_clock(0)
@@ -225,7 +226,7 @@ def test_end_whose_clock_raises_is_counted_where_nothing_can_be_logged(
     assert request.force_complete()
     failing = False
     assert purgatory.num_delayed == 0
-    purgatory._check_invariants()
+    check_invariants(purgatory)
     purgatory.close()
 
 

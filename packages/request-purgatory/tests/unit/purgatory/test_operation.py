@@ -26,6 +26,7 @@ from request_purgatory import (
 from request_purgatory._native import primitives, states
 from request_purgatory.purgatory.operation import OperationHost
 from tests.support.interleaving import interleave_tasks, interpreted_only
+from tests.support.invariants import check_invariants
 from tests.support.requests import Fault, Request, fail
 from tests.support.thread_group import ThreadGroup
 
@@ -338,7 +339,7 @@ def test_exit_out_of_a_try_loses_no_event(
         purgatory.check_and_complete("a")
     assert [request.outcome for request in (leaving, other)] == ["completed", "completed"]
     purgatory.purge()
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 def test_condition_that_notifies_itself_is_an_error(purgatory: DelayedOperationPurgatory) -> None:

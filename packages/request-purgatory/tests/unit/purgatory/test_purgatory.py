@@ -20,6 +20,7 @@ from request_purgatory import (
 from request_purgatory.clock import MonotonicClock
 from request_purgatory.legacy import LegacyPurgatory
 from tests.support.interleaving import InterleavedClock
+from tests.support.invariants import check_invariants
 from tests.support.pending import watch
 from tests.support.requests import Request, fail
 
@@ -71,7 +72,7 @@ def test_event_between_two_watches_completes_the_request(
     assert (completed, request.tries, request.calls) == ([0, 1], 1, ["complete"])
     assert (purgatory.num_delayed, purgatory.watched, purgatory.metrics().completions) == (0, 0, 1)
     assert purgatory.num_keys == 0
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 def test_event_that_fails_between_two_watches_is_the_checks(
@@ -93,7 +94,7 @@ def test_event_that_fails_between_two_watches_is_the_checks(
     assert purgatory.try_complete_else_watch(request, ["a", EventKey()]) is False
     assert (checked, request.tries, request.outcome) == ([0, 0], 2, None)
     assert (purgatory.num_delayed, purgatory.metrics().callback_errors) == (1, 1)
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 def test_event_during_the_try_is_not_missed(purgatory: DelayedOperationPurgatory) -> None:
@@ -107,7 +108,7 @@ def test_event_during_the_try_is_not_missed(purgatory: DelayedOperationPurgatory
     assert purgatory.try_complete_else_watch(request, ["a"]) is True
     assert (request.tries, request.calls) == (2, ["complete"])
     assert purgatory.num_delayed == 0
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 def test_check_completes_what_is_satisfied_and_leaves_the_rest(
@@ -124,7 +125,7 @@ def test_check_completes_what_is_satisfied_and_leaves_the_rest(
         3,
         [None] * 3,
     )
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 def test_check_of_another_key_tries_nothing(purgatory: DelayedOperationPurgatory) -> None:
@@ -204,7 +205,7 @@ def test_request_that_ended_before_it_came_is_counted_and_not_kept(
     assert (request.tries, purgatory.num_delayed, purgatory.operations()) == (0, 0, [])
     metrics = purgatory.metrics()
     assert metrics.completions + metrics.cancellations == 1
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 def test_request_that_ends_while_it_goes_to_the_timer_comes_out_again(clock: ManualClock) -> None:
@@ -220,7 +221,7 @@ def test_request_that_ends_while_it_goes_to_the_timer_comes_out_again(clock: Man
     request = Request(10)
     purgatory.try_complete_else_watch(request, ["a"])
     assert (request.outcome, purgatory.timer.size, purgatory.num_delayed) == ("completed", 0, 0)
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 @pytest.mark.parametrize("design", ["wheel", "legacy"])
@@ -242,7 +243,7 @@ def test_request_that_ends_before_its_wait_begins_is_counted_and_not_kept(
     assert (purgatory.num_delayed, purgatory.timer.size, purgatory.operations()) == (0, 0, [])
     metrics = purgatory.metrics()
     assert metrics.completions + metrics.cancellations == 1
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 # -- time
@@ -321,7 +322,7 @@ def test_cancel_for_key_cancels_its_watchers_and_returns_them(
     assert [request.calls for request in gone] == [["cancellation"]] * 2
     assert (kept.outcome, purgatory.num_delayed) == (None, 1)
     assert purgatory.cancel_for_key("a") == []
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 def test_request_can_be_cancelled_by_itself(purgatory: DelayedOperationPurgatory) -> None:
@@ -348,7 +349,7 @@ def test_request_that_is_discarded_leaves_every_list(purgatory: DelayedOperation
         1,
     )
     assert purgatory.metrics().callback_errors == 1
-    purgatory._check_invariants()
+    check_invariants(purgatory)
     with pytest.raises(InvalidArgumentError, match="one of purgatory 'test'"):
         purgatory._discard(Request())
 
@@ -364,7 +365,7 @@ def test_check_passes_over_what_an_earlier_try_took_out(
     assert purgatory.check_and_complete("a") == 1
     assert (first.tries, second.tries, third.tries) == (2, 1, 2)
     assert (second.outcome, third.outcome) == ("cancelled", "completed")
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
@@ -382,7 +383,7 @@ def test_exit_raised_by_an_answer_reaches_the_thread_that_checks(
     assert (request.outcome, request.calls, purgatory.num_delayed) == ("completed", ["complete"], 0)
     purgatory.purge()
     assert (purgatory.watched, purgatory.metrics().callback_errors) == (0, 0)
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 def test_how_many_watch_a_key_can_be_asked(purgatory: DelayedOperationPurgatory) -> None:
@@ -431,7 +432,7 @@ def test_purgatory_makes_a_timer_of_its_own() -> None:
     purgatory = DelayedOperationPurgatory("test", reaper=False)
     assert isinstance(purgatory.timer.clock, MonotonicClock)
     purgatory.try_complete_else_watch(Request(HOUR_MS), ["a"])
-    purgatory._check_invariants()
+    check_invariants(purgatory)
     assert len(purgatory.close()) == 1
     with pytest.raises(TimerClosedError):
         purgatory.timer.add(Request())

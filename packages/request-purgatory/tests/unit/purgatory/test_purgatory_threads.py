@@ -23,6 +23,7 @@ from request_purgatory import (
 )
 from request_purgatory.legacy import LegacyPurgatory
 from tests.conftest import MakePurgatory
+from tests.support.invariants import check_invariants
 from tests.support.requests import Request
 from tests.support.thread_group import ThreadGroup
 
@@ -147,7 +148,7 @@ def test_every_operation_ends_once_whatever_threads_race_for_it(
         thread_group.start(until_all_is_watched, work, number)
     thread_group.join()
 
-    purgatory._check_invariants()
+    check_invariants(purgatory)
     pending = {operation for operation in operations if not operation.is_completed}
     assert purgatory.num_delayed == len(pending)
     # The level may have been raised by a thread that the interpreter stopped before its check;
@@ -197,7 +198,7 @@ def test_event_that_races_with_the_watch_is_never_missed(
     thread_group.join()
     assert [operation.outcome for operation in operations] == ["completed"] * rounds
     assert purgatory.num_delayed == 0
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 def test_no_check_is_lost_on_a_try_that_is_running(
@@ -323,7 +324,7 @@ def test_operation_that_two_threads_hand_in_is_taken_once(
         len(numbers) for numbers in taken
     ]
     for purgatory in purgatories:
-        purgatory._check_invariants()
+        check_invariants(purgatory)
         purgatory.close()
 
 
@@ -343,5 +344,5 @@ def test_checks_of_a_key_that_comes_and_goes(thread_group: ThreadGroup, switchin
         purgatory._discard(request)
     stopped.set()
     thread_group.join()
-    purgatory._check_invariants()
+    check_invariants(purgatory)
     assert purgatory.metrics().cancellations == 20_000

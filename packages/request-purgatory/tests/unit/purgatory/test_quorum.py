@@ -29,6 +29,7 @@ from request_purgatory import (
 from request_purgatory.purgatory.hold import HoldFuture
 from request_purgatory.purgatory.quorum import QuorumOperation, _Listener, _listeners
 from tests.conftest import MakePurgatory
+from tests.support.invariants import check_invariants
 from tests.support.requests import Fault, Request
 from tests.support.thread_group import ThreadGroup
 
@@ -91,7 +92,7 @@ def test_all_futures_are_needed_unless_a_quorum_is_given(
     acks[1].set_result(0)
     assert (answers.given, purgatory.num_delayed) == ([("completed", 0)], 0)
     assert gathered.result(0) == Quorum(succeeded=tuple(acks), failed=(), missing=())
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 def test_futures_after_the_quorum_change_nothing(
@@ -282,7 +283,7 @@ def test_quorum_counts_successes(
     )
     assert quorum.failed == tuple(ack for ack, each in zip(acks, ends, strict=False) if each != "+")
     assert (quorum.missing, purgatory.num_delayed) == (tuple(acks[len(ends) :]), 0)
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 def test_error_of_a_failed_quorum_has_the_counts(purgatory: DelayedOperationPurgatory) -> None:

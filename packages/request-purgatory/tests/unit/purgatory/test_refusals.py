@@ -17,6 +17,7 @@ from request_purgatory import (
     aio,
 )
 from tests.conftest import MakePurgatory
+from tests.support.invariants import check_invariants
 from tests.support.requests import Fault, Request, fail
 
 
@@ -62,7 +63,7 @@ def test_operation_that_a_purgatory_had_is_refused(
         with pytest.raises(TaskInUseError, match="has been in purgatory 'test'"):
             again.try_complete_else_watch(request, ["a"])
     assert purgatory.metrics() == before
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,7 @@ def test_unhashable_key_leaves_nothing_behind(purgatory: DelayedOperationPurgato
     with pytest.raises(TypeError, match="unhashable"):
         purgatory.try_complete_else_watch(request, ["a", [], "b"])
     assert (request.outcome, purgatory.num_delayed, purgatory.operations()) == ("cancelled", 0, [])
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 def test_key_whose_hash_begins_to_fail_does_not_hide_what_the_request_raised(

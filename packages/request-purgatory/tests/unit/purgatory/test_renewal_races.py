@@ -9,6 +9,7 @@ import pytest
 from request_purgatory import DelayedOperationPurgatory, ManualClock, SystemTimer, TimerTask
 from tests.conftest import MakePurgatory
 from tests.support.interleaving import InterleavedClock, InterleavedLock, interpreted_only
+from tests.support.invariants import check_invariants
 from tests.support.requests import Request
 
 #: Two renewals in seconds: the second one, which comes 50 ms later, decides.
@@ -40,7 +41,7 @@ def interleaved() -> Iterator[tuple[DelayedOperationPurgatory, InterleavedTimer,
 def expires_at(purgatory: DelayedOperationPurgatory, clock: ManualClock, lease: Request) -> int:
     """Return the time at which `lease` expires, with the clock moved on by 1 ms at a time."""
     while lease.outcome is None:
-        purgatory._check_invariants()
+        check_invariants(purgatory)
         assert clock.now_ms < 10_000, "the timeout was lost"
         clock.advance(1)
         purgatory.advance_clock(0)

@@ -17,6 +17,7 @@ from request_purgatory import (
 from request_purgatory.purgatory.hold import HoldFuture, HoldOperation
 from request_purgatory.purgatory.quorum import QuorumOperation
 from request_purgatory.timer.task import TimerHandle
+from tests.support.invariants import check_invariants
 from tests.support.requests import Request
 
 
@@ -44,7 +45,7 @@ def test_pending_task_stays_as_it_was(clock: ManualClock, timer: SystemTimer) ->
     timer.add(task)
     with pytest.raises(TaskInUseError, match="<Note delay_ms=10 pending> is in use"):
         task.__init__(20)  # type: ignore[misc]
-    timer._check_invariants()
+    check_invariants(timer)
     assert (task.delay_ms, timer.size) == (10, 1)
     clock.advance(10)
     timer.advance_clock(0)
@@ -93,7 +94,7 @@ def test_operation_of_a_purgatory_stays_as_it_was(
                 operation.__init__(*arguments)  # type: ignore[misc]
         assert (operation.timeout_ms, operation.is_completed) == (10, False)
         assert getattr(operation, "future", None) is before
-        purgatory._check_invariants()
+        check_invariants(purgatory)
         clock.advance(10)
         purgatory.advance_clock(0)
         assert (operation.outcome, purgatory.num_delayed) == ("expired", 0)

@@ -19,6 +19,7 @@ from request_purgatory import (
     TimerTask,
 )
 from request_purgatory._native import primitives
+from tests.support.invariants import check_invariants
 from tests.support.pending import watch
 from tests.support.requests import Request
 
@@ -192,7 +193,7 @@ def test_interrupted_shutdown_leaves_nobody_waiting() -> None:
     release.set()
     assert purgatory.close() == []
     join(TIME_LIMIT)
-    assert not reaper.is_alive
+    assert not reaper._thread.is_alive()
 
 
 def test_clock_that_is_advanced_while_the_timer_closes_says_that_the_purgatory_is_closed(
@@ -215,7 +216,7 @@ def test_timer_that_its_owner_closed_is_reported_as_such(clock: ManualClock) -> 
     with pytest.raises(TimerClosedError, match="owned elsewhere"):
         purgatory.advance_clock(0)
     assert (request.outcome, purgatory.num_delayed, purgatory.watched) == ("cancelled", 0, 0)
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])

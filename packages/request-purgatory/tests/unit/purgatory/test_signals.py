@@ -27,6 +27,7 @@ from request_purgatory import (
 from request_purgatory._native import primitives
 from request_purgatory.legacy import LegacyPurgatory
 from tests.support.children import in_child
+from tests.support.invariants import check_invariants
 from tests.support.requests import Request
 from tests.support.thread_group import ThreadGroup
 
@@ -197,7 +198,7 @@ def test_handler_that_uses_the_purgatory_is_served_or_refused() -> None:
         finally:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
             signal.signal(signal.SIGVTALRM, before)
-        purgatory._check_invariants()
+        check_invariants(purgatory)
     assert len(served) >= 100
     assert not (refused and primitives.COMPILED)
 
@@ -226,7 +227,7 @@ def test_interrupted_thread_is_told_what_it_may_not_do() -> None:
     lock.release()
     assert request.outcome is None
     assert request.force_complete()
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 @pytest.mark.skipif(
@@ -264,7 +265,7 @@ def test_thread_whose_handler_raised_inside_of_the_core_is_served_again(
     use()
     thread_group.start(use)
     thread_group.join()
-    purgatory._check_invariants()
+    check_invariants(purgatory)
     assert purgatory.close() == []
 
 

@@ -15,6 +15,7 @@ from request_purgatory import (
 )
 from request_purgatory.purgatory.operation import MAX_TRIES
 from tests.support.interleaving import interpreted_only
+from tests.support.invariants import check_invariants
 from tests.support.requests import Request
 from tests.unit.purgatory.test_lateness import SteppedClock
 
@@ -60,7 +61,7 @@ def test_answer_and_end_of_a_try_both_decide_what_a_check_counts(
     completed = answer and end is DelayedOperation.force_complete
     assert purgatory.check_and_complete("a") == int(completed)
     assert operation.tries == 2
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 @pytest.mark.parametrize("answer", [False, True])

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from request_purgatory import ManualClock
 from request_purgatory._native.parker import Parker
+from tests.support.sleeping_threads import has_token
 
 
 class ScriptedClock(ManualClock):
@@ -25,7 +26,7 @@ class ScriptedClock(ManualClock):
         self.sleeps: list[int | None] = []
 
     def wait_until(self, parker: Parker, until_ms: int | None) -> None:
-        assert not parker.has_token, "this sleep would end at once, for an old reason"
+        assert not has_token(parker), "this sleep would end at once, for an old reason"
         self.sleeps.append(until_ms)
         if self.actions:
             self.actions.pop(0)(parker)

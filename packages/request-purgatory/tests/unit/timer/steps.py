@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from request_purgatory import Clock, ManualClock, SystemTimer, TimerTask
+from tests.support.invariants import check_invariants
 
 
 class Note(TimerTask):
@@ -25,5 +26,5 @@ def step(clock: ManualClock, timer: SystemTimer, steps: int = 1000) -> None:
             return
         clock.advance(next_ms - clock.now_ms)
         timer.advance_clock(0)
-        timer._check_invariants()
+        check_invariants(timer)
     raise AssertionError(f"still pending after {steps} steps")

@@ -10,6 +10,7 @@ import pytest
 from request_purgatory import DelayedOperationPurgatory, SystemTimer, TimerTask
 from request_purgatory._native.parker import Parker
 from request_purgatory.clock import Clock
+from tests.support.invariants import check_invariants
 from tests.support.requests import Request, fail
 from tests.support.sleeping_threads import SleepRecordingClock
 from tests.support.thread_group import ThreadGroup
@@ -54,7 +55,7 @@ def test_task_is_not_early(clock: Settable, back_ms: int, tick_ms: int) -> None:
     ran: list[float] = []
     clock.time_ms = now_ms = LATEST_MS - back_ms
     timer.call_later_ms(100, lambda: ran.append(clock.time_ms))
-    timer._check_invariants()
+    check_invariants(timer)
     expiration_ms = timer.next_expiration_ms
     assert expiration_ms is not None
     timer.advance_clock(0)
@@ -79,7 +80,7 @@ def test_operation_is_not_early_and_keeps_nobody_busy(clock: Settable, back_ms: 
     clock.time_ms = LATEST_MS + 100
     purgatory.advance_clock(0)
     assert request.outcome == "expired"
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 def test_operation_that_is_due_waits_for_a_clock_that_goes_back_before_it_runs(
@@ -97,7 +98,7 @@ def test_operation_that_is_due_waits_for_a_clock_that_goes_back_before_it_runs(
     clock.time_ms = LATEST_MS + 201
     purgatory.advance_clock(0)
     assert request.outcome == "expired"
-    purgatory._check_invariants()
+    check_invariants(purgatory)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +115,7 @@ def test_task_that_a_clock_goes_past_while_it_goes_back_is_due_at_once(
     timer.call_later_ms(100, ran.append, "ran")
     assert timer.advance_clock(0) is is_due
     assert ran == ["ran"] * is_due
-    timer._check_invariants()
+    check_invariants(timer)
 
 
 def test_task_that_is_added_again_while_the_clock_is_read_again_runs_at_its_last_time() -> None:
@@ -161,7 +162,7 @@ def test_task_that_is_cancelled_while_the_clock_is_read_again_does_not_run() -> 
     clock.time_ms = LATEST_MS + 200
     timer.advance_clock(0)
     assert ran == []
-    timer._check_invariants()
+    check_invariants(timer)
 
 
 def test_clock_that_raises_at_its_second_reading_leaves_the_task_pending(clock: Settable) -> None:

@@ -48,9 +48,9 @@ def test_thread_advances_repeatedly_until_stopped() -> None:
         advance.called.clear()
         advance.wake()
     assert advance.called.wait(TIME_LIMIT)
-    assert thread.is_alive
+    assert thread._thread.is_alive()
     assert thread.stop() is True
-    assert not thread.is_alive
+    assert not thread._thread.is_alive()
     assert advance.calls >= 6
     assert all(other.name != "a-reaper" for other in threading.enumerate())
 
@@ -142,7 +142,7 @@ def test_thread_ends_when_its_timer_is_closed(
     while advance.thread is None:
         time.sleep(0)
     advance.thread.join(TIME_LIMIT)
-    assert not thread.is_alive
+    assert not thread._thread.is_alive()
     assert advance.calls == 1
     assert caplog.text == ""
 

@@ -10,6 +10,7 @@ from request_purgatory import TimerTask
 from request_purgatory.timer._bucket import Bucket, PendingTasks
 from request_purgatory.timer._delay_queue import DelayQueue
 from request_purgatory.timer.task import append_to
+from tests.support.invariants import check_queue
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def push(queue: DelayQueue, expiration_ms: int, tasks: int = 1) -> Bucket:
 def test_empty_queue_has_neither_a_head_nor_anything_due(queue: DelayQueue) -> None:
     assert queue.head() is None
     assert queue.poll(10**15) is None
-    assert len(queue) == 0
+    assert queue._length == 0
 
 
 def test_buckets_come_out_by_expiration_whatever_order_they_went_in(queue: DelayQueue) -> None:
@@ -38,11 +39,11 @@ def test_buckets_come_out_by_expiration_whatever_order_they_went_in(queue: Delay
     random.Random(1).shuffle(times)
     for time_ms in times:
         push(queue, time_ms)
-        queue.check()
+        check_queue(queue)
     polled = []
     while (bucket := queue.poll(1000)) is not None:
         polled.append(bucket.expiration_ms)
-        queue.check()
+        check_queue(queue)
     assert polled == list(range(100))
 
 
@@ -66,7 +67,7 @@ def test_bucket_that_cancelling_emptied_is_dropped(queue: DelayQueue) -> None:
     kept = push(queue, 20)
     assert queue.head() is kept
     assert emptied.expiration_ms == -1
-    assert len(queue) == 1
+    assert queue._length == 1
     append_to(emptied, TimerTask(1))
     queue.push(emptied, 15)
     assert queue.head() is emptied
@@ -83,4 +84,4 @@ def test_check_finds_a_bucket_that_is_in_the_queue_twice(queue: DelayQueue) -> N
     bucket = push(queue, 10)
     queue.push(bucket, 10)
     with pytest.raises(AssertionError, match="twice"):
-        queue.check()
+        check_queue(queue)

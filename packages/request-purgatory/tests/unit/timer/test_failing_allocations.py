@@ -13,6 +13,7 @@ import pytest
 from request_purgatory import ManualClock, SystemTimer, TimerHandle, TimerTask
 from request_purgatory._native import primitives
 from tests.support.failing_allocations import fails_at_the_limit, fails_each, fails_in_a_row
+from tests.support.invariants import check_invariants
 
 pytest.importorskip("_testcapi", reason="this Python has no tests of its own")
 
@@ -66,7 +67,7 @@ class TimerScene:
 
     def check(self, failed: bool) -> None:
         timer = self.timer
-        timer._check_invariants()
+        check_invariants(timer)
         pending = [task for task in [*self.tasks, self.new] if task._timer_list is not None]
         handles = [handle for handle in self.handles if handle._timer_list is not None]
         assert timer.size in (len(pending) + len(handles), len(pending) + len(handles) + 1)
@@ -85,7 +86,7 @@ class TimerScene:
                 assert task.runs == runs + before
             assert all(task.runs == 1 for task in self.tasks[2:])
             assert all(runs == 1 for runs in self.runs[1:5])
-        timer._check_invariants()
+        check_invariants(timer)
         timer.shutdown()
         assert timer.size == 0
 
@@ -120,7 +121,6 @@ CALLS: dict[str, Callable[[TimerScene], object]] = {
         scene.timer.size,
         scene.timer.next_expiration_ms,
         scene.timer.occupancy(),
-        scene.timer.used_buckets(),
         repr(scene.timer),
         repr(scene.handles[1]),
         repr(scene.tasks[1]),

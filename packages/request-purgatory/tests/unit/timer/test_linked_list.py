@@ -10,6 +10,7 @@ from request_purgatory._native import linked_list, primitives
 from request_purgatory.timer._bucket import Bucket, PendingTasks
 from request_purgatory.timer._delay_queue import DelayQueue
 from request_purgatory.timer.wheel import TimingWheel, max_buckets
+from tests.support.invariants import check_wheel
 
 pytestmark = pytest.mark.skipif(
     request_purgatory.__compiled__, reason="compiled, lists are in C and wheels are created by C"
@@ -59,7 +60,7 @@ def test_overflow_wheel_stands_where_the_finer_one_does() -> None:
     wheel.advance(10)
     wheel.set_overflow(overflow)
     assert (wheel.current_ms, overflow.current_ms) == (10, 8)
-    wheel.check()
+    check_wheel(wheel)
 
 
 def test_buckets_are_enough_for_the_longest_delay_and_no_more() -> None:

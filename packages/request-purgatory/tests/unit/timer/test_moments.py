@@ -22,6 +22,8 @@ from request_purgatory._native.parker import Parker
 from request_purgatory.timer.clock_thread import ClockThread
 from request_purgatory.timer.wheel import TimingWheel
 from tests.support.interleaving import interleave_tasks, interpreted_only
+from tests.support.invariants import check_invariants
+from tests.support.sleeping_threads import has_token
 from tests.unit.timer.scripted_clock import ScriptedClock
 from tests.unit.timer.steps import Note, step
 
@@ -48,7 +50,7 @@ def test_idle_time_leaves_the_finest_wheel_to_the_nearest_tasks(
 ) -> None:
     clock.advance(1000)
     timer.call_later_ms(delay_ms, print)
-    assert len(timer.used_buckets()) == levels
+    assert len(timer.occupancy()) == levels
 
 
 def test_wheel_does_not_pass_a_bucket_that_nobody_has_collected(
@@ -58,7 +60,7 @@ def test_wheel_does_not_pass_a_bucket_that_nobody_has_collected(
     timer.add(Note(10, clock, runs_ms))
     clock.advance(11)
     timer.add(Note(50, clock, runs_ms))
-    timer._check_invariants()
+    check_invariants(timer)
     timer.advance_clock(0)
     step(clock, timer)
     assert runs_ms == [11, 61]
@@ -159,7 +161,7 @@ def test_wake_at_the_end_of_a_sleep_ends_no_further_one() -> None:
 def test_earlier_task_shortens_a_sleep_once() -> None:
     def add(parker: Parker) -> None:
         timer.call_later_ms(5, int)
-        assert parker.has_token
+        assert has_token(parker)
 
     clock = ScriptedClock(add)
     timer = SystemTimer("test", clock=clock)

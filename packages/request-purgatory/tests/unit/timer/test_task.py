@@ -16,6 +16,7 @@ from request_purgatory import (
 from request_purgatory._native import primitives
 from request_purgatory.timer.task import MAX_DELAY_MS
 from tests.support.interleaving import interleave_tasks, interpreted_only
+from tests.support.invariants import check_invariants
 from tests.support.whole_numbers import Index
 from tests.unit.timer.steps import Note, step
 
@@ -158,7 +159,7 @@ def test_cancel_follows_a_task_to_a_finer_wheel(clock: ManualClock) -> None:
 
     interleave_tasks(timer).before(1, advance)
     assert handle.cancel() is True
-    timer._check_invariants()
+    check_invariants(timer)
     assert timer.size == 0
     clock.advance(5)
     timer.advance_clock(0)
@@ -172,4 +173,4 @@ def test_cancel_is_false_if_another_thread_cancelled_first(timer: SystemTimer) -
     interleave_tasks(timer).before(1, lambda: cancelled.append(handle.cancel()))
     assert handle.cancel() is False
     assert (cancelled, timer.size) == ([True], 0)
-    timer._check_invariants()
+    check_invariants(timer)

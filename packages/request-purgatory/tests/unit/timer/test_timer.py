@@ -22,6 +22,7 @@ from request_purgatory.aio._loop_handle import schedule_handle, shutdown_and_rel
 from request_purgatory.timer.task import MAX_DELAY_MS
 from request_purgatory.timer.wheel import WheelOccupancy
 from tests.support.interleaving import InterleavedClock, interleave_tasks, interpreted_only
+from tests.support.invariants import check_invariants
 from tests.support.requests import fail
 from tests.support.whole_numbers import Index
 from tests.unit.timer.steps import Note, step
@@ -93,7 +94,7 @@ def test_jump_of_an_hour_runs_all_that_came_due_in_order(
     assert timer.advance_clock(0) is True
     assert order == sorted(delays)[:-1]
     assert timer.size == 1
-    timer._check_invariants()
+    check_invariants(timer)
 
 
 def test_short_delay_after_an_idle_hour_enters_the_finest_wheel(
@@ -102,8 +103,9 @@ def test_short_delay_after_an_idle_hour_enters_the_finest_wheel(
     clock.advance(HOUR_MS + 13)
     timer.call_later_ms(7, fail)
     assert timer.next_expiration_ms == HOUR_MS + 20
-    assert timer.used_buckets() == [(1, 1)]
-    timer._check_invariants()
+    (wheel,) = timer.occupancy()
+    assert (wheel.tick_ms, sum(wheel.counts)) == (1, 1)
+    check_invariants(timer)
 
 
 def test_occupancy_counts_the_tasks_of_each_bucket(clock: ManualClock) -> None:
@@ -127,7 +129,7 @@ def test_occupancy_counts_the_tasks_of_each_bucket(clock: ManualClock) -> None:
     for invalid in (0, -1, 1.5, None):
         with pytest.raises(InvalidArgumentError, match="at_most must be"):
             timer.occupancy(invalid)  # type: ignore[arg-type]
-    timer._check_invariants()
+    check_invariants(timer)
 
 
 def test_idle_timer_with_something_far_away_catches_up_too(
@@ -137,7 +139,7 @@ def test_idle_timer_with_something_far_away_catches_up_too(
     clock.advance(HOUR_MS)
     timer.call_later_ms(5, fail)
     assert timer.next_expiration_ms == HOUR_MS + 5
-    timer._check_invariants()
+    check_invariants(timer)
 
 
 def test_task_added_while_others_are_overdue_waits_its_own_delay(
@@ -172,7 +174,7 @@ def test_next_expiration_is_none_once_all_is_cancelled(timer: SystemTimer) -> No
         handle.cancel()
     assert timer.size == 0
     assert timer.next_expiration_ms is None
-    timer._check_invariants()
+    check_invariants(timer)
 
 
 @pytest.mark.parametrize("tick_ms", [1, 10])
@@ -214,9 +216,9 @@ def test_level_created_by_another_thread_is_used(clock: ManualClock) -> None:
     # `add` releases the lock while it creates the level, and acquires it again: the second time.
     lock.before(2, lambda: timer.add(Note(300, clock, runs_ms)))
     timer.add(Note(500, clock, runs_ms))
-    timer._check_invariants()
+    check_invariants(timer)
     assert timer.size == 2
-    assert [tick_ms for tick_ms, _ in timer.used_buckets()] == [1, 20, 400]
+    assert [wheel.tick_ms for wheel in timer.occupancy()] == [1, 20, 400]
     step(clock, timer)
     assert runs_ms == [300, 500]
 
@@ -269,7 +271,7 @@ def test_due_task_that_an_earlier_one_cancels_does_not_run(
     clock.advance(HOUR_MS)
     timer.advance_clock(0)
     assert seen == [(1, True, 0)]
-    timer._check_invariants()
+    check_invariants(timer)
 
 
 def test_due_task_can_be_moved_by_an_earlier_one(clock: ManualClock, timer: SystemTimer) -> None:
@@ -291,7 +293,7 @@ def test_adding_a_pending_task_moves_it(clock: ManualClock, timer: SystemTimer) 
         task.delay_ms = delay_ms
         timer.add(task)
         assert timer.size == 1
-        timer._check_invariants()
+        check_invariants(timer)
     step(clock, timer)
     assert runs_ms == [40]
 
@@ -308,7 +310,7 @@ def test_task_that_another_thread_adds_meanwhile_is_moved() -> None:
 
     clock.interrupt = add_earlier
     timer.add(task)
-    timer._check_invariants()
+    check_invariants(timer)
     assert timer.size == 1
     step(clock, timer)
     assert runs_ms == [10]
@@ -325,7 +327,7 @@ def test_task_that_the_clock_passes_while_it_is_added_is_due_at_once() -> None:
 
     clock.interrupt = pass_by
     timer.add(Note(10, clock, runs_ms))
-    timer._check_invariants()
+    check_invariants(timer)
     assert (runs_ms, timer.size, timer.next_expiration_ms) == ([], 1, 50)
     assert timer.advance_clock(0) is True
     assert (runs_ms, timer.size) == ([50], 0)
@@ -380,7 +382,7 @@ def test_assigning_an_invalid_delay_is_refused(
     with pytest.raises(InvalidArgumentError, match="delay_ms"):
         task.delay_ms = delay_ms  # type: ignore[assignment]
     assert (task.delay_ms, timer.size, timer.next_expiration_ms) == (10, 1, 10)
-    timer._check_invariants()
+    check_invariants(timer)
 
 
 @pytest.mark.parametrize(
@@ -414,7 +416,7 @@ def test_due_tasks_can_be_run_some_at_a_time(clock: ManualClock, timer: SystemTi
     assert left.cancel() is True
     assert timer.run_due(100) is False
     assert (len(set(ran)), timer.size) == (9, 1)
-    timer._check_invariants()
+    check_invariants(timer)
     timer.shutdown()
     with pytest.raises(TimerClosedError):
         timer.run_due(1)

@@ -16,6 +16,7 @@ from request_purgatory import (
     TimerClosedError,
     TimerTask,
 )
+from tests.support.invariants import check_invariants
 from tests.support.requests import Fault, Request, fail
 from tests.support.thread_group import ThreadGroup
 from tests.unit.timer.steps import Note, step
@@ -72,7 +73,7 @@ def test_exit_raised_by_a_task_loses_no_other_task(clock: ManualClock, timer: Sy
     with pytest.raises(SystemExit):
         timer.advance_clock(0)
     assert (timer.size, timer.next_expiration_ms) == (1, 5)
-    timer._check_invariants()
+    check_invariants(timer)
     assert timer.advance_clock(0) is True
     assert seen == ["kept"]
 
@@ -188,7 +189,7 @@ def test_shutdown_returns_what_was_pending(clock: ManualClock, timer: SystemTime
         timer.add(task)
     assert set(timer.shutdown()) == set(tasks)
     assert (timer.size, timer.next_expiration_ms) == (0, None)
-    timer._check_invariants()
+    check_invariants(timer)
     assert timer.shutdown() == []
     other = SystemTimer("other", clock=clock)
     for task in tasks:

@@ -7,6 +7,7 @@ import threading
 import time
 
 from request_purgatory import ManualClock, SystemTimer, TimerHandle, TimerTask
+from tests.support.invariants import check_invariants
 from tests.support.thread_group import ThreadGroup
 
 TIME_LIMIT = 20.0
@@ -82,7 +83,7 @@ def test_every_task_runs_or_is_cancelled_once(thread_group: ThreadGroup, switchi
         sleeper.join(0.001)
     thread_group.join()
 
-    timer._check_invariants()
+    check_invariants(timer)
     ended = sum(task.runs + task.cancels for task in tasks)
     assert ended + timer.size == len(tasks) == 2100
     clock.advance(200_000)
@@ -110,10 +111,10 @@ def test_tasks_that_threads_add_again_and_again_are_never_counted_twice(
     for number in range(4):
         thread_group.start(move, number)
     thread_group.join()
-    timer._check_invariants()
+    check_invariants(timer)
     assert {task.cancel() for task in tasks} <= {True, False}
     assert timer.size == 0
-    timer._check_invariants()
+    check_invariants(timer)
 
 
 def test_cancel_is_not_lost_while_the_task_moves_to_a_finer_wheel(

@@ -11,6 +11,7 @@ from request_purgatory.timer._bucket import PendingTasks
 from request_purgatory.timer._delay_queue import DelayQueue
 from request_purgatory.timer.task import remove_from
 from request_purgatory.timer.wheel import TimingWheel
+from tests.support.invariants import check_wheel
 
 
 def make_wheel(tick_ms: int = 1, wheel_size: int = 20, start_ms: int = 0) -> TimingWheel:
@@ -35,7 +36,7 @@ def way_of(wheel: TimingWheel, task: TimerTask) -> list[int]:
         wheel.advance(bucket.expiration_ms)
         bucket.expiration_ms = -1
         remove_from(bucket, task)
-        wheel.check()
+        check_wheel(wheel)
         if not wheel.add(task):
             return way
 
@@ -44,7 +45,7 @@ def way_of(wheel: TimingWheel, task: TimerTask) -> list[int]:
 def test_task_that_is_due_is_not_linked(expiration_ms: int) -> None:
     wheel = make_wheel(start_ms=100)
     assert enter(wheel, expiration_ms) is None
-    assert wheel.check() == 0
+    assert check_wheel(wheel) == 0
 
 
 @pytest.mark.parametrize(
@@ -54,9 +55,9 @@ def test_task_that_is_due_is_not_linked(expiration_ms: int) -> None:
 def test_task_enters_at_the_finest_level_that_reaches_it(expiration_ms: int, level: int) -> None:
     wheel = make_wheel()
     assert enter(wheel, expiration_ms) is not None
-    assert wheel.levels == level
-    assert list(wheel)[level - 1].used_buckets == 1
-    wheel.check()
+    assert len(list(wheel)) == level
+    assert sum(not bucket.is_empty for bucket in list(wheel)[level - 1].buckets) == 1
+    check_wheel(wheel)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,7 @@ def test_smallest_wheel_reaches_years() -> None:
     ten_years_ms = 10 * 31_557_600_000
     task = enter(wheel, ten_years_ms)
     assert task is not None
-    assert wheel.levels == ten_years_ms.bit_length()
+    assert len(list(wheel)) == ten_years_ms.bit_length()
     assert way_of(wheel, task)[-1] == ten_years_ms
 
 
@@ -110,18 +111,18 @@ def test_any_task_runs_on_the_first_tick_not_before_its_time(
     due_ms = start_ms + delay_ms
     task = enter(wheel, due_ms)
     assert task is not None
-    wheel.check()
+    check_wheel(wheel)
     way = way_of(wheel, task)
     assert way == sorted(set(way)), "it was in two buckets of one time"
     assert 0 <= way[-1] - due_ms < tick_ms
-    assert len(way) <= wheel.levels
+    assert len(way) <= len(list(wheel))
 
 
 def test_wheel_starts_on_the_tick_before_its_start() -> None:
     wheel = make_wheel(10, 4, 1_234)
     enter(wheel, 10_000)
     assert [level.current_ms for level in wheel] == [1_230, 1_200, 1_120, 640, 0]
-    wheel.check()
+    check_wheel(wheel)
 
 
 def test_advance_moves_every_level() -> None:
@@ -140,17 +141,17 @@ def test_bucket_is_used_again_in_the_next_round() -> None:
     enter(wheel, 12)
     second = enter(wheel, 13)
     assert second is not None
-    assert wheel.levels == 1
+    assert len(list(wheel)) == 1
     assert [bucket.expiration_ms for bucket in wheel.buckets if not bucket.is_empty] == [12, 13]
-    wheel.check()
+    check_wheel(wheel)
 
 
 def test_tasks_of_one_tick_share_a_bucket_and_one_queue_entry() -> None:
     wheel = make_wheel(10)
     for expiration_ms in range(11, 21):
         enter(wheel, expiration_ms)
-    assert wheel.check() == 10
-    assert len(wheel.queue) == 1
+    assert check_wheel(wheel) == 10
+    assert wheel.queue._length == 1
 
 
 @pytest.mark.parametrize(
@@ -174,4 +175,4 @@ def test_check_finds_a_task_in_a_bucket_of_another_time() -> None:
     assert task is not None
     task.timer_expiration_ms = 6
     with pytest.raises(AssertionError, match="bucket of another time"):
-        wheel.check()
+        check_wheel(wheel)
