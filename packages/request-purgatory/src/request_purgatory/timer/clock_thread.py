@@ -32,14 +32,20 @@ class ClockThread:
         self._stopped = False
         self._errors = ErrorLog(logger)
         self._pause = Parker()  # Where the thread waits after errors; `stop` ends the wait.
-        self._starting = threading.Lock()
+        # Acquired by whoever starts the thread, and nobody waits for it: while the thread starts, a
+        # signal handler or finalizer of either thread may use the timer.
+        self._claimed = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
         """Start the thread unless it was started or stopped before; any thread may call this."""
-        with self._starting:
-            if self._thread.ident is None and not self._stopped:
-                self._thread.start()
+        if self._stopped or not self._claimed.acquire(blocking=False):
+            return
+        try:
+            self._thread.start()
+        finally:
+            if self._thread.ident is None:  # There is no memory, or no further thread.
+                self._claimed.release()
 
     def _run(self) -> None:
         pause = 0.0
@@ -52,20 +58,22 @@ class ClockThread:
             except BaseException as error:
                 # The timer logs what callbacks raise. What still arrives here, such as a callback's
                 # SystemExit, must not silently end all timeouts of the process.
-                self._errors.log(error, "%s: advancing the clock raised", self._thread.name)
-                if ends_program(error):
-                    continue  # Out of a task, which is done: the next one need not wait.
-                # A clock that raises is likely to do so at once again.
-                pause = min(2 * pause or FIRST_PAUSE, LONGEST_PAUSE)
-                self._pause.park(pause)
+                try:
+                    self._errors.log(error, "%s: advancing the clock raised", self._thread.name)
+                    if ends_program(error):
+                        continue  # Out of a task, which is done: the next one need not wait.
+                    # A clock that raises is likely to do so at once again.
+                    pause = min(2 * pause or FIRST_PAUSE, LONGEST_PAUSE)
+                    self._pause.park(pause)
+                except BaseException:
+                    pass  # A handler of the log that exits, or there is no memory.
 
     def stop(self, join_timeout: float = 10.0) -> bool:
         """Stop the thread and wait for its end, up to `join_timeout` seconds; True if it has ended.
 
         Called from the thread itself, it only requests the stop.
         """
-        with self._starting:
-            self._stopped = True
+        self._stopped = True
         self._pause.unpark()
         if threading.current_thread() is self._thread:
             return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 
@@ -76,6 +77,61 @@ def test_error_does_not_end_the_thread(
     assert advance.calls == 2
     assert "a-reaper: advancing the clock raised" in caplog.text
     thread.stop()
+
+
+class ExitingHandler(logging.Handler):
+    """A handler that ends the program at each error, as it means to."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        raise SystemExit(1)
+
+
+def test_log_handler_that_exits_does_not_end_the_thread() -> None:
+    advance = Advance(SystemExit(), ValueError("meant"))
+    thread = ClockThread("a-reaper", advance, advance.wake)
+    handler = ExitingHandler()
+    logger = logging.getLogger("request_purgatory.timer.clock_thread")
+    logger.addHandler(handler)
+    try:
+        thread.start()
+        assert advance.called.wait(TIME_LIMIT)
+    finally:
+        logger.removeHandler(handler)
+    assert thread.stop() is True
+
+
+def test_thread_that_starts_may_be_started_and_stopped_by_who_interrupts_that() -> None:
+    advance = Advance()
+    thread = ClockThread("a-reaper", advance, advance.wake)
+    starts = thread._thread.start
+    interrupted: list[object] = []
+
+    def start() -> None:
+        interrupted.extend([thread.start(), thread.stop()])
+        starts()
+
+    thread._thread.start = start  # type: ignore[method-assign]
+    thread.start()
+    thread._thread.join(TIME_LIMIT)
+    assert interrupted == [None, True]
+    assert advance.calls == 0
+
+
+def test_thread_that_could_not_start_may_be_started_again() -> None:
+    advance = Advance()
+    thread = ClockThread("a-reaper", advance, advance.wake)
+    starts = thread._thread.start
+
+    def refuse() -> None:
+        thread._thread.start = starts  # type: ignore[method-assign]
+        raise RuntimeError("can't start new thread")
+
+    thread._thread.start = refuse  # type: ignore[method-assign]
+    with pytest.raises(RuntimeError, match="can't start"):
+        thread.start()
+    thread.start()
+    assert advance.called.wait(TIME_LIMIT)
+    assert thread.stop() is True
 
 
 class RecordedPause(Parker):
