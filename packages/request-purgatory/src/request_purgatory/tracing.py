@@ -31,6 +31,9 @@ _names.maxother = 100
 
 #: By the ids of operations that have not ended, which have no place of their own for a span.
 _spans: dict[int, Span] = {}
+#: The operations whose spans are being made, by their ids. Whoever takes one out, once, ends the
+#: span: another thread may end the operation meanwhile.
+_beginning: dict[int, DelayedOperation] = {}
 
 
 def trace_purgatory(purgatory: P, tracer: Tracer) -> P:
@@ -64,6 +67,14 @@ def trace_purgatory(purgatory: P, tracer: Tracer) -> P:
     name = purgatory.name
 
     def begin(operation: DelayedOperation, keys: Sequence[Hashable]) -> None:
+        _beginning[id(operation)] = operation
+        try:
+            make_span(operation, keys)
+        finally:
+            if _beginning.pop(id(operation), None) is None:
+                _end_span(operation)
+
+    def make_span(operation: DelayedOperation, keys: Sequence[Hashable]) -> None:
         span = tracer.start_span(
             "purgatory.wait",
             attributes={
@@ -88,6 +99,11 @@ def _add_try(operation: DelayedOperation) -> None:
 
 
 def _end(operation: DelayedOperation) -> None:
+    if _beginning.pop(id(operation), None) is None:
+        _end_span(operation)
+
+
+def _end_span(operation: DelayedOperation) -> None:
     span = _spans.pop(id(operation), None)
     if span is None:
         return
@@ -104,3 +120,4 @@ def _end(operation: DelayedOperation) -> None:
 if hasattr(os, "register_at_fork"):  # Windows has no fork.
     # The parent ends its own spans, and a child's operations may have the same ids.
     os.register_at_fork(after_in_child=_spans.clear)
+    os.register_at_fork(after_in_child=_beginning.clear)

@@ -12,12 +12,12 @@ import pytest
 
 pytest.importorskip("opentelemetry.sdk", reason="the package opentelemetry-sdk is not installed")
 
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode, Tracer, get_current_span
 
-from request_purgatory import DelayedOperation, DelayedOperationPurgatory, ManualClock
+from request_purgatory import DelayedOperation, DelayedOperationPurgatory, ManualClock, tracing
 from request_purgatory.aio import Purgatory
 from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError, TaskInUseError
 from request_purgatory.testing import run
@@ -360,3 +360,43 @@ def test_requests_of_an_event_loop_have_spans(tracer: Tracer) -> None:
     ]
     requests = {span.context.span_id for span in ended() if span.name.startswith("request")}
     assert {span.parent.span_id for span in spans[:2] if span.parent} == requests
+
+
+class EndsMeanwhile(SpanProcessor):
+    """Ends operations while their spans are being made, as another thread may."""
+
+    def __init__(self) -> None:
+        self.operations: list[DelayedOperation] = []
+
+    def on_start(self, span: ReadableSpan, parent_context: object = None) -> None:
+        for operation in self.operations:
+            operation.force_complete()
+
+
+def test_operation_that_ends_while_its_span_begins_has_a_span_that_ends(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
+    spans = InMemorySpanExporter()
+    meanwhile = EndsMeanwhile()
+    local = TracerProvider()
+    local.add_span_processor(SimpleSpanProcessor(spans))
+    local.add_span_processor(meanwhile)
+    trace_purgatory(purgatory, local.get_tracer("test"))
+    request = Request(60_000)
+    meanwhile.operations.append(request)
+    purgatory.try_complete_else_watch(request, ["a"])
+    (span,) = spans.get_finished_spans()
+    assert span.attributes is not None
+    assert span.attributes["purgatory.outcome"] == "completed"
+    assert (tracing._spans, tracing._beginning) == ({}, {})
+
+
+def test_tracer_that_raises_leaves_nothing_behind(
+    purgatory: DelayedOperationPurgatory, monkeypatch: pytest.MonkeyPatch, tracer: Tracer
+) -> None:
+    trace_purgatory(purgatory, tracer)
+    monkeypatch.setattr(tracer, "start_span", lambda *_args, **_options: fail())
+    with pytest.raises(Fault):
+        purgatory.try_complete_else_watch(Request(60_000), ["a"])
+    assert (tracing._spans, tracing._beginning) == ({}, {})
+    assert purgatory.num_delayed == 0
