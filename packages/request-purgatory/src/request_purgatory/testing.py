@@ -17,9 +17,11 @@ import math
 import selectors
 import threading
 import traceback
+import weakref
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Iterator, Sequence
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -60,8 +62,9 @@ class ManualPurgatory(DelayedOperationPurgatory):
     """A purgatory without a thread, whose clock stands still until the test advances it.
 
     What the callbacks of operations and futures raise, a failed assertion among it, fails the test:
-    `advance` and `close` raise the first such error, and so does the end of a `with` block. Notes
-    of it name up to ten others.
+    `advance`, `close` and the end of a `with` block raise the first such error, and so does what
+    has the test's thread check a key, as `notify`. Notes of it name up to ten others. An error that
+    none of them came to raise goes to `sys.unraisablehook` once the purgatory is freed.
 
     >>> class Poll(DelayedOperation):
     ...     def try_complete(self):
@@ -95,15 +98,16 @@ class ManualPurgatory(DelayedOperationPurgatory):
             purge_interval: As there.
             shards: As there.
             on_end: As there.
-            raise_callback_errors: Raise in `advance` and `close` what callbacks have raised. False
-                logs and counts it alone, as DelayedOperationPurgatory does.
+            raise_callback_errors: Raise what callbacks have raised. False logs and counts it alone,
+                as DelayedOperationPurgatory does.
         """
         self.clock = ManualClock()
         self._raised: list[BaseException] = []
         #: The thread that has made it: the test's.
         self._owner = threading.get_ident()
-        #: The threads that are inside of `advance`, each as often as it is.
-        self._advancing: Counter[int] = Counter()
+        #: The threads that are inside of `advance` or a check, each as often as it is.
+        self._inside: Counter[int] = Counter()
+        weakref.finalize(self, _raise_first, self._raised)
         super().__init__(
             name,
             timer=SystemTimer(name, clock=self.clock),
@@ -135,11 +139,9 @@ class ManualPurgatory(DelayedOperationPurgatory):
         """
         if self.is_closed:
             raise PurgatoryClosedError(self.name)
-        end_ms = self.clock.now_ms + timeout_to_ms(seconds)
+        end_ms = self.clock.now_ms + timeout_to_ms(seconds, "seconds")
         leaving: BaseException | None = None
-        thread = threading.get_ident()
-        self._advancing[thread] += 1
-        try:
+        with self._step():
             while not self.is_closed:
                 next_ms = self.timer.next_expiration_ms
                 due = next_ms is not None and next_ms <= end_ms
@@ -154,12 +156,35 @@ class ManualPurgatory(DelayedOperationPurgatory):
                     continue
                 if not due:
                     break
-        finally:
-            self._advancing[thread] -= 1
-        try:
             if leaving is not None:
                 raise leaving
+
+    def check_and_complete(self, key: Hashable) -> int:
+        """As of DelayedOperationPurgatory; on the test's thread, raise what callbacks have raised.
+
+        `notify` and `notify_many` call it.
+        """
+        if threading.get_ident() != self._owner:
+            return super().check_and_complete(key)
+        with self._step():
+            return super().check_and_complete(key)
+
+    def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
+        """As of DelayedOperationPurgatory; raise what callbacks raised, as `check_and_complete`."""
+        if threading.get_ident() != self._owner:
+            return super().cancel_for_key(key)
+        with self._step():
+            return super().cancel_for_key(key)
+
+    @contextmanager
+    def _step(self) -> Iterator[None]:
+        """Do something that runs callbacks, and then raise what they have raised."""
+        thread = threading.get_ident()
+        self._inside[thread] += 1
+        try:
+            yield
         finally:
+            self._inside[thread] -= 1
             self._raise_first()
 
     def close(self) -> list[DelayedOperation]:
@@ -178,12 +203,12 @@ class ManualPurgatory(DelayedOperationPurgatory):
             self._raise_first()
 
     def _raise_first(self) -> None:
-        """Raise the first error of callbacks, unless this is a callback of an `advance`.
+        """Raise the first error of callbacks, unless this is inside of a callback.
 
         On another thread than the test's own, which may drop it, it is raised there again.
         """
         thread = threading.get_ident()
-        if self._advancing[thread]:
+        if self._inside[thread]:
             return
         if thread != self._owner and self._raised:
             raise self._raised[0]

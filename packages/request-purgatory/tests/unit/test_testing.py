@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 import selectors
 import socket
+import sys
 import threading
 import warnings
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
@@ -17,6 +20,7 @@ import pytest
 from request_purgatory import (
     DelayedOperation,
     InvalidArgumentError,
+    NotificationLoopError,
     PurgatoryClosedError,
     aio,
     testing,
@@ -71,7 +75,7 @@ def test_advance_purges() -> None:
 
 def test_bad_advance_is_refused() -> None:
     purgatory = ManualPurgatory()
-    with pytest.raises(InvalidArgumentError, match="timeout must be seconds"):
+    with pytest.raises(InvalidArgumentError, match="seconds must be seconds or a timedelta"):
         purgatory.advance(-1)
     purgatory.close()
     with pytest.raises(PurgatoryClosedError, match="'test'"):
@@ -327,16 +331,143 @@ def test_end_of_the_block_raises_what_a_callback_has_asserted(failing: str) -> N
 def test_error_that_the_test_expects_of_the_block_hides_none_of_a_callback() -> None:
     def block() -> None:
         with ManualPurgatory() as purgatory:
-            for failing in ("on_cancellation", "try_complete"):
-                purgatory.try_complete_else_watch(Asserting(failing), ["a"])
-            purgatory.notify("a")
+            for _ in range(2):
+                purgatory.try_complete_else_watch(Asserting("on_cancellation"), ["a"])
             raise ZeroDivisionError
 
-    with pytest.raises(AssertionError, match="asserted in try_complete") as raised:
+    with pytest.raises(AssertionError, match="asserted in on_cancellation") as raised:
         block()
     assert type(raised.value.__context__) is ZeroDivisionError
     (note,) = raised.value.__notes__
     assert note.startswith("A callback has raised, too: AssertionError: asserted in on_cancel")
+
+
+class Answered(DelayedOperation):
+    """An operation that completes once it is told to, with an assertion that fails."""
+
+    ready = False
+
+    def try_complete(self) -> bool:
+        return self.ready and self.force_complete()
+
+    def on_complete(self) -> None:
+        raise AssertionError("the wrong answer")
+
+    def on_cancellation(self) -> None:
+        raise AssertionError("the wrong end")
+
+
+def answered(purgatory: ManualPurgatory, key: str = "a") -> Answered:
+    operation = Answered(1_000)
+    purgatory.try_complete_else_watch(operation, [key])
+    operation.ready = True
+    return operation
+
+
+@pytest.mark.parametrize(
+    ("step", "text"),
+    [
+        (lambda purgatory: purgatory.notify("a"), "the wrong answer"),
+        (lambda purgatory: purgatory.notify_many(["a", "b"]), "the wrong answer"),
+        (lambda purgatory: purgatory.check_and_complete("a"), "the wrong answer"),
+        (lambda purgatory: purgatory.cancel_for_key("a"), "the wrong end"),
+    ],
+)
+def test_step_of_the_test_raises_what_its_callbacks_have_raised(
+    step: Callable[[ManualPurgatory], object], text: str
+) -> None:
+    purgatory = ManualPurgatory()
+    operation = answered(purgatory)
+    with pytest.raises(AssertionError, match=text):
+        step(purgatory)
+    assert operation.is_completed
+    purgatory.close()
+
+
+def test_notify_raises_what_the_callback_of_a_future_has_raised() -> None:
+    purgatory = ManualPurgatory()
+    ready: list[int] = []
+    held = purgatory.hold(["a"], until=lambda: ready)
+    held.add_done_callback(lambda _: pytest.fail("the wrong answer"))
+    ready.append(1)
+    with pytest.raises(pytest.fail.Exception, match="the wrong answer"):
+        purgatory.notify("a")
+    purgatory.close()
+
+
+def test_callback_that_notifies_meets_no_error_of_another() -> None:
+    purgatory = ManualPurgatory()
+    told: list[str] = []
+
+    class Chain(Answered):
+        def on_complete(self) -> None:
+            purgatory.notify("b")
+            told.append("gone on")
+
+    chain = Chain(1_000)
+    purgatory.try_complete_else_watch(chain, ["a"])
+    chain.ready = True
+    answered(purgatory, "b")
+    with pytest.raises(AssertionError, match="the wrong answer"):
+        purgatory.notify("a")
+    assert told == ["gone on"]
+    purgatory.close()
+
+
+@pytest.mark.parametrize("method", ["notify", "cancel_for_key"])
+def test_worker_that_brings_an_event_leaves_the_error_to_the_test(
+    thread_group: ThreadGroup, method: str
+) -> None:
+    purgatory = ManualPurgatory()
+    answered(purgatory)
+    thread_group.start(getattr(purgatory, method), "a")
+    thread_group.join()
+    with pytest.raises(AssertionError, match="the wrong"):
+        purgatory.notify("b")
+    purgatory.close()
+
+
+def test_error_that_nobody_came_to_raise_is_reported_at_the_end(
+    thread_group: ThreadGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reported: list[BaseException | None] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda args: reported.append(args.exc_value))
+    purgatory = ManualPurgatory()
+    error = AssertionError("the wrong answer")
+    purgatory._raised.append(error)
+    del purgatory
+    gc.collect()
+    assert reported == [error]
+
+
+def test_later_round_of_a_notify_fails_the_test() -> None:
+    class Ping(DelayedOperation):
+        """Notifies another key each time it is tried, and completes never."""
+
+        def __init__(self, other: str) -> None:
+            super().__init__(1_000)
+            self.other = other
+
+        def try_complete(self) -> bool:
+            if begun:
+                purgatory.notify(self.other)
+            return False
+
+    begun: list[bool] = []
+
+    async def main() -> None:
+        nonlocal purgatory
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+        async with aio.Purgatory() as purgatory:
+            for key, other in (("a", "b"), ("b", "a")):
+                purgatory.try_complete_else_watch(Ping(other), [key])
+            begun.append(True)
+            purgatory.notify("a")
+            await asyncio.sleep(5)
+
+    purgatory: aio.Purgatory
+    with pytest.raises(NotificationLoopError):
+        run(main())
 
 
 EXITS = [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError]

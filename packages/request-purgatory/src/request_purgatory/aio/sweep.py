@@ -269,4 +269,10 @@ class Sweeper:
     def _next_round(self) -> None:
         self._turn.extend(self._rest)
         self._rest.clear()
-        self._run(self._batch)
+        try:
+            self._run(self._batch)
+        except Exception as error:
+            # The loop logs it, as nobody has called this.
+            if self._core._errors.listener is not None:
+                self._core._errors.listener(error)
+            raise

@@ -4,7 +4,7 @@ from request_purgatory._native cimport primitives, states
 from request_purgatory.purgatory.operation cimport DelayedOperation, OperationHost
 
 @cython.locals(seconds=double)
-cpdef timeout_to_ms(timeout)
+cpdef timeout_to_ms(timeout, name=*)
 
 
 cdef class FutureOperation(DelayedOperation):

@@ -55,7 +55,7 @@ class Answerable(Protocol):
         """Cancel a forked child's copy of the future; its callbacks are not called."""
 
 
-def timeout_to_ms(timeout: float | timedelta | None) -> int:
+def timeout_to_ms(timeout: float | timedelta | None, name: str = "timeout") -> int:
     """Return whole milliseconds, rounded up; 10,000 years for None. InvalidArgumentError."""
     if timeout is None:
         return MAX_DELAY_MS
@@ -69,7 +69,7 @@ def timeout_to_ms(timeout: float | timedelta | None) -> int:
     # Compiled, these are C numbers.
     if not 0.0 <= seconds <= primitives.MAX_DELAY_MS / 1000:
         raise InvalidArgumentError(
-            "timeout", "seconds or a timedelta, not negative and at most 10,000 years", timeout
+            name, "seconds or a timedelta, not negative and at most 10,000 years", timeout
         )
     # 2.007 * 1000 is 2007.0000000000002. Less than half a microsecond is not rounded up.
     return math.ceil(seconds * 1000 - 0.0005)
