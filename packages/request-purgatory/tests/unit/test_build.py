@@ -53,7 +53,7 @@ def test_every_module_is_of_the_expected_build() -> None:
 
 def test_constants_of_both_builds_agree() -> None:
     names = re.findall(r"^    ([A-Z_]+) = (\d+)$", source("_native/states.pxd"), re.MULTILINE)
-    assert len(names) == 8
+    assert len(names) == 9
     assert all(getattr(states, name) == int(number) for name, number in names)
     assert (primitives.LIMIT, primitives.MAX_DELAY_MS, primitives.MAX_CHECK_DEPTH) == (
         2**62 - 1,

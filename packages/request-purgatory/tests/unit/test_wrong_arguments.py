@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections.abc import Callable
 from typing import Any
@@ -77,9 +78,13 @@ def test_name_of_a_subclass_of_str_becomes_a_str(make: Callable[[object], Any]) 
         ({"shards": 0}, "shards must be at least 1, got 0"),
         ({"shards": 2**31}, "shards must be at most 1048576, got 2147483648"),
         ({"warn_after_ms": float("nan")}, "warn_after_ms must be whole milliseconds"),
-        ({"on_watch": 5}, "on_watch must be callable, or None, got 5"),
-        ({"on_try": 5}, "on_try must be callable, or None, got 5"),
-        ({"on_end": 5}, "on_end must be callable, or None, got 5"),
+        ({"on_watch": 5}, "on_watch must be a plain callable, or None, got 5"),
+        ({"on_try": 5}, "on_try must be a plain callable, or None, got 5"),
+        ({"on_end": 5}, "on_end must be a plain callable, or None, got 5"),
+        (
+            {"on_end": asyncio.sleep},
+            "on_end must be a plain callable, or None, got <",
+        ),
         ({"executor": 5}, "executor must be an Executor of concurrent.futures, got 5"),
     ],
 )

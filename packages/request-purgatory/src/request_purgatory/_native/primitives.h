@@ -318,7 +318,9 @@ RP_THREAD_LOCAL int rp_depth;
 RP_THREAD_LOCAL int rp_postponed;
 #define rp_set_postponed(value) ((void)(rp_postponed = (value)))
 #define rp_enter_check() (++rp_depth)
-#define rp_leave_check() ((void)--rp_depth)
+/* In a forked child it may be one of the parent's checks, which `rp_forget_checks` has forgotten. */
+#define rp_leave_check() ((void)(rp_depth -= rp_depth > 0))
+#define rp_forget_checks() ((void)(rp_depth = rp_postponed = 0))
 
 /* ---- Python's recursion limit: near it, an end borrows levels for its callbacks
 

@@ -32,6 +32,7 @@ cdef extern from "primitives.h":
     void rp_reinit_locks() noexcept
     int rp_enter_check() noexcept
     void rp_leave_check() noexcept
+    void rp_forget_checks() noexcept
     int rp_depth
     bint rp_borrow_levels() noexcept
     void rp_return_levels(bint borrowed) noexcept
@@ -156,6 +157,10 @@ cdef inline int check_depth() noexcept:
 
 cdef inline void leave_check() noexcept:
     rp_leave_check()
+
+
+cdef inline void forget_checks() noexcept:
+    rp_forget_checks()
 
 
 cdef inline bint borrow_levels() noexcept:

@@ -182,7 +182,13 @@ def check_depth() -> int:
 
 
 def leave_check() -> None:
-    _own.depth -= 1
+    _own.depth -= _own.depth > 0  # After `forget_checks` it may be 0.
+
+
+def forget_checks() -> None:
+    """Begin anew in a forked child: the checks that the thread was in are the parent's."""
+    _own.depth = 0
+    _own.postponed = False
 
 
 def try_complete(operation: Any) -> int:
@@ -217,6 +223,32 @@ def require_init(initialized: bool, target: object) -> None:
     """Raise NotInitializedError if a subclass's `__init__` did not call this package's."""
     if not initialized:
         raise NotInitializedError(type(target).__name__)
+
+
+def guard_fields(kind: type) -> None:
+    """Refuse that users' subclasses take a private field's name for an attribute of their own.
+
+    Compiled, these are fields of C, and an attribute of the same name is another one.
+    """
+    names: set[str] = set()
+    for base in kind.__mro__[:-1]:
+        names.update(vars(base).get("__slots__", ()))
+        names.update(vars(base)["__init__"].__code__.co_names if "__init__" in vars(base) else ())
+    private = {name for name in names if name.startswith(("_", "node_"))}
+
+    def set_field(self: object, name: str, value: object) -> None:
+        if (
+            name in private
+            and not type(self).__module__.startswith("request_purgatory.")
+            and not sys._getframe(1).f_globals["__name__"].startswith("request_purgatory.")
+        ):
+            raise AttributeError(
+                f"the attribute {name!r} of {type(self).__name__!r} objects belongs to "
+                "request_purgatory: give yours another name"
+            )
+        object.__setattr__(self, name, value)
+
+    kind.__setattr__ = set_field  # type: ignore[method-assign, assignment]
 
 
 def is_made_slowly(target: object) -> bool:  # noqa: ARG001 - interpreted, there is no other way

@@ -10,3 +10,4 @@ cdef enum:
     TRYING = 1
     TRY_AGAIN = 2
     TRY_AGAIN_FOR_ITSELF = 3
+    OVER_BEFORE = 4

@@ -15,3 +15,5 @@ TRYING = 1
 TRY_AGAIN = 2
 # As TRY_AGAIN, and the `try_complete` call itself caused the event.
 TRY_AGAIN_FOR_ITSELF = 3
+# The operation ended, and its callbacks ran, before a purgatory had it.
+OVER_BEFORE = 4

@@ -102,9 +102,10 @@ class Alarm:
             self._set(next_ms)
 
     def _set(self, at_ms: float) -> None:
-        # The new alarm first: where the loop finds no memory for it, the old one stays.
+        # The new alarm first: where the loop finds no memory for it, the old one stays. Each in a
+        # context of its own: under nest_asyncio the alarm before may still run, in its context.
         try:
-            handle = self._loop.call_at(at_ms / 1000, self.ring, context=self._context)
+            handle = self._loop.call_at(at_ms / 1000, self.ring, context=self._context.copy())
             self.at_ms = at_ms
             before = self.handle
             self.handle = handle

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import timedelta
 from typing import Literal, NoReturn, TypeVar
 
-from request_purgatory._native import primitives
+from request_purgatory._native import primitives, states
 from request_purgatory._native.forks import Forkable, register_for_forks
 from request_purgatory.aio._alarm import Alarm
 from request_purgatory.aio._wait_answers import WaitAnswers
@@ -243,16 +243,14 @@ class Purgatory(Forkable):
         keys = _unique_keys(keys)
         future: HoldFuture[Outcome] = HoldFuture(loop=self._loop)
         future.operation = operation
-        # Before the first try: from then on any thread may end the operation, and looks up the
-        # future once the callbacks have run.
-        ended_before = operation.is_completed
+        # Before the first try: any thread may end the operation, and looks up the future once the
+        # callbacks have run, if it finds the purgatory by then.
         new = operation._purgatory is None
         try:
             if new:
                 self._answers.futures[id(operation)] = future
             self._alarm.enter(operation, keys)
-            if ended_before:
-                # Its callbacks ran before it was handed over, and its end is not reported again.
+            if operation._try_state == states.OVER_BEFORE:
                 self._answers.answer(operation)
         except BaseException:
             if new:
@@ -303,7 +301,8 @@ class Purgatory(Forkable):
             RuntimeError: The block was not entered, or on another thread than the loop's, which has
                 to call `notify_threadsafe`.
             NotificationLoopError, KeyboardInterrupt, SystemExit: As of
-                `DelayedOperationPurgatory.check_and_complete`.
+                `DelayedOperationPurgatory.check_and_complete`. The loop's later rounds leave them
+                to the loop, which logs the first.
         """
         core = self._core
         if core is None or core.is_closed:

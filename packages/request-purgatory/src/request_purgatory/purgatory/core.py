@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Executor
@@ -10,7 +11,7 @@ from typing import Self
 
 from request_purgatory._native import hiding, linked_list, primitives, states
 from request_purgatory._native.failsafe import ends_program, warn
-from request_purgatory._native.forks import register_for_forks
+from request_purgatory._native.forks import register_for_forks, reinit_in_child
 from request_purgatory.clock import ManualClock, MonotonicClock
 from request_purgatory.error_log import ErrorLog
 from request_purgatory.errors import (
@@ -49,6 +50,15 @@ logger = logging.getLogger("request_purgatory.purgatory")
 
 #: The most shards: many times the threads of any machine. A million take 200 MB.
 MAX_SHARDS = 2**20
+
+
+def _forget_checks() -> None:
+    """In a forked child: the parent makes the checks that its thread was in, or has postponed."""
+    primitives.forget_checks()
+    nested_checks.postponed.clear()
+
+
+reinit_in_child(_forget_checks)
 
 
 class PurgatoryCore(OperationHost):
@@ -91,7 +101,8 @@ class PurgatoryCore(OperationHost):
                 to 1,048,576, rounded up to a power of two.
             reaper: Run a thread that advances the clock. Without it, call `advance_clock`.
             executor: Expires operations, and so runs their callbacks. Without one, the reaper does,
-                and a slow callback delays every other timeout. The purgatory does not shut it down.
+                and a slow callback delays every other timeout. Its threads must not all wait for
+                timeouts of this purgatory. The purgatory does not shut it down.
             warn_after_ms: Log callbacks on the reaper that take this long, 100 ms by default, and
                 timeouts that are so late.
             on_watch: Called with each operation that enters and its keys, before its first try.
@@ -926,6 +937,7 @@ class PurgatoryCore(OperationHost):
 
 if not primitives.COMPILED:  # Compiled, the field begins so by itself.
     PurgatoryCore._initialized = False  # noqa: SLF001 - the class itself
+    primitives.guard_fields(PurgatoryCore)
 
 
 def checked_purge_interval(purge_interval: object) -> int:
@@ -936,8 +948,8 @@ def checked_purge_interval(purge_interval: object) -> int:
 def check_hooks(on_watch: object, on_try: object, on_end: object) -> None:
     """Check that each hook is callable or None; InvalidArgumentError."""
     for name, hook in (("on_watch", on_watch), ("on_try", on_try), ("on_end", on_end)):
-        if hook is not None and not callable(hook):
-            raise InvalidArgumentError(name, "callable, or None", hook)
+        if hook is not None and (not callable(hook) or inspect.iscoroutinefunction(hook)):
+            raise InvalidArgumentError(name, "a plain callable, or None", hook)
 
 
 def both(first: Hook | None, second: Hook) -> Hook:

@@ -405,10 +405,19 @@ class DelayedOperation(TimerTask):
             purgatory.on_try(self)
 
     def _notify_end(self) -> None:
-        """Call `on_end`, and raise what was put off on this thread until now."""
+        """Call `on_end`, and raise what was put off on this thread until now.
+
+        A purgatory that has the operation only after this look finds that it is over.
+        """
         purgatory = self._purgatory
         if purgatory is None:
-            return
+            primitives.lock_object(self)
+            purgatory = self._purgatory
+            if purgatory is None:
+                self._try_state = states.OVER_BEFORE
+            primitives.unlock_object(self)
+            if purgatory is None:
+                return
         if purgatory._interrupts is None:
             if purgatory.on_end is not None:
                 purgatory.on_end(self)
@@ -608,3 +617,4 @@ def _not_completed(operation: DelayedOperation) -> BaseException:
 
 if not primitives.COMPILED:
     primitives.wrappers.add(vars(DelayedOperation)["_lock_fields"].__code__)
+    primitives.guard_fields(DelayedOperation)

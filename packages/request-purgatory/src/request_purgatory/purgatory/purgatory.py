@@ -21,7 +21,8 @@ class DelayedOperationPurgatory(PurgatoryCore):
 
     A request is watched under one or more *watch keys*. After a change that conditions depend on,
     call `notify(key)`, and the requests that watch the key are tried. Keys are anything hashable
-    with quick `__hash__` and `__eq__` that do not call the purgatory: strings, tuples, ints.
+    with quick `__hash__` and `__eq__` that do not call the purgatory: strings, tuples, ints. (Those
+    written in Python, as of a frozen dataclass, must not be interrupted by a handler that does.)
 
     There are two levels. `hold` and `gather` return futures. Below them are Kafka's names: subclass
     `DelayedOperation`, hand it to `try_complete_else_watch`, and bring events with

@@ -183,7 +183,7 @@ if not primitives.COMPILED:  # Compiled, the field begins so by itself.
 
 
 class TimerHandle(TimerTask):
-    """The handle of one callback, as `SystemTimer.call_later_ms` returns it.
+    """The handle of one callback, as `SystemTimer.call_later_ms` returns it; it is used once.
 
     Attributes:
         callback: What to call; None after the call or `cancel()`.

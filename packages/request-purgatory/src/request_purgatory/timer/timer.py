@@ -616,3 +616,7 @@ class SystemTimer(TimerCore):
             )
             for wheel in self._wheel
         ]
+
+
+if not primitives.COMPILED:
+    primitives.guard_fields(SystemTimer)

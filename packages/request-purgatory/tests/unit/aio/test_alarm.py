@@ -396,3 +396,23 @@ def test_purgatory_says_what_it_holds(play: Scenario) -> None:
             timer.call_later_ms(1, print)
 
     play(scenario)
+
+
+def test_callback_of_a_timeout_may_run_the_loop_which_rings_again(play: Scenario) -> None:
+    """As nest_asyncio does: what the loop calls then must not be in the context that runs."""
+    contexts: list[object] = []
+
+    async def scenario() -> None:
+        async with opened() as purgatory:
+            request = Request(10)
+
+            def callback() -> None:
+                purgatory.hold(["a"], until=lambda: False, timeout=1)
+                handle: Any = purgatory._alarm.handle
+                contexts.append(handle._context.run(lambda: "entered"))
+
+            request.during["complete"] = callback
+            await purgatory.wait(request, ["a"])
+
+    play(scenario)
+    assert contexts == ["entered"]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -12,8 +15,68 @@ from request_purgatory.aio import Purgatory, TimingWheelEventLoop
 from request_purgatory.aio.loop_clock import LoopClock, clock_of
 from request_purgatory.clock import MonotonicClock
 from tests.support.requests import Request
-from tests.unit.aio.scenes import Scenario, opened
+from tests.unit.aio.scenes import Scenario, opened, turns
 from tests.unit.aio.virtual import VirtualLoop, VirtualWheelLoop
+
+
+class ElsewhereAlarm:
+    """Calls a function when an operation is about to enter, as if threads switched there."""
+
+    def __init__(self, alarm: Any, meanwhile: Callable[[], object]) -> None:
+        self._alarm = alarm
+        self._meanwhile = meanwhile
+
+    def enter(self, operation: DelayedOperation, keys: list[str]) -> bool:
+        self._meanwhile()
+        entered: bool = self._alarm.enter(operation, keys)
+        return entered
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._alarm, name)
+
+
+def test_operation_that_ends_while_it_is_handed_over_wakes_its_waiter(play: Scenario) -> None:
+    async def main() -> None:
+        async with opened() as purgatory:
+            request = Request(60_000)
+            alarm: Any = purgatory._alarm
+            purgatory._alarm = ElsewhereAlarm(alarm, request.force_complete)  # type: ignore[assignment]
+            waiting = purgatory.wait(request, ["a"])
+            purgatory._alarm = alarm
+            assert await asyncio.wait_for(waiting, 1) == "completed"
+            assert purgatory._answers.futures == {}
+
+    play(main)
+
+
+def test_waiter_is_woken_once_the_callbacks_have_run() -> None:
+    begun, handed_over = threading.Event(), threading.Event()
+
+    class Slow(DelayedOperation):
+        reply = ""
+
+        def try_complete(self) -> bool:
+            return False
+
+        def on_complete(self) -> None:
+            begun.set()
+            assert handed_over.wait(20)
+            self.reply = "pong"
+
+    async def main() -> None:
+        async with opened() as purgatory:
+            request = Slow(60_000)
+            ending = asyncio.get_running_loop().run_in_executor(None, request.force_complete)
+            assert begun.wait(20)
+            waiting = purgatory.wait(request, ["a"])
+            await turns()
+            assert not waiting.done()
+            handed_over.set()
+            assert await asyncio.wait_for(waiting, 20) == "completed"
+            assert request.reply == "pong"
+            assert await ending is True
+
+    asyncio.run(main())
 
 
 def test_every_end_is_reported_once_after_the_callbacks(play: Scenario) -> None:

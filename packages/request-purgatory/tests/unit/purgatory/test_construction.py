@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partialmethod
 
 import pytest
 
-from request_purgatory import DelayedOperation, InvalidArgumentError
+from request_purgatory import (
+    DelayedOperation,
+    DelayedOperationPurgatory,
+    InvalidArgumentError,
+    ManualClock,
+    SystemTimer,
+)
 from request_purgatory._native import primitives
 from request_purgatory.timer.task import MAX_DELAY_MS
 
@@ -136,6 +143,51 @@ def test_name_of_a_private_method_is_not_to_be_taken(name: str) -> None:
         members = {name: lambda _: None} if bases == (Plain,) else {}
         with pytest.raises(TypeError, match=rf"^Job\.{name} has a private name"):
             type("Job", bases, members)(1)
+
+
+class OwnTimer(SystemTimer):
+    """A timer of users, with an attribute of their own."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__("own", clock=ManualClock())
+        setattr(self, name, threading.Lock())
+
+
+class OwnPurgatory(DelayedOperationPurgatory):
+    def __init__(self, name: str) -> None:
+        super().__init__("own", reaper=False)
+        setattr(self, name, [])
+
+
+class OwnRequest(Plain):
+    def __init__(self, name: str) -> None:
+        super().__init__(1)
+        setattr(self, name, "new")
+
+
+@pytest.mark.skipif(primitives.COMPILED, reason="compiled, these fields are C's")
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (OwnRequest, "_state"),
+        (OwnRequest, "_watches"),
+        (OwnRequest, "node_list"),
+        (OwnTimer, "_lock"),
+        (OwnTimer, "_wheel"),
+        (OwnPurgatory, "_closed"),
+        (OwnPurgatory, "_table"),
+    ],
+)
+def test_name_of_a_private_field_is_not_to_be_taken(
+    kind: Callable[[str], object], name: str
+) -> None:
+    with pytest.raises(AttributeError, match=f"attribute '{name}' of 'Own.* give yours another"):
+        kind(name)
+
+
+@pytest.mark.parametrize("kind", [OwnRequest, OwnTimer, OwnPurgatory])
+def test_other_attributes_are_free(kind: Callable[[str], object]) -> None:
+    assert getattr(kind("_session"), "_session", None) is not None
 
 
 def test_method_that_a_subclass_replaces_is_not_looked_at() -> None:

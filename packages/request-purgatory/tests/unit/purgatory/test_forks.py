@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
 from functools import partial
 from typing import Any
@@ -416,3 +416,56 @@ def test_child_does_not_wait_for_a_lock_that_operations_share(
         in_child(lambda: expire(purgatory))
     finally:
         go_on.set()
+
+
+@pytest.mark.parametrize("depth", [1, primitives.MAX_CHECK_DEPTH])
+def test_child_that_is_forked_inside_of_callbacks_makes_all_checks(
+    purgatory: DelayedOperationPurgatory, depth: int
+) -> None:
+    length = 3 * primitives.MAX_CHECK_DEPTH
+
+    def chain(meanwhile: Callable[[], None]) -> list[Future[object]]:
+        done = [False] * (length + 1)
+
+        def go_on(number: int) -> None:
+            if number == depth:
+                meanwhile()
+            done[number + 1] = True
+            purgatory.notify(number + 1)
+
+        held = []
+        for number in range(length):
+            until = partial(done.__getitem__, number)
+            held.append(purgatory.hold([number], until=until, timeout=TIME_LIMIT))
+            held[-1].add_done_callback(lambda _, number=number: go_on(number))
+        done[0] = True
+        purgatory.notify(0)
+        return held
+
+    def child() -> None:
+        assert all(future.done() for future in chain(lambda: None))
+        check_invariants(purgatory)
+
+    assert all(future.done() for future in chain(lambda: in_child(child)))
+
+
+def test_child_that_leaves_the_callback_in_which_it_was_forked_makes_all_checks(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
+    pids: list[int] = []
+    ready: list[bool] = []
+    held = purgatory.hold(["a"], until=lambda: ready)
+    held.add_done_callback(lambda _: pids.append(os.fork()))
+    ready.append(True)
+    purgatory.notify("a")
+    if pids == [0]:
+        status = 1
+        try:
+            ready.clear()
+            again = purgatory.hold(["a"], until=lambda: ready)
+            ready.append(True)
+            purgatory.notify("a")
+            status = 0 if again.done() and purgatory.check_and_complete("a") == 0 else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(pids[0], 0)[1]) == 0
