@@ -19,11 +19,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 from cyclopts import Group, Parameter
 from docstring_parser import parse_from_object
 
-from purgatory_command_line.converters import (
-    local_path,
-    optional_whole_number,
-    whole_number,
-)
+from purgatory_command_line.converters import local_path, optional_whole_number, whole_number
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: The values of a settings dataclass' fields that were given on the command line, by name.

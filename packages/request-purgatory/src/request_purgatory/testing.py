@@ -141,7 +141,7 @@ class ManualPurgatory(DelayedOperationPurgatory):
             raise PurgatoryClosedError(self.name)
         end_ms = self.clock.now_ms + timeout_to_ms(seconds, "seconds")
         leaving: BaseException | None = None
-        with self._step():
+        with self._step(on_any_thread=True):
             while not self.is_closed:
                 next_ms = self.timer.next_expiration_ms
                 due = next_ms is not None and next_ms <= end_ms
@@ -164,20 +164,16 @@ class ManualPurgatory(DelayedOperationPurgatory):
 
         `notify` and `notify_many` call it.
         """
-        if threading.get_ident() != self._owner:
-            return super().check_and_complete(key)
         with self._step():
             return super().check_and_complete(key)
 
     def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
         """As of DelayedOperationPurgatory; raise what callbacks raised, as `check_and_complete`."""
-        if threading.get_ident() != self._owner:
-            return super().cancel_for_key(key)
         with self._step():
             return super().cancel_for_key(key)
 
     @contextmanager
-    def _step(self) -> Iterator[None]:
+    def _step(self, on_any_thread: bool = False) -> Iterator[None]:
         """Do something that runs callbacks, and then raise what they have raised."""
         thread = threading.get_ident()
         self._inside[thread] += 1
@@ -185,7 +181,8 @@ class ManualPurgatory(DelayedOperationPurgatory):
             yield
         finally:
             self._inside[thread] -= 1
-            self._raise_first()
+            if on_any_thread or thread == self._owner:
+                self._raise_first()
 
     def close(self) -> list[DelayedOperation]:
         """Close the purgatory and cancel every pending operation.

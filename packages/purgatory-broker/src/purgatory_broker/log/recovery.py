@@ -13,11 +13,7 @@ from purgatory_broker.log.batch import split_batches, verify_checksum
 from purgatory_broker.log.closed_segment import index_closed_segment
 from purgatory_broker.log.leader_epochs import LeaderEpochs
 from purgatory_broker.log.log_errors import RecordError, StorageError, storage_errors
-from purgatory_broker.log.log_folder import (
-    CLEAN_SHUTDOWN_FILE,
-    CleanShutdown,
-    read_clean_shutdown,
-)
+from purgatory_broker.log.log_folder import CLEAN_SHUTDOWN_FILE, CleanShutdown, read_clean_shutdown
 from purgatory_broker.log.producer_states import ProducerStates
 from purgatory_broker.log.segment import BatchEntry, Segment, segment_name
 

@@ -13,11 +13,7 @@ from rich.markup import escape
 from purgatory_command_line.command import command, print_error
 from purgatory_command_line.converters import LocalPath, whole_number
 from purgatory_command_line.exit_codes import ExitCode
-from purgatory_command_line.metrics_server import (
-    metrics_url,
-    parse_listen_address,
-    serve_metrics,
-)
+from purgatory_command_line.metrics_server import metrics_url, parse_listen_address, serve_metrics
 from purgatory_command_line.output import Output, OutputOptions
 from purgatory_command_line.settings_options import FieldsOf, Given
 from purgatory_command_line.stop_signals import stop_on_signals

@@ -65,15 +65,9 @@ class HostDriver(ReplayDriver):
         # Events of the same time are sorted by amount, so that running totals do not depend on the
         # order of the rows.
         event_rows = np.lexsort((np.asarray(events.amounts, dtype=np.float64), events.occurred_us))
-        self.set_requests(
-            requests.timeouts_ms,
-            requests.watch_keys,
-            requests.aggregates,
-            requests.thresholds,
-            requests.quantifiers,
-        )
         with gc_paused():
             self.play_sorted(
+                requests,
                 request_rows.tolist(),
                 requests.arrived_us[request_rows].tolist(),
                 event_rows.tolist(),

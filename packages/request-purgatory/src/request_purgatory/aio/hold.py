@@ -62,19 +62,11 @@ class HoldFuture(asyncio.Future[T]):
         return True
 
     def set_result(self, result: T) -> None:
-        """End the future by hand, and cancel its operation.
-
-        Raises:
-            InvalidStateError: The future is done.
-        """
+        """End the future by hand, and cancel its operation; InvalidStateError if it is done."""
         self._end_by_hand(_set_result, result)
 
     def set_exception(self, exception: type | BaseException) -> None:
-        """End the future by hand, as `set_result`.
-
-        Raises:
-            InvalidStateError: The future is done.
-        """
+        """End the future by hand, as `set_result`."""
         self._end_by_hand(_set_exception, exception)
 
     def _end_by_hand(self, end: Callable[..., object], value: Any) -> None:

@@ -355,8 +355,6 @@ class Purgatory(Forkable):
     def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
         """Cancel the operations that watch `key`, for a key that no longer exists.
 
-        The futures of `hold` raise OperationCancelledError.
-
         Returns:
             The operations that this call cancelled; none after the block.
 
@@ -407,18 +405,7 @@ class Purgatory(Forkable):
         return self._entered().metrics()
 
     def snapshot(self, top: int = 10) -> PurgatorySnapshot:
-        """Return what waits now: by type of operation and by key, and what waits longest.
-
-        O(watched), as of `DelayedOperationPurgatory`. With 100,000 entries the loop stands still
-        for some 0.1 s. Any other thread may call it instead.
-
-        Args:
-            top: The most types, keys and operations to name.
-
-        Raises:
-            InvalidArgumentError: `top` is below 1.
-            RuntimeError: The block was not entered.
-        """
+        """As `HoldsRequests.snapshot`."""
         return self._entered().snapshot(top)
 
     def __repr__(self) -> str:

@@ -20,34 +20,20 @@ OTHERS = "(others)"
 
 #: The counters of a sample, by their names there.
 _ENDS = {"completed": "completions", "expired": "expirations", "cancelled": "cancellations"}
+_NAMES = ("pending", *_ENDS)
 
 
-class _Counts:
-    """What happened in the purgatories of one name in one interval."""
+def _ends(reading: PurgatoryMetrics) -> Counter[str | int]:
+    """Return how many operations have ended, in each way, and by the buckets of their waits."""
+    counts: Counter[str | int] = Counter(dict(enumerate(reading.wait_histogram_ms)))
+    counts.update({name: getattr(reading, field) for name, field in _ENDS.items()})
+    return counts
 
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        self.waits: Counter[int] = Counter()
 
-    def add(self, now: PurgatoryMetrics, before: PurgatoryMetrics | None) -> None:
-        """Add a purgatory's reading, less the one before; None is a new purgatory."""
-        self.counts["pending"] += now.num_delayed_operations
-        self.waits.update(dict(enumerate(now.wait_histogram_ms)))
-        for name, field in _ENDS.items():
-            self.counts[name] += getattr(now, field)
-            if before is not None:
-                self.counts[name] -= getattr(before, field)
-        if before is not None:
-            self.waits.subtract(dict(enumerate(before.wait_histogram_ms)))
-
-    def merge(self, other: _Counts) -> None:
-        self.counts.update(other.counts)
-        self.waits.update(other.waits)
-
-    def as_json(self) -> dict[str, Any]:
-        waits = [[index, count] for index, count in sorted(self.waits.items()) if count]
-        values: dict[str, Any] = {**self.counts, "waits": waits}
-        return {name: value for name, value in values.items() if value}
+def _as_json(counts: Counter[str | int]) -> dict[str, Any]:
+    waits = sorted((key, count) for key, count in counts.items() if count and key not in _NAMES)
+    values: dict[str, Any] = {name: counts[name] for name in _NAMES} | {"waits": waits}
+    return {name: value for name, value in values.items() if value}
 
 
 class SampleHistory:
@@ -76,24 +62,27 @@ class SampleHistory:
         sample = {
             "at_ms": now_ms,
             "span_ms": now_ms - self._before_ms,
-            "purgatories": {name: counts.as_json() for name, counts in self._counts().items()},
+            "purgatories": {name: _as_json(counts) for name, counts in self._counts().items()},
         }
         self._before_ms = now_ms
         self._samples.append(json.dumps(sample, separators=(",", ":")))
         self.taken += 1
 
-    def _counts(self) -> dict[str, _Counts]:
+    def _counts(self) -> dict[str, Counter[str | int]]:
         """Return the counts since the last sample, the names with the most pending first."""
-        by_name: dict[str, _Counts] = {}
+        by_name: dict[str, Counter[str | int]] = {}
         for purgatory in self._shown.purgatories():
             metrics = purgatory.metrics()
             before = self._before.get(purgatory)
-            by_name.setdefault(purgatory.name, _Counts()).add(metrics, before)
+            counts = by_name.setdefault(purgatory.name, Counter())
+            counts.update(_ends(metrics))
+            counts.subtract(Counter() if before is None else _ends(before))
+            counts["pending"] += metrics.num_delayed_operations
             self._before[purgatory] = metrics
-        names = sorted(by_name, key=lambda name: (-by_name[name].counts["pending"], name))
+        names = sorted(by_name, key=lambda name: (-by_name[name]["pending"], name))
         kept = {name: by_name[name] for name in names[:MAX_NAMES]}
         for name in names[MAX_NAMES:]:
-            kept.setdefault(OTHERS, _Counts()).merge(by_name[name])
+            kept.setdefault(OTHERS, Counter()).update(by_name[name])
         return kept
 
     def since(self, seen: int) -> str:

@@ -34,12 +34,7 @@ from request_purgatory.purgatory._operation_chain import OperationChain
 from request_purgatory.purgatory._purgatory_snapshot import PurgatorySnapshot, take_snapshot
 from request_purgatory.purgatory._purge_backlog import PurgeBacklog
 from request_purgatory.purgatory.hold import timeout_to_ms
-from request_purgatory.purgatory.operation import (
-    DelayedOperation,
-    Hook,
-    OperationHost,
-    WatchHook,
-)
+from request_purgatory.purgatory.operation import DelayedOperation, Hook, OperationHost, WatchHook
 from request_purgatory.purgatory.watch_table import WatcherList, WatchShard, WatchTable
 from request_purgatory.timer._timer_core import TimerCore
 from request_purgatory.timer.clock_thread import ClockThread
@@ -701,19 +696,7 @@ class PurgatoryCore(OperationHost):
         return self._counters.snapshot(self.watched)
 
     def snapshot(self, top: int = 10) -> PurgatorySnapshot:
-        """Return what waits now: by type of operation and by key, and what waits longest.
-
-        For a debugger, a log line or a page: `print(purgatory.snapshot())`. Any thread may call it.
-        O(watched), at about a microsecond for each entry of the watcher lists. The lock of a key's
-        shard is held while its list is copied, as `check_and_complete` does, and no operation's
-        code runs. Of each operation at most 65,535 tries are counted.
-
-        Args:
-            top: The most types, keys and operations to name. The rest is in the sums alone.
-
-        Raises:
-            InvalidArgumentError: `top` is below 1.
-        """
+        """As `HoldsRequests.snapshot`."""
         primitives.require_init(self._initialized, self)
         return take_snapshot(
             self.name,

@@ -7,13 +7,7 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future, InvalidStateError
-from concurrent.futures._base import (
-    CANCELLED,
-    CANCELLED_AND_NOTIFIED,
-    FINISHED,
-    PENDING,
-    RUNNING,
-)
+from concurrent.futures._base import CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED, PENDING, RUNNING
 from datetime import timedelta
 from types import CoroutineType, TracebackType
 from typing import Any, Protocol, TypeVar
@@ -355,28 +349,17 @@ class HoldFuture(Future[T]):
         return self._state in (CANCELLED, CANCELLED_AND_NOTIFIED)
 
     def set_result(self, result: T) -> None:
-        """End the future by hand, and cancel its operation.
-
-        Raises:
-            InvalidStateError: The future is done.
-        """
+        """End the future by hand, and cancel its operation; InvalidStateError if it is done."""
         self._set(result, None)
 
     def set_exception(self, exception: BaseException | None) -> None:
-        """End the future by hand, as `set_result`.
-
-        Raises:
-            InvalidStateError: The future is done.
-        """
+        """End the future by hand, as `set_result`."""
         self._set(None, exception)
 
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
         """Have a function called with the future once it is done; at once if it is.
 
         What it raises is logged, as by any future, and a ManualPurgatory raises it.
-
-        Raises:
-            InvalidArgumentError: `fn` is not callable.
         """
         if not callable(fn):
             raise InvalidArgumentError("fn", "callable", fn)

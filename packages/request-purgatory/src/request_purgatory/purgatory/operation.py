@@ -217,7 +217,7 @@ class DelayedOperation(TimerTask):
             self._trier = 0  # the thread that is inside a try
             self._entered_ms = 0
             self._purgatory: OperationHost | None = None
-            self._watches: Any = None  # the first Watch of a chain
+            self._watches: dict[int, Any] = {}  # by number, the WatcherLists that it is in
             self._next_in_chain: DelayedOperation | None = None  # of an OperationChain
             if id(type(self)) not in _known_classes:
                 _check_methods(self)

@@ -5,11 +5,11 @@ Compiled, `watch_table.pyx` takes its place: operations carry their places in th
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Hashable
-from typing import Any
 
-from request_purgatory._native import linked_list, primitives, states
+from request_purgatory._native import primitives, states
 from request_purgatory.error_log import ErrorLog
 from request_purgatory.purgatory._operation_chain import OperationChain
 from request_purgatory.purgatory.operation import DelayedOperation
@@ -17,65 +17,41 @@ from request_purgatory.purgatory.operation import DelayedOperation
 logger = logging.getLogger(__name__)
 
 
-class Watch:
-    """An operation's place in the watcher list of one key.
+#: The numbers of watches, in the order in which these are made.
+_numbers = itertools.count()
 
-    The watches of one operation are chained. So an operation that has ended leaves every list in
-    O(1) each, without a walk past operations that are still pending. The compiled build has places
-    in the operation instead (`watch_table.pyx`).
 
-    Attributes:
-        operation: The DelayedOperation that waits; None once the watch has left its list.
-        sibling: The operation's watch of another key.
-    """
-
-    __slots__ = ("node_list", "node_next", "node_prev", "operation", "sibling")
-
-    def __init__(self, operation: Any, sibling: Watch | None) -> None:
-        self.operation = operation
-        self.sibling = sibling
-        self.node_list: WatcherList | None = None
-        self.node_prev: Watch | None = None
-        self.node_next: Watch | None = None
+def watches_of(operation: DelayedOperation) -> list[tuple[int, WatcherList]]:
+    """Return the watches that an operation has, and their lists, the latest first."""
+    return list(operation._watches.copy().items())[::-1]
 
 
 class WatcherList:
-    """The watches of one key in the order of their arrival, doubly linked.
+    """The operations that watch one key, in the order of their arrival.
 
     Not thread-safe: callers hold the lock of the shard.
 
     Attributes:
         key: The watch key; None once the list has left the shard's map.
         shard: The index of the shard that has the list.
+        entries: The operations, by the numbers of their watches. An operation has the lists that it
+            is in by the same numbers (`_watches`). So one that has ended leaves every list in O(1)
+            each, without a walk past operations that are still pending.
         removed: True once the list was empty and left the shard's map. A thread that still has it
             looks up the new list.
     """
 
-    __slots__ = ("head", "key", "removed", "shard", "size", "tail")
+    __slots__ = ("entries", "key", "removed", "shard")
 
     def __init__(self, key: Hashable, shard: int) -> None:
         self.key = key
-        self.head: Watch | None = None
-        self.tail: Watch | None = None
-        self.size = 0
+        self.entries: dict[int, DelayedOperation] = {}
         self.shard = shard
         self.removed = False
 
-    def append(self, watch: Watch) -> None:
-        linked_list.append(self, watch)
-        self.size += 1
-
-    def remove(self, watch: Watch) -> None:
-        linked_list.remove(self, watch)
-        watch.operation = None
-        self.size -= 1
-
-    def check_invariants(self) -> None:
-        count = linked_list.check(self)
-        assert self.size == count, f"the list has {count} watches but counts {self.size}"
-        assert all(watch.operation is not None for watch in linked_list.objects_in(self)), (
-            "a watch without an operation is linked"
-        )
+    @property
+    def size(self) -> int:
+        return len(self.entries)
 
 
 class WatchShard:
@@ -97,7 +73,7 @@ class WatchShard:
         self._lists: dict[Hashable, WatcherList] = {}
 
     def watch(self, key: Hashable, operation: DelayedOperation) -> None:
-        watch = Watch(operation, operation._watches)
+        number = next(_numbers)
         lock = self.lock
         watchers = primitives.dict_get(self._lists, key)
         while True:
@@ -108,8 +84,8 @@ class WatchShard:
                 break
             lock.release()
             watchers = None
-        watchers.append(watch)
-        operation._watches = watch
+        watchers.entries[number] = operation
+        operation._watches[number] = watchers
         lock.release()
 
     def _add_list(self, key: Hashable) -> WatcherList:
@@ -129,53 +105,35 @@ class WatchShard:
 
     def operations_of(self, watchers: WatcherList) -> list[DelayedOperation]:
         """Return the operations of one of this shard's lists, once for each watch."""
-        self.lock.acquire()
-        try:
-            return [watch.operation for watch in linked_list.objects_in(watchers)]
-        finally:
-            self.lock.release()
+        # One step in C, which needs no lock: a new list may start the cyclic collector.
+        return list(watchers.entries.copy().values())
 
     def only_operation(self, watchers: WatcherList) -> DelayedOperation | None:
         """Return the operation of a list that has exactly one entry; None for any other list."""
-        operation: DelayedOperation | None = None
-        self.lock.acquire()
-        if watchers.size == 1 and watchers.head is not None:
-            operation = watchers.head.operation
-        self.lock.release()
-        return operation
+        operations = self.operations_of(watchers) if watchers.size == 1 else []
+        return operations[0] if len(operations) == 1 else None
 
     def lists(self) -> list[WatcherList]:
         return list(self._lists.values())
 
     def drop(self, watchers: WatcherList, operation: DelayedOperation) -> bool:
         """Remove an operation from a list, and a list that is empty then; False if not there."""
-        self.lock.acquire()
-        watch = operation._watches
-        while watch is not None:
-            if linked_list.is_in(watchers, watch):
-                return self._unlink(watchers, watch)
-            watch = watch.sibling
-        self.lock.release()
-        return False
+        return any(
+            found is watchers and self.drop_watch(watchers, number)
+            for number, found in watches_of(operation)
+        )
 
-    def drop_watch(self, watch: Watch) -> bool:
-        """Remove a watch of this shard from its list; False if another thread has removed it."""
+    def drop_watch(self, watchers: WatcherList, number: int) -> bool:
+        """Remove a watch from a list of this shard; False if another thread has removed it."""
         self.lock.acquire()
-        watchers = linked_list.list_of(watch)
-        if watchers is None:
+        operation = watchers.entries.pop(number, None)
+        if operation is not None:
+            operation._watches.pop(number, None)
+        if operation is None or watchers.entries:
             self.lock.release()
-            return False
-        return self._unlink(watchers, watch)
-
-    def _unlink(self, watchers: WatcherList, watch: Watch) -> bool:
-        """Remove a watch from its list, under the lock, which is released; True."""
-        watchers.remove(watch)
-        if watchers.size > 0:
-            self.lock.release()
-            return True
+            return operation is not None
         watchers.removed = True
-        # A watch keeps its list alive. An operation that is its own key would keep itself alive by
-        # the list's key. The key lives until the lock is released.
+        # A thread may still have the list. The key lives until the lock is released.
         key, watchers.key = watchers.key, None
         failed: Exception | None = None
         try:
@@ -204,18 +162,15 @@ class WatchShard:
         For a purgatory that is closed: an operation that is watched later is removed by its caller.
         """
         for watchers in self.lists():
-            watch = watchers.head
-            while watch is not None:
-                operation = None
+            for number in list(watchers.entries):
                 self.lock.acquire()
-                watch = watchers.head
-                if watch is not None:
-                    operation = watch.operation
-                    watchers.remove(watch)
+                operation = watchers.entries.pop(number, None)
+                if operation is not None:
+                    operation._watches.pop(number, None)
                 self.lock.release()
                 if operation is not None:
                     removed.push(operation)
-            watchers.key = None  # As in `_unlink`; the map still has the key.
+            watchers.key = None  # As in `drop_watch`; the map still has the key.
         # Not key by key: a key's __hash__ may raise by now.
         self._lists.clear()
 
@@ -232,7 +187,10 @@ class WatchShard:
         for key, watchers in self._lists.items():
             assert watchers.size > 0, f"the empty watcher list of {key!r} is in the map"
             assert not watchers.removed, f"the removed watcher list of {key!r} is in the map"
-            watchers.check_invariants()
+            for number, operation in watchers.entries.items():
+                assert operation._watches.get(number) is watchers, (
+                    f"{operation!r} does not know its list of {key!r}"
+                )
 
 
 class WatchTable:
@@ -265,36 +223,20 @@ class WatchTable:
 
     def drop_watches(self, operation: DelayedOperation) -> int:
         """Remove one operation from every watcher list, and return the number of entries."""
-        dropped = 0
-        watch = operation._watches
-        while watch is not None:
-            watchers = linked_list.list_of(watch)
-            if watchers is not None and self.shards[watchers.shard].drop_watch(watch):
-                dropped += 1
-            watch = watch.sibling
-        return dropped
+        return sum(
+            self.shards[watchers.shard].drop_watch(watchers, number)
+            for number, watchers in watches_of(operation)
+        )
 
     def is_watched(self, operation: DelayedOperation) -> bool:
-        watch = operation._watches
-        while watch is not None:
-            if linked_list.is_linked(watch):
-                return True
-            watch = watch.sibling
-        return False
+        return bool(operation._watches)
 
     def is_first_list(self, operation: DelayedOperation, watchers: WatcherList) -> bool:
         """Return True for the first of the lists that the operation is in, by its order of keys.
 
         A walk over all lists counts each operation once by it, and remembers none of them.
         """
-        first = None
-        watch = operation._watches  # The last key's.
-        while watch is not None:
-            found = linked_list.list_of(watch)
-            if found is not None:
-                first = found
-            watch = watch.sibling
-        return first is watchers
+        return watchers is next((found for _, found in reversed(watches_of(operation))), None)
 
     def num_watchers(self, key: Hashable) -> int:
         watchers = self.shard_of(key).get(key)

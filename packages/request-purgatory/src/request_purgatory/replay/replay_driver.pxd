@@ -40,7 +40,7 @@ cdef class ReplayDriver:
         num_events=Py_ssize_t,
     )
     cpdef play_sorted(
-        self, list request_rows, list arrived_us, list event_rows, list occurred_us, list keys, list amounts
+        self, requests, list request_rows, list arrived_us, list event_rows, list occurred_us, list keys, list amounts
     )
 
     @cython.locals(wake_ms=longlong, purgatory=DelayedOperationPurgatory)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from request_purgatory.clock import ManualClock
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
@@ -74,6 +75,7 @@ class ReplayDriver:
 
     def play_sorted(
         self,
+        requests: Any,
         request_rows: list[int],
         arrived_us: list[int],
         event_rows: list[int],
@@ -81,12 +83,16 @@ class ReplayDriver:
         keys: list[str],
         amounts: list[float],
     ) -> None:
-        """Replay the next part of the trace, whose requests `set_requests` was given.
+        """Replay the next part of the trace.
 
         A part has everything that happens in an interval of time, and nothing of the interval's
         instants may be in another part.
 
         Args:
+            requests: Has columns by row, as lists: `timeouts_ms`; `watch_keys`, a list for each
+                request; `aggregates`, names of `trace_operation.AGGREGATES`; `thresholds`, the
+                values that these must reach; `quantifiers`: "all", "any", or the number of keys
+                that must be satisfied, as text.
             request_rows: Rows of the requests, in order of arrival.
             arrived_us: The arrivals of these rows.
             event_rows: Rows of the events, in order of time.
@@ -94,6 +100,12 @@ class ReplayDriver:
             keys: The events' keys, by row.
             amounts: The events' amounts, by row.
         """
+        self._timeouts = requests.timeouts_ms
+        self._watched = requests.watch_keys
+        # Comparing numbers is faster than comparing names.
+        self._aggregates = [_AGGREGATES[name] for name in requests.aggregates]
+        self._thresholds = requests.thresholds
+        self._quantifiers = requests.quantifiers
         self.ends.allocate(self.purgatory.num_delayed + len(request_rows))
         purgatory = self.purgatory
         num_requests, num_events = len(request_rows), len(event_rows)
@@ -122,30 +134,6 @@ class ReplayDriver:
             ):
                 purgatory.advance_clock(0)
         self.events += num_events
-
-    def set_requests(
-        self,
-        timeouts_ms: list[int],
-        watch_keys: list[list[str]] | list[list[str] | None],
-        aggregates: list[str],
-        thresholds: list[float],
-        quantifiers: list[str],
-    ) -> None:
-        """Take the columns of the next part's requests, by row.
-
-        Args:
-            timeouts_ms: Their timeouts in milliseconds.
-            watch_keys: The keys that each of them watches.
-            aggregates: Names of `trace_operation.AGGREGATES`.
-            thresholds: The values that the aggregates must reach.
-            quantifiers: "all", "any", or the number of keys that must be satisfied, as text.
-        """
-        self._timeouts = timeouts_ms
-        self._watched = watch_keys
-        # Comparing numbers is faster than comparing names.
-        self._aggregates = [_AGGREGATES[name] for name in aggregates]
-        self._thresholds = thresholds
-        self._quantifiers = quantifiers
 
     def finish(self) -> None:
         """Advance the time after the last part until every request has ended."""
