@@ -26,7 +26,7 @@ def _token(client: RawClient, token: bytes, version: int = 2) -> Any:
 
 
 def _end(client: RawClient) -> str:
-    return "closed" if client.is_closed(within=5) else "open"
+    return "closed" if client.is_closed(within=2) else "open"
 
 
 def _tried(client: RawClient, api: str, version: int, **fields: Any) -> Any:

@@ -185,6 +185,29 @@ def test_name_of_a_private_field_is_not_to_be_taken(
         kind(name)
 
 
+@pytest.mark.skipif(primitives.COMPILED, reason="compiled, these fields are C's")
+def test_fields_of_all_bases_are_guarded() -> None:
+    class Base:
+        __slots__ = ("_of_base",)
+
+    class Kind(Base):
+        __slots__ = ("__dict__", "_slot", "node_link", "public")
+
+        def __init__(self) -> None:
+            self._set_here = 1
+
+    class Sub(Kind):
+        pass
+
+    primitives.guard_fields(Kind)
+    sub = Sub.__new__(Sub)
+    for name in ("_of_base", "_slot", "node_link", "_set_here"):
+        with pytest.raises(AttributeError, match="give yours another name"):
+            setattr(sub, name, 1)
+    sub.public = sub._own = 1
+    assert (sub.public, sub._own) == (1, 1)
+
+
 @pytest.mark.parametrize("kind", [OwnRequest, OwnTimer, OwnPurgatory])
 def test_other_attributes_are_free(kind: Callable[[str], object]) -> None:
     assert getattr(kind("_session"), "_session", None) is not None

@@ -469,3 +469,16 @@ def test_child_that_leaves_the_callback_in_which_it_was_forked_makes_all_checks(
         finally:
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(pids[0], 0)[1]) == 0
+
+
+@interpreted_only
+def test_checks_that_are_forgotten_may_be_left() -> None:
+    primitives.enter_check()
+    primitives.set_postponed(True)
+    primitives.forget_checks()
+    assert (primitives.check_depth(), primitives.has_postponed()) == (0, False)
+    primitives.leave_check()
+    assert primitives.check_depth() == 0
+    assert primitives.enter_check() == 1
+    primitives.leave_check()
+    assert primitives.check_depth() == 0
