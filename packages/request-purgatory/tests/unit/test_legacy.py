@@ -12,11 +12,13 @@ from request_purgatory import (
     DelayedOperationPurgatory,
     InvalidArgumentError,
     ManualClock,
+    NotInitializedError,
     TimerClosedError,
 )
 from request_purgatory.legacy import DelayQueueTimer, LegacyPurgatory
 from request_purgatory.purgatory._metric_table import PurgatoryMetrics
 from tests.conftest import MakePurgatory
+from tests.support.interleaving import interpreted_only
 from tests.support.invariants import check_invariants
 from tests.support.pending import watch
 from tests.support.requests import Request, fail
@@ -354,3 +356,20 @@ def test_renewed_request_expires_at_its_last_deadline(
     clock.advance(1)
     legacy.advance_clock(0)
     assert request.outcome == "expired"
+
+
+def test_timer_whose_init_did_not_run_says_so() -> None:
+    timer = DelayQueueTimer.__new__(DelayQueueTimer)
+    for call in (lambda: timer.size, lambda: timer.add(Request(10))):
+        with pytest.raises(NotInitializedError, match="DelayQueueTimer"):
+            call()
+
+
+@interpreted_only
+def test_forked_child_has_a_heap_with_a_lock_of_its_own() -> None:
+    timer = DelayQueueTimer("test", ManualClock())
+    timer._heap_lock.acquire()  # By a thread that the child does not have.
+    timer._reinit_locks()
+    timer._reset_in_child()
+    timer.add(Request(10))
+    assert timer.size == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, ClassVar, Protocol
 
 import pytest
@@ -182,7 +183,10 @@ def test_object_whose_init_did_not_run_says_so(
     assert repr(made) == f"<{type(made).__name__} not initialized>"
 
 
-@pytest.mark.parametrize("timer", [5, ForgetfulTimer, ForgetfulTimer(), ManualClock()])
+@pytest.mark.parametrize(
+    "timer",
+    [5, ForgetfulTimer, ForgetfulTimer(), ManualClock(), SimpleNamespace(clock=ManualClock())],
+)
 def test_purgatory_refuses_what_is_no_timer(timer: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="timer must be a SystemTimer whose __init__"):
         DelayedOperationPurgatory("test", timer=timer)

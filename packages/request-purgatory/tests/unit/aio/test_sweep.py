@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from request_purgatory import NotificationLoopError, PurgatoryClosedError
-from request_purgatory.aio import Purgatory
+from request_purgatory.aio import Purgatory, sweep
 from request_purgatory.purgatory._nested_checks import MOST_IN_VAIN
 from tests.support.requests import Request
 from tests.unit.aio.scenes import Condition, Scenario, opened, turns
@@ -305,3 +305,122 @@ def test_chain_of_completions_may_be_as_long_as_it_likes(play: Scenario) -> None
             watching.cancel()
 
     play(scenario)
+
+
+@pytest.fixture
+def few_passes(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Let keys be left out after six passes in vain."""
+    monkeypatch.setattr(sweep, "MOST_IN_VAIN", 6)
+    return 6
+
+
+@pytest.mark.parametrize("batch", [1, 100])
+def test_keys_are_left_out_after_so_many_passes_in_vain(
+    play: Scenario, few_passes: int, batch: int
+) -> None:
+    async def scenario() -> None:
+        async with opened(batch=batch) as purgatory:
+            raised = note_errors()
+            armed: list[bool] = []
+            looks = notifying(purgatory, {"a": "b", "b": "a"}, armed)
+            armed.append(True)
+            looks.looks = 0
+            notify_noting(purgatory, "a", raised)
+            await turns(40)
+            assert [type(error) for error in raised] == [NotificationLoopError]
+            # The first look is that of `notify` itself, which is no pass.
+            assert looks.looks == 2 * few_passes + 1
+            purgatory.close()
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("batch", [3, 100])
+def test_pass_that_completes_something_begins_the_count_anew(
+    play: Scenario, few_passes: int, batch: int
+) -> None:
+    async def scenario() -> None:
+        async with opened(batch=batch) as purgatory:
+            raised = note_errors()
+            left = 10
+            armed: list[bool] = []
+
+            def one_of_them() -> bool:
+                nonlocal left
+                if armed and left and armed.pop():
+                    left -= 1
+                    return True
+                return False
+
+            def again() -> bool:
+                if left < 10 or armed:
+                    armed[:] = [True]
+                    purgatory.notify("b")
+                return False
+
+            waiters = [purgatory.hold(["b"], until=one_of_them) for _ in range(12)]
+            purgatory.hold(["a", "b"], until=again)
+            armed.append(True)
+            notify_noting(purgatory, "b", raised)
+            await turns(200)
+            assert sum(future.done() for future in waiters) == 10
+            assert [type(error) for error in raised] == [NotificationLoopError]
+            purgatory.close()
+
+    play(scenario)
+
+
+def test_pass_of_many_steps_counts_once(play: Scenario, few_passes: int) -> None:
+    async def scenario() -> None:
+        async with opened(batch=1) as purgatory:
+            condition, held = hold(purgatory, "a", 3 * few_passes)
+            purgatory.notify("a")
+            await turns(4 * few_passes)
+            assert condition.looks == 3 * few_passes
+            cancel(held)
+
+    play(scenario)
+
+
+def test_key_that_was_left_out_is_tried_for_an_event_from_outside(
+    play: Scenario, few_passes: int
+) -> None:
+    async def scenario() -> None:
+        async with opened(batch=1) as purgatory:
+            raised = note_errors()
+            armed: list[bool] = []
+            looks = notifying(purgatory, {"a": "a"}, armed)
+            busy, held = hold(purgatory, "b", 100)
+            armed.append(True)
+            looks.looks = 0
+            purgatory.notify("a")
+            purgatory.notify("b")
+            await turns(3 * few_passes)
+            assert len(raised) == 1
+            assert looks.looks == few_passes + 1
+            assert busy.looks < 100
+            armed.clear()
+            purgatory.notify("a")
+            await turns(few_passes)
+            assert looks.looks == few_passes + 2
+            cancel(held)
+            purgatory.close()
+
+    play(scenario)
+
+
+def note_errors() -> list[BaseException]:
+    """Have the running loop note what it would log."""
+    noted: list[BaseException] = []
+    asyncio.get_running_loop().set_exception_handler(
+        lambda _, context: noted.append(context["exception"])
+    )
+    return noted
+
+
+def notify_noting(purgatory: Purgatory, key: str, raised: list[BaseException]) -> None:
+    """Notify a key; whether the call or a later round of the loop raises, it is noted."""
+    try:
+        purgatory.notify(key)
+    except NotificationLoopError as error:
+        raised.append(error)

@@ -21,6 +21,7 @@ from request_purgatory import (
 from request_purgatory._native import forks, primitives
 from request_purgatory._native.forks import Forkable, register_for_forks, reinit_in_child
 from request_purgatory.legacy import LegacyPurgatory
+from request_purgatory.purgatory import _nested_checks
 from tests.support.children import in_child
 from tests.support.interleaving import interpreted_only
 from tests.support.invariants import check_invariants
@@ -482,3 +483,15 @@ def test_checks_that_are_forgotten_may_be_left() -> None:
     assert primitives.enter_check() == 1
     primitives.leave_check()
     assert primitives.check_depth() == 0
+
+
+def test_child_has_none_of_its_parent_s_postponed_checks(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
+    _nested_checks.postpone(1, purgatory, "a")
+
+    def child() -> None:
+        assert _nested_checks.postponed == {}
+
+    in_child(child)
+    _nested_checks.postponed.clear()
