@@ -138,7 +138,7 @@ class WatchShard:
         failed: Exception | None = None
         try:
             popped = self._lists.pop(key, None)
-            if popped is not None and popped is not watchers and not popped.removed:
+            if popped is not None and not popped.removed:
                 # The key has changed, and equals now that of another list, which stays.
                 self._lists[popped.key] = popped
         except Exception as error:

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from request_purgatory import DelayedOperation, InvalidArgumentError, PurgatoryClosedError
+from request_purgatory import DelayedOperation, InvalidArgumentError, Outcome, PurgatoryClosedError
+from request_purgatory._native import primitives
 from request_purgatory._native.parker import Parker
 from request_purgatory.aio import Purgatory, TimingWheelEventLoop
 from request_purgatory.aio.loop_clock import LoopClock, clock_of
 from request_purgatory.clock import MonotonicClock
+from tests.support.interleaving import interpreted_only
 from tests.support.requests import Request
 from tests.unit.aio.scenes import Scenario, opened, turns
 from tests.unit.aio.virtual import VirtualLoop, VirtualWheelLoop
@@ -45,6 +47,32 @@ def test_operation_that_ends_while_it_is_handed_over_wakes_its_waiter(play: Scen
             purgatory._alarm = alarm
             assert await asyncio.wait_for(waiting, 1) == "completed"
             assert purgatory._answers.futures == {}
+
+    play(main)
+
+
+@interpreted_only
+def test_operation_that_is_handed_over_as_its_end_is_told_wakes_its_waiter(
+    play: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with opened() as purgatory:
+            request = Request(60_000)
+            waiting: list[asyncio.Future[Outcome]] = []
+            lock_object = primitives.lock_object
+
+            def lock_later(target: object) -> None:
+                # The end has been noted, and the callbacks have run.
+                if target is request and request.calls and not waiting:
+                    waiting.append(asyncio.get_running_loop().create_future())
+                    waiting[:] = [purgatory.wait(request, ["a"])]
+                lock_object(target)
+
+            monkeypatch.setattr(primitives, "lock_object", lock_later)
+            primitives.wrappers.add(lock_later.__code__)
+            assert request.force_complete()
+            monkeypatch.setattr(primitives, "lock_object", lock_object)
+            assert await asyncio.wait_for(waiting[0], 1) == "completed"
 
     play(main)
 

@@ -206,6 +206,7 @@ def test_removed_key_is_gone_with_its_list(table: WatchTable, lists: WatchShard)
     assert lists.get("a") is None
     assert removed_by(lists.remove_all) == [second]
     assert (lists.size, lists.num_keys) == (0, 0)
+    assert not table.is_watched(second)
 
 
 def test_key_that_can_not_be_hashed_any_more_is_not_in_the_way(
@@ -245,6 +246,32 @@ class Changing:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Changing) and other.number == self.number
+
+
+def test_key_that_changes_to_one_that_nobody_watches_is_no_error(
+    table: WatchTable, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = Changing(1)
+    request = Request()
+    table.watch(request, [key])
+    key.number = 2
+    assert table.drop_watches(request) == 1
+    assert caplog.text == ""
+
+
+def test_key_that_changes_to_one_whose_list_is_gone_brings_none_back(
+    table: WatchTable, lists: WatchShard
+) -> None:
+    gone, key = Changing(1), Changing(2)
+    first, second = Request(), Request()
+    table.watch(first, [gone])
+    table.watch(second, [key])
+    gone.number = 3
+    table.drop_watches(first)  # Its list stays in the map under what equals 1 no more.
+    gone.number, key.number = 1, 1
+    table.drop_watches(second)
+    assert lists.get(None) is None
+    assert watched_by(table, Changing(1)) == []
 
 
 def test_key_that_changes_takes_no_other_list_with_it(table: WatchTable) -> None:

@@ -19,6 +19,7 @@ from request_purgatory import (
     TimerTask,
 )
 from request_purgatory.aio._loop_handle import schedule_handle, shutdown_and_release
+from request_purgatory.timer._timer_core import TimerCore
 from request_purgatory.timer.task import MAX_DELAY_MS
 from request_purgatory.timer.wheel import WheelOccupancy
 from tests.support.interleaving import InterleavedClock, interleave_tasks, interpreted_only
@@ -486,3 +487,14 @@ def test_timer_whose_init_raised_is_freed_without_a_report(
         SystemTimer(5)  # type: ignore[arg-type]
     gc.collect()
     assert reports == []
+
+
+@interpreted_only
+@pytest.mark.parametrize(
+    "name",
+    ["_next_due_ms", "_collect_due", "_pop_due", "_drain", "_pending_tasks", "add", "size"],
+)
+def test_what_a_timer_has_to_have_is_named(clock: ManualClock, name: str) -> None:
+    core = TimerCore("core", clock)
+    with pytest.raises(NotImplementedError):
+        getattr(core, name)(*[None] if name == "add" else [])
