@@ -498,3 +498,10 @@ def test_what_a_timer_has_to_have_is_named(clock: ManualClock, name: str) -> Non
     core = TimerCore("core", clock)
     with pytest.raises(NotImplementedError):
         getattr(core, name)(*[None] if name == "add" else [])
+
+
+@interpreted_only
+def test_timer_and_its_buckets_have_one_lock(timer: SystemTimer) -> None:
+    assert timer._lock is timer._pending.lock
+    timer._reinit_locks()
+    assert timer._lock is timer._pending.lock
