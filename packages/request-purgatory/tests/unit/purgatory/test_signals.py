@@ -67,7 +67,7 @@ def interrupting(times: int) -> Iterator[Callable[[Callable[[], object]], None]]
     def repeat(work: Callable[[], object]) -> None:
         left = times
         until = time.monotonic() + 5 * TIME_LIMIT
-        while left and time.monotonic() < until:
+        while left > 0 and time.monotonic() < until:
             try:
                 signal.setitimer(signal.ITIMER_VIRTUAL, 0.0005, 0.0005)
                 while True:
