@@ -268,7 +268,7 @@ class TimerCore:
         """Forget the threads that slept here, and the errors that the parent has logged."""
         self._sleepers = SleepingThreads()
         self._wake_requested = False
-        self._errors = ErrorLog(logger)
+        self._errors.forget()
 
 
 if not primitives.COMPILED:  # Compiled, the field begins so by itself.

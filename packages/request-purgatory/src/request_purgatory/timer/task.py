@@ -186,8 +186,8 @@ class TimerHandle(TimerTask):
     """The handle of one callback, as `SystemTimer.call_later_ms` returns it; it is used once.
 
     Attributes:
-        callback: What to call; None after the call or `cancel()`.
-        args: The callback's positional arguments; None after the call or `cancel()`.
+        callback: What to call; None after the call, `cancel()` or the timer's end.
+        args: The callback's positional arguments; None then, too.
     """
 
     __slots__ = ("args", "callback")

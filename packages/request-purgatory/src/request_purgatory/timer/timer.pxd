@@ -82,6 +82,11 @@ cdef class SystemTimer(TimerCore):
     cpdef list _pending_tasks(self)
 
     @cython.locals(
-        bucket=Bucket, task=TimerTask, drained=list, count=Py_ssize_t, found=Py_ssize_t
+        bucket=Bucket,
+        task=TimerTask,
+        handle=TimerHandle,
+        drained=list,
+        count=Py_ssize_t,
+        found=Py_ssize_t,
     )
     cdef list _drain(self)

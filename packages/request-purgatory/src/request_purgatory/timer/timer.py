@@ -115,11 +115,7 @@ class SystemTimer(TimerCore):
         wheel_size = number_within("wheel_size", wheel_size, 2, MAX_WHEEL_SIZE)
         self._queue = DelayQueue(max_buckets(tick_ms, wheel_size))
         self._wheel = TimingWheel(
-            tick_ms,
-            wheel_size,
-            self.clock.now_ms,
-            self._pending,
-            self._queue,
+            tick_ms, wheel_size, self.clock.now_ms, self._pending, self._queue
         )
         self._coarsest = self._wheel
         # Due tasks stay linked here until each is executed. So a task that is cancelled meanwhile
@@ -573,6 +569,9 @@ class SystemTimer(TimerCore):
                 if task is None:
                     break
                 hiding.show(task)
+                if type(task) is TimerHandle:
+                    handle: TimerHandle = task
+                    handle._drop_references()  # Of what may refer to the handle.
                 drained[found] = task
                 found += 1
         if found < count:  # Other tasks were cancelled or have run meanwhile.

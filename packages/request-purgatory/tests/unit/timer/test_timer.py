@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import weakref
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from typing import Any
@@ -16,6 +17,7 @@ from request_purgatory import (
     SystemTimer,
     TaskInUseError,
     TimerClosedError,
+    TimerHandle,
     TimerTask,
 )
 from request_purgatory.aio._loop_handle import schedule_handle, shutdown_and_release
@@ -505,3 +507,28 @@ def test_timer_and_its_buckets_have_one_lock(timer: SystemTimer) -> None:
     assert timer._lock is timer._pending.lock
     timer._reinit_locks()
     assert timer._lock is timer._pending.lock
+
+
+class Session:
+    """An object that keeps the handle of its own timeout."""
+
+    def __init__(self, timer: SystemTimer) -> None:
+        self.handle = timer.call_later_ms(30_000, self.close)
+
+    def close(self) -> None:
+        """End."""
+
+
+@pytest.mark.parametrize("shut_down", [True, False])
+def test_object_that_keeps_its_pending_handle_is_freed_with_the_timer(
+    clock: ManualClock, shut_down: bool
+) -> None:
+    timer = SystemTimer("test", clock=clock)
+    alive = weakref.ref(Session(timer))
+    gc.collect()
+    assert alive() is not None
+    if shut_down:
+        assert [type(task) for task in timer.shutdown()] == [TimerHandle]
+    del timer
+    gc.collect()
+    assert alive() is None
