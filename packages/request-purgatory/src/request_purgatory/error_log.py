@@ -37,6 +37,10 @@ class ErrorLog:
         self._counts: dict[tuple[object, ...], tuple[itertools.count[int], tuple[type, ...]]] = {}
         self.listener: Callable[[BaseException], object] | None = None
 
+    def forget(self) -> None:
+        """Begin anew, in a forked child: the parent has logged its errors itself."""
+        self._counts = {}
+
     def log(self, error: BaseException, message: str, *args: object) -> None:
         """Log an exception that was caught, unless many of its kind were; as `log_contained`."""
         if self.listener is not None:

@@ -62,9 +62,10 @@ class ManualPurgatory(DelayedOperationPurgatory):
     """A purgatory without a thread, whose clock stands still until the test advances it.
 
     What the callbacks of operations and futures raise, a failed assertion among it, fails the test:
-    `advance`, `close` and the end of a `with` block raise the first such error, and so does what
-    has the test's thread check a key, as `notify`. Notes of it name up to ten others. An error that
-    none of them came to raise goes to `sys.unraisablehook` once the purgatory is freed.
+    `advance`, `close` and the end of a `with` block raise the first such error. So does what checks
+    a key on the test's thread, as `notify`; code in between may drop that, so the next `advance` or
+    `close` raises it again. Notes of it name up to ten others. An error that neither came to raise
+    goes to `sys.unraisablehook` once the purgatory is freed.
 
     >>> class Poll(DelayedOperation):
     ...     def try_complete(self):
@@ -103,6 +104,8 @@ class ManualPurgatory(DelayedOperationPurgatory):
         """
         self.clock = ManualClock()
         self._raised: list[BaseException] = []
+        #: How many of them a step has raised, to whoever has called it.
+        self._told = 0
         #: The thread that has made it: the test's.
         self._owner = threading.get_ident()
         #: The threads that are inside of `advance` or a check, each as often as it is.
@@ -181,8 +184,11 @@ class ManualPurgatory(DelayedOperationPurgatory):
             yield
         finally:
             self._inside[thread] -= 1
-            if on_any_thread or thread == self._owner:
+            if on_any_thread:
                 self._raise_first()
+            elif thread == self._owner and not self._inside[thread]:
+                told, self._told = self._told, len(self._raised)
+                _raise_first(self._raised[told:])
 
     def close(self) -> list[DelayedOperation]:
         """Close the purgatory and cancel every pending operation.
@@ -210,6 +216,7 @@ class ManualPurgatory(DelayedOperationPurgatory):
         if thread != self._owner and self._raised:
             raise self._raised[0]
         errors: list[BaseException] = []
+        self._told = 0
         while self._raised and thread == self._owner:
             errors.append(self._raised.pop(0))  # Another thread may append one meanwhile.
         _raise_first(errors)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import math
+import os
 import selectors
 import socket
 import sys
@@ -26,6 +27,7 @@ from request_purgatory import (
     testing,
 )
 from request_purgatory.testing import ManualPurgatory, VirtualTimeEventLoop, run
+from tests.support.children import in_child
 from tests.support.invariants import check_invariants
 from tests.support.requests import Request
 from tests.support.thread_group import ThreadGroup
@@ -381,6 +383,9 @@ def test_step_of_the_test_raises_what_its_callbacks_have_raised(
     with pytest.raises(AssertionError, match=text):
         step(purgatory)
     assert operation.is_completed
+    purgatory.notify("nobody's")
+    with pytest.raises(AssertionError, match=text):
+        purgatory.close()
     purgatory.close()
 
 
@@ -392,6 +397,39 @@ def test_notify_raises_what_the_callback_of_a_future_has_raised() -> None:
     ready.append(1)
     with pytest.raises(pytest.fail.Exception, match="the wrong answer"):
         purgatory.notify("a")
+    with pytest.raises(pytest.fail.Exception, match="the wrong answer"):
+        purgatory.advance(0)
+    purgatory.close()
+
+
+def test_error_that_is_dropped_on_its_way_to_the_test_fails_the_end() -> None:
+    replica: Future[str] = Future()
+    purgatory = ManualPurgatory()
+    gathered = purgatory.gather([replica])
+    operation = answered(purgatory)
+    gathered.add_done_callback(lambda _: purgatory.notify("a"))
+    replica.set_result("ok")
+    assert gathered.done()
+    assert operation.outcome == "completed"
+    with pytest.raises(AssertionError, match="the wrong answer"):
+        purgatory.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_child_fails_of_its_own_callbacks() -> None:
+    purgatory = ManualPurgatory()
+
+    def child() -> None:
+        answered(purgatory)
+        with pytest.raises(AssertionError, match="the wrong answer"):
+            purgatory.notify("a")
+        purgatory.timer.call_later_ms(10, lambda: pytest.fail("by the timer"))
+        with pytest.raises(AssertionError, match="the wrong answer") as raised:
+            purgatory.advance(1)
+        assert "by the timer" in raised.value.__notes__[0]
+
+    in_child(child)
     purgatory.close()
 
 
@@ -411,7 +449,8 @@ def test_callback_that_notifies_meets_no_error_of_another() -> None:
     with pytest.raises(AssertionError, match="the wrong answer"):
         purgatory.notify("a")
     assert told == ["gone on"]
-    purgatory.close()
+    with pytest.raises(AssertionError, match="the wrong answer"):
+        purgatory.close()
 
 
 @pytest.mark.parametrize("method", ["notify", "cancel_for_key"])
@@ -422,9 +461,9 @@ def test_worker_that_brings_an_event_leaves_the_error_to_the_test(
     answered(purgatory)
     thread_group.start(getattr(purgatory, method), "a")
     thread_group.join()
-    with pytest.raises(AssertionError, match="the wrong"):
-        purgatory.notify("b")
-    purgatory.close()
+    for _ in ("told", "for good"):
+        with pytest.raises(AssertionError, match="the wrong"):
+            purgatory.notify("b") if _ == "told" else purgatory.close()
 
 
 def test_error_that_nobody_came_to_raise_is_reported_at_the_end(

@@ -25,16 +25,7 @@ class Alarm:
         at_ms: The time for which it is set, on the timer's clock; infinity if it is not.
     """
 
-    __slots__ = (
-        "_batch",
-        "_context",
-        "_core",
-        "_has_strays",
-        "_loop",
-        "_timer",
-        "at_ms",
-        "handle",
-    )
+    __slots__ = ("_batch", "_context", "_core", "_has_strays", "_loop", "_timer", "at_ms", "handle")
 
     def __init__(
         self,

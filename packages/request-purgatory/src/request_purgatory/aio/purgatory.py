@@ -299,7 +299,8 @@ class Purgatory(Forkable):
 
         Raises:
             RuntimeError: The block was not entered, or on another thread than the loop's, which has
-                to call `notify_threadsafe`.
+                to call `notify_threadsafe`. So has a handler of `signal.signal`: this call does not
+                wake a loop that sleeps.
             NotificationLoopError, KeyboardInterrupt, SystemExit: As of
                 `DelayedOperationPurgatory.check_and_complete`. The loop's later rounds leave them
                 to the loop, which logs the first.

@@ -903,7 +903,7 @@ class PurgatoryCore(OperationHost):
         The first operation that waits starts the reaper.
         """
         self._counters.reset()
-        self._errors = ErrorLog(logger)
+        self._errors.forget()
         self._backlog.clear()
         self._purge_requested = False
         waiting = self.timer._pending_tasks()
