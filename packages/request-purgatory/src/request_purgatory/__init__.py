@@ -27,7 +27,7 @@ from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.purgatory.quorum import Quorum, QuorumFailedError, QuorumTimeoutError
 from request_purgatory.timer import SystemTimer, TimerHandle, TimerTask
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __compiled__ = primitives.COMPILED
 
 if __compiled__:
