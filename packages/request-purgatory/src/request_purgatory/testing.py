@@ -106,7 +106,6 @@ class ManualPurgatory(DelayedOperationPurgatory):
         self._raised: list[BaseException] = []
         #: How many of them a step has raised, to whoever has called it.
         self._told = 0
-        #: The thread that has made it: the test's.
         self._owner = threading.get_ident()
         #: The threads that are inside of `advance` or a check, each as often as it is.
         self._inside: Counter[int] = Counter()
@@ -178,6 +177,7 @@ class ManualPurgatory(DelayedOperationPurgatory):
     @contextmanager
     def _step(self, on_any_thread: bool = False) -> Iterator[None]:
         """Do something that runs callbacks, and then raise what they have raised."""
+        _ = self.is_closed  # NotInitializedError where `__init__` has not run
         thread = threading.get_ident()
         self._inside[thread] += 1
         try:
@@ -211,8 +211,8 @@ class ManualPurgatory(DelayedOperationPurgatory):
         On another thread than the test's own, which may drop it, it is raised there again.
         """
         thread = threading.get_ident()
-        if self._inside[thread]:
-            return
+        if "_inside" not in vars(self) or self._inside[thread]:
+            return  # Without `__init__`, the core's own method has said so.
         if thread != self._owner and self._raised:
             raise self._raised[0]
         errors: list[BaseException] = []

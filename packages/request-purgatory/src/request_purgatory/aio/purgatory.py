@@ -245,7 +245,7 @@ class Purgatory(Forkable):
         future.operation = operation
         # Before the first try: any thread may end the operation, and looks up the future once the
         # callbacks have run, if it finds the purgatory by then.
-        new = operation._purgatory is None
+        new = getattr(operation, "_purgatory", None) is None  # Interpreted, without `__init__`.
         try:
             if new:
                 self._answers.futures[id(operation)] = future
