@@ -22,6 +22,7 @@ from request_purgatory import (
     DelayedOperation,
     InvalidArgumentError,
     NotificationLoopError,
+    NotInitializedError,
     PurgatoryClosedError,
     aio,
     testing,
@@ -784,3 +785,19 @@ def test_time_jumps_over_a_job_that_takes_longer_than_a_test_should(
             await job
 
     assert run(main()) == 5.0
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda purgatory: purgatory.advance(1),
+        lambda purgatory: purgatory.notify("a"),
+        lambda purgatory: purgatory.cancel_for_key("a"),
+        lambda purgatory: purgatory.close(),
+    ],
+)
+def test_purgatory_whose_init_did_not_run_says_so(
+    step: Callable[[ManualPurgatory], object],
+) -> None:
+    with pytest.raises(NotInitializedError, match="ManualPurgatory"):
+        step(ManualPurgatory.__new__(ManualPurgatory))

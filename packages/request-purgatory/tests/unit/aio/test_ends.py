@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 
-from request_purgatory import DelayedOperation, InvalidArgumentError, Outcome, PurgatoryClosedError
+from request_purgatory import (
+    DelayedOperation,
+    InvalidArgumentError,
+    NotInitializedError,
+    Outcome,
+    PurgatoryClosedError,
+)
 from request_purgatory._native import primitives
 from request_purgatory._native.parker import Parker
 from request_purgatory.aio import Purgatory, TimingWheelEventLoop
@@ -248,3 +254,13 @@ def test_clock_is_the_monotonic_one_unless_the_loop_has_a_time_of_its_own() -> N
     with pytest.raises(RuntimeError, match="use the loop's timers"):
         clock.wait_until(Parker(), None)
     loop.close()
+
+
+def test_operation_whose_init_did_not_run_says_so(play: Scenario) -> None:
+    async def main() -> None:
+        async with opened() as purgatory:
+            with pytest.raises(NotInitializedError, match="Request"):
+                purgatory.wait(Request.__new__(Request), ["a"])
+            assert purgatory._answers.futures == {}
+
+    play(main)
