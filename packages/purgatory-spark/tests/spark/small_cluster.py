@@ -18,3 +18,21 @@ CLUSTER = replace(
     seed=7,
     host_by_host=True,
 )
+
+#: Columns of a host that a simulation and a replay have in common.
+COMMON = [
+    "host",
+    "design",
+    "requests",
+    "events",
+    "completed",
+    "expired",
+    "peak_pending",
+    "peak_queued",
+    "purges",
+    "tries",
+    "purged_entries",
+    "callbacks",
+    "callback_errors",
+    "wheel",
+]

@@ -10,10 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from purgatory_command_line.metrics_server import (
-    metrics_url,
-    serve_metrics,
-)
+from purgatory_command_line.metrics_server import metrics_url, serve_metrics
 from purgatory_spark._stream.metrics import StreamMetrics, open_metrics_file
 from purgatory_spark._stream.progress import BatchProgress
 from request_purgatory.errors import InvalidArgumentError
