@@ -30,7 +30,7 @@ from request_purgatory import (
     SystemTimer,
     TimerClosedError,
 )
-from request_purgatory.purgatory.hold import HoldFuture
+from request_purgatory.purgatory.hold_future import HoldFuture
 
 #: Number of calls that a closed purgatory or timer rejects before a thread leaves the round.
 _REFUSALS = 25

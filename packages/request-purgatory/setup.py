@@ -55,6 +55,7 @@ MODULES = (
     "purgatory/core.py",
     "purgatory/purgatory.py",
     "purgatory/hold.py",
+    "purgatory/hold_future.py",
     "purgatory/quorum.py",
     "legacy.py",
     "aio/loop_clock.py",

@@ -41,10 +41,14 @@ class ErrorLog:
         """Begin anew, in a forked child: the parent has logged its errors itself."""
         self._counts = {}
 
-    def log(self, error: BaseException, message: str, *args: object) -> None:
-        """Log an exception that was caught, unless many of its kind were; as `log_contained`."""
+    def tell(self, error: BaseException) -> None:
+        """Tell the listener of an exception that is logged elsewhere."""
         if self.listener is not None:
             self.listener(error)
+
+    def log(self, error: BaseException, message: str, *args: object) -> None:
+        """Log an exception that was caught, unless many of its kind were; as `log_contained`."""
+        self.tell(error)
         number = self._count(message, (*map(type, args), type(error)), error)
         if number == 1:
             log_contained(self._logger, error, message, *args)

@@ -157,6 +157,7 @@ class LegacyPurgatory(DelayedOperationPurgatory):
         super().__init__(
             name, timer=self.delay_queue, purge_interval=primitives.LIMIT, shards=1, reaper=reaper
         )
+        self._owns_timer = True
 
     #: 0.8's reaper looked at its request counter this often, and at every deadline.
     reap_interval_ms = 200
@@ -197,15 +198,3 @@ class LegacyPurgatory(DelayedOperationPurgatory):
     def watched(self) -> int:
         """Entries in all watcher lists and in the delay queue."""
         return super().watched + self.delay_queue.size
-
-    def close(self) -> list[DelayedOperation]:
-        """As `DelayedOperationPurgatory.close`."""
-        primitives.require_init(self._initialized, self)
-        try:
-            cancelled = super().close()
-        finally:
-            # Also where a cancellation raised an exit: nothing is left pending then either.
-            if self._closed:
-                self.delay_queue.shutdown()
-        # Not out of the `try`: compiled, the list would never be freed where `shutdown` raises.
-        return cancelled

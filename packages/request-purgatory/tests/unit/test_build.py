@@ -20,6 +20,7 @@ CORE = (
         "purgatory.core",
         "purgatory._counters",
         "purgatory.hold",
+        "purgatory.hold_future",
         "legacy",
         "purgatory._nested_checks",
         "purgatory.operation",

@@ -272,7 +272,5 @@ class Sweeper:
         try:
             self._run(self._batch)
         except Exception as error:
-            # The loop logs it, as nobody has called this.
-            if self._core._errors.listener is not None:
-                self._core._errors.listener(error)
+            self._core._errors.tell(error)  # The loop logs it, as nobody has called this.
             raise

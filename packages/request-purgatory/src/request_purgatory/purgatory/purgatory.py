@@ -10,7 +10,8 @@ from typing import Literal, TypeVar
 from request_purgatory._native import primitives
 from request_purgatory.purgatory._holds_requests import documented
 from request_purgatory.purgatory.core import PurgatoryCore, checked_keys, raise_last
-from request_purgatory.purgatory.hold import HoldFuture, HoldOperation, timeout_to_ms
+from request_purgatory.purgatory.hold import HoldOperation, timeout_to_ms
+from request_purgatory.purgatory.hold_future import HoldFuture
 from request_purgatory.purgatory.quorum import FutureLike, Quorum, QuorumOperation
 
 T = TypeVar("T")

@@ -18,7 +18,8 @@ from request_purgatory import (
     OperationCancelledError,
 )
 from request_purgatory.purgatory import hold
-from request_purgatory.purgatory.hold import HoldFuture, HoldOperation
+from request_purgatory.purgatory.hold import HoldOperation
+from request_purgatory.purgatory.hold_future import HoldFuture
 from request_purgatory.testing import ManualPurgatory
 from tests.support.interleaving import interpreted_only
 

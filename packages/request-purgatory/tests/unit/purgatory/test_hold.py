@@ -14,7 +14,8 @@ from request_purgatory import (
     OperationCancelledError,
     PurgatoryClosedError,
 )
-from request_purgatory.purgatory.hold import HoldFuture, HoldOperation, timeout_to_ms
+from request_purgatory.purgatory.hold import HoldOperation, timeout_to_ms
+from request_purgatory.purgatory.hold_future import HoldFuture
 from tests.support.requests import Fault, fail
 from tests.support.thread_group import ThreadGroup
 

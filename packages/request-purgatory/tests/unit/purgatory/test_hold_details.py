@@ -9,10 +9,11 @@ import warnings
 import pytest
 
 from request_purgatory import DelayedOperationPurgatory, InvalidArgumentError
-from request_purgatory.purgatory.hold import report, timeout_to_ms, wrap_error
+from request_purgatory.purgatory.hold import HoldOperation, timeout_to_ms, wrap_error
+from request_purgatory.purgatory.hold_future import HoldFuture
 from request_purgatory.timer.task import MAX_DELAY_MS
 from tests.support.children import in_child
-from tests.support.requests import Fault
+from tests.support.requests import Fault, fail
 
 
 def test_longest_timeout_is_as_promised() -> None:
@@ -57,14 +58,21 @@ def test_error_of_a_callback_is_reported_to_the_purgatory_of_a_test(
 ) -> None:
     reported: list[BaseException] = []
     error = Fault()
-    report(purgatory, error)
+    purgatory._errors.tell(error)
     purgatory._errors.listener = reported.append
-    report(purgatory, error)
+    purgatory._errors.tell(error)
     assert reported == [error]
 
 
-def test_error_of_a_callback_is_reported_nowhere_without_a_purgatory() -> None:
-    report(None, Fault())
+def test_error_of_a_callback_is_reported_nowhere_without_a_purgatory(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    future: HoldFuture[int] = HoldFuture()
+    HoldOperation(bool, 1_000, future)
+    future.add_done_callback(lambda _: fail())
+    future.answer(1, None)
+    assert future.result(0) == 1
+    assert "exception calling callback" in caplog.text
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")

@@ -29,7 +29,8 @@ from request_purgatory import (
     QuorumTimeoutError,
     SystemTimer,
 )
-from request_purgatory.purgatory.hold import HoldFuture, HoldOperation
+from request_purgatory.purgatory.hold import HoldOperation
+from request_purgatory.purgatory.hold_future import HoldFuture
 from request_purgatory.purgatory.quorum import FutureLike, QuorumOperation
 from request_purgatory.testing import ManualPurgatory
 from tests.support.invariants import check_invariants

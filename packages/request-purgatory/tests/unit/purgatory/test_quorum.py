@@ -26,7 +26,7 @@ from request_purgatory import (
     QuorumTimeoutError,
     TaskInUseError,
 )
-from request_purgatory.purgatory.hold import HoldFuture
+from request_purgatory.purgatory.hold_future import HoldFuture
 from request_purgatory.purgatory.quorum import QuorumOperation, _Listener, _listeners
 from tests.conftest import MakePurgatory
 from tests.support.invariants import check_invariants

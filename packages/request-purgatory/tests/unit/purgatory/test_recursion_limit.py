@@ -19,7 +19,7 @@ from request_purgatory import (
     SystemTimer,
 )
 from request_purgatory.aio import Purgatory
-from request_purgatory.purgatory.hold import HoldFuture
+from request_purgatory.purgatory.hold_future import HoldFuture
 from tests.unit.aio.virtual import run
 
 pytestmark = pytest.mark.skipif(

@@ -14,7 +14,8 @@ from request_purgatory import (
     TaskInUseError,
     TimerTask,
 )
-from request_purgatory.purgatory.hold import HoldFuture, HoldOperation
+from request_purgatory.purgatory.hold import HoldOperation
+from request_purgatory.purgatory.hold_future import HoldFuture
 from request_purgatory.purgatory.quorum import QuorumOperation
 from request_purgatory.timer.task import TimerHandle
 from tests.support.invariants import check_invariants

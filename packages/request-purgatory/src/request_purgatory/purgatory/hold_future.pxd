@@ -1,0 +1,1 @@
+from request_purgatory._native cimport primitives
