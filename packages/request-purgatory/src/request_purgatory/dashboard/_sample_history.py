@@ -76,7 +76,8 @@ class SampleHistory:
             before = self._before.get(purgatory)
             counts = by_name.setdefault(purgatory.name, Counter())
             counts.update(_ends(metrics))
-            counts.subtract(Counter() if before is None else _ends(before))
+            if before is not None:
+                counts.subtract(_ends(before))
             counts["pending"] += metrics.num_delayed_operations
             self._before[purgatory] = metrics
         names = sorted(by_name, key=lambda name: (-by_name[name]["pending"], name))

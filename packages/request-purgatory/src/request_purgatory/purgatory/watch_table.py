@@ -16,7 +16,6 @@ from request_purgatory.purgatory.operation import DelayedOperation
 
 logger = logging.getLogger(__name__)
 
-
 #: The numbers of watches, in the order in which these are made.
 _numbers = itertools.count()
 
@@ -29,7 +28,7 @@ def watches_of(operation: DelayedOperation) -> list[tuple[int, WatcherList]]:
 class WatcherList:
     """The operations that watch one key, in the order of their arrival.
 
-    Not thread-safe: callers hold the lock of the shard.
+    It is changed under the lock of the shard.
 
     Attributes:
         key: The watch key; None once the list has left the shard's map.
@@ -57,7 +56,7 @@ class WatcherList:
 class WatchShard:
     """The watcher lists of the keys that hash to one shard.
 
-    The shard's lock guards the links of its lists and the changes of the map. It is held for a few
+    The shard's lock guards the changes of its lists and of the map. It is held for a few
     loads and stores, and for the map's work when a key is added or removed, which may call the
     key's `__hash__` and `__eq__`. It is never held while an operation's code runs, and nothing that
     the cyclic collector counts is made under it. What is removed is returned to the caller and

@@ -47,10 +47,6 @@ class TimerCore:
         return f"<{type(self).__name__} {self.name!r} size={self.size}{closed}>"
 
     @property
-    def size(self) -> int:
-        raise NotImplementedError
-
-    @property
     def next_expiration_ms(self) -> int | None:
         """When `advance_clock` next has work, on the timer's clock; None if no task is pending.
 
@@ -69,10 +65,14 @@ class TimerCore:
         self._lock.release()
         return now_ms if expiration_ms == 0 else expiration_ms
 
-    def add(self, task: TimerTask) -> None:
+    # -- to be written by subclasses
+
+    @property
+    def size(self) -> int:
         raise NotImplementedError
 
-    # -- to be written by subclasses
+    def add(self, task: TimerTask) -> None:
+        raise NotImplementedError
 
     def _next_due_ms(self) -> int:
         """Return when `_collect_due` next finds something, 0 for now, -1 for never.
