@@ -16,7 +16,8 @@ class LiveFunctions:
     """
 
     def __init__(self) -> None:
-        """Find all functions that exist now."""
+        """Find all functions that exist now, those that the tests' session has frozen, too."""
+        gc.unfreeze()
         self._functions: dict[str, dict[Place, list[FunctionType]]] = {}
         for found in gc.get_objects():
             if type(found) is FunctionType:

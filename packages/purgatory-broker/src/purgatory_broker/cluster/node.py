@@ -43,7 +43,7 @@ from purgatory_broker.server.security import Security
 from purgatory_broker.server.server import ConnectionLimit, Server
 from purgatory_broker.settings import ClusterSettings
 from request_purgatory.aio import Purgatory
-from request_purgatory.aio.loop_clock import clock_of
+from request_purgatory.aio.loop_clock import LoopClock
 from request_purgatory.clock import Clock
 
 
@@ -209,7 +209,7 @@ class Node:
 
     async def start(self) -> None:
         """Open the purgatories and listen; `connect_controller` then gives the node partitions."""
-        self._clock = clock_of(asyncio.get_running_loop())
+        self._clock = LoopClock(asyncio.get_running_loop())
         self.halted = asyncio.get_running_loop().create_future()
         self.metrics.started_ms = self.now_ms()
         for purgatory in self.purgatories.values():

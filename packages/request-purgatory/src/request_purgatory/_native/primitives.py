@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from array import array
+from collections.abc import Callable
 from contextlib import suppress
 from threading import get_ident
-from time import monotonic_ns as monotonic_ns
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
@@ -38,6 +39,11 @@ LIMIT = 2**62 - 1
 
 #: The longest delay a timer takes: 10,000 years. Every sum with it fits 64 bits.
 MAX_DELAY_MS = 10_000 * 31_557_600_000
+
+
+def monotonic_ns(read: Callable[[], int] = time.monotonic_ns) -> int:
+    # freezegun replaces a module's own names for the functions of `time`, not a default.
+    return read()
 
 
 class _Hold:

@@ -10,7 +10,7 @@ from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, TypeVarTuple
 
 from request_purgatory.aio._loop_handle import HandleTask, schedule_handle, shutdown_and_release
-from request_purgatory.aio.loop_clock import clock_of
+from request_purgatory.aio.loop_clock import LoopClock
 from request_purgatory.timer.task import MAX_DELAY_MS
 from request_purgatory.timer.timer import SystemTimer
 
@@ -222,7 +222,7 @@ class TimingWheelTimers(_Loop):
         return handle
 
     def _make_wheel(self) -> SystemTimer:
-        wheel = SystemTimer("event loop", clock=clock_of(self))
+        wheel = SystemTimer("event loop", clock=LoopClock(self))
         if self._wheel is None:  # A finalizer may have set a timer, and created it, meanwhile.
             self._wheel = wheel
         return self._wheel

@@ -1,4 +1,9 @@
+from request_purgatory._native cimport primitives
 from request_purgatory.clock cimport Clock
+
+cdef object _monotonic
+cdef dict _time_module
+cdef object _standard_time
 
 
 cdef class LoopClock(Clock):

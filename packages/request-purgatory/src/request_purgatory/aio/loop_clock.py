@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from asyncio import _get_running_loop as running_loop
-from typing import Any
+from types import MethodType
 
+from request_purgatory._native import primitives
 from request_purgatory._native.parker import Parker
-from request_purgatory.clock import Clock, MonotonicClock
+from request_purgatory.clock import Clock
+
+__all__ = ["LoopClock", "is_foreign_thread", "running_loop"]
+
+_monotonic = time.monotonic
+_time_module = vars(time)
+_standard_time = asyncio.BaseEventLoop.time
 
 
 class LoopClock(Clock):
-    """`loop.time()` to the microsecond, for loops with their own time, such as uvloop."""
+    """`loop.time()`, to the microsecond.
+
+    Where that is `time.monotonic()`, the compiled build reads the machine's clock in C. A test may
+    replace either function at any time, as freezegun does, so each reading looks at both.
+    """
 
     __slots__ = ("_loop",)
 
@@ -23,23 +35,20 @@ class LoopClock(Clock):
         return round(self._loop.time() * 1e6) * 1000  # Compiled, no limit but the reader's.
 
     def read_ns(self) -> int:
+        time = self._loop.time
+        if (
+            primitives.COMPILED
+            and type(time) is MethodType
+            and time.__func__ is _standard_time
+            and _time_module["monotonic"] is _monotonic
+        ):
+            return primitives.monotonic_ns()
         # Rounded: at 1.005 s the loop may return 1.00499999. In virtual time, which stands still,
         # it would never be 1,005 ms.
-        return round(self._loop.time() * 1e6) * 1000
+        return round(time() * 1e6) * 1000
 
     def wait_until(self, parker: Parker, until_ms: int | None) -> None:  # noqa: ARG002
         raise RuntimeError("a thread can't sleep on an event loop's clock: use the loop's timers")
-
-
-__all__ = ["LoopClock", "clock_of", "is_foreign_thread", "running_loop"]
-
-
-def clock_of(loop: asyncio.AbstractEventLoop) -> Clock:
-    """Return a clock that agrees with `loop.time()`, one that is read in C where it can be."""
-    time: Any = getattr(type(loop), "time", None)
-    if time is asyncio.BaseEventLoop.time and "time" not in vars(loop):
-        return MonotonicClock()
-    return LoopClock(loop)
 
 
 def is_foreign_thread(loop: asyncio.AbstractEventLoop) -> bool:

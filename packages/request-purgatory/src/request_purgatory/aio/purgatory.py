@@ -13,7 +13,7 @@ from request_purgatory._native.forks import Forkable, register_for_forks
 from request_purgatory.aio._alarm import Alarm
 from request_purgatory.aio._wait_answers import WaitAnswers
 from request_purgatory.aio.hold import HoldFuture
-from request_purgatory.aio.loop_clock import clock_of, is_foreign_thread, running_loop
+from request_purgatory.aio.loop_clock import LoopClock, is_foreign_thread, running_loop
 from request_purgatory.aio.sweep import Sweeper
 from request_purgatory.errors import (
     NotInitializedError,
@@ -151,7 +151,7 @@ class Purgatory(Forkable):
             self.name,
             tick_ms=self._tick_ms,
             wheel_size=self._wheel_size,
-            clock=clock_of(self._loop),
+            clock=LoopClock(self._loop),
         )
         on_watch, on_try = self._hooks
         self._core = PurgatoryCore(

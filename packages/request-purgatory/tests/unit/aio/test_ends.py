@@ -17,14 +17,10 @@ from request_purgatory import (
     PurgatoryClosedError,
 )
 from request_purgatory._native import primitives
-from request_purgatory._native.parker import Parker
-from request_purgatory.aio import Purgatory, TimingWheelEventLoop
-from request_purgatory.aio.loop_clock import LoopClock, clock_of
-from request_purgatory.clock import MonotonicClock
+from request_purgatory.aio import Purgatory
 from tests.support.interleaving import interpreted_only
 from tests.support.requests import Request
 from tests.unit.aio.scenes import Scenario, opened, turns
-from tests.unit.aio.virtual import VirtualLoop, VirtualWheelLoop
 
 
 class ElsewhereAlarm:
@@ -235,25 +231,6 @@ def test_wrong_arguments_are_refused_before_anything_is_held(play: Scenario) -> 
             assert purgatory.num_delayed == 0
 
     play(scenario)
-
-
-def test_clock_is_the_monotonic_one_unless_the_loop_has_a_time_of_its_own() -> None:
-    for make, kind in (
-        (asyncio.new_event_loop, MonotonicClock),
-        (TimingWheelEventLoop, MonotonicClock),
-        (VirtualLoop, LoopClock),
-        (VirtualWheelLoop, LoopClock),
-    ):
-        loop = make()
-        assert type(clock_of(loop)) is kind
-        loop.close()
-    loop = asyncio.new_event_loop()
-    loop.time = lambda: 7.0  # type: ignore[method-assign]
-    clock = clock_of(loop)
-    assert (clock.now_ms, clock.now_ns, clock.read_ns()) == (7_000, 7_000_000_000, 7_000_000_000)
-    with pytest.raises(RuntimeError, match="use the loop's timers"):
-        clock.wait_until(Parker(), None)
-    loop.close()
 
 
 def test_operation_whose_init_did_not_run_says_so(play: Scenario) -> None:
