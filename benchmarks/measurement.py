@@ -204,9 +204,11 @@ class Runner:
     def _command(self, step: Step) -> list[str]:
         case = step.case
         if step.side in peers.JVM and not isinstance(self._jvm, str):
-            if case.jvm is None:
-                return self._jvm.command(step.question.QUESTION, step.side, dict(case.params))
-            return self._jvm.command(case.jvm.question, step.side, dict(case.jvm.params))
+            question, params = step.question.QUESTION, case.params
+            if case.jvm is not None:
+                question, params = case.jvm.question, case.jvm.params
+            side, further = peers.JVM_VARIANTS.get(step.side, (step.side, {}))
+            return self._jvm.command(question, side, {**params, **further})
         arguments = [f"{name}={value}" for name, value in case.params.items()]
         return [
             sys.executable,

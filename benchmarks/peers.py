@@ -19,7 +19,7 @@ import platform
 import selectors
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 
@@ -36,6 +36,7 @@ THREADING = "threading.Timer"
 SCHED = "sched"
 TRIO = "trio"
 KAFKA = "kafka"
+KAFKA_LIST_QUEUE = "kafka (list queue)"
 NETTY = "netty"
 
 # asyncio's waiters and event loops.
@@ -58,7 +59,11 @@ OURS_THREAD = "request_purgatory (in a thread)"
 MOCK_CLUSTER = "librdkafka's mock"
 KAFKA_BROKER = "Apache Kafka"
 
-JVM = (KAFKA, NETTY)
+JVM = (KAFKA, KAFKA_LIST_QUEUE, NETTY)
+#: Sides that are another one with further parameters in the JVM's harness.
+JVM_VARIANTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    KAFKA_LIST_QUEUE: (KAFKA, {"queue": "list"}),
+}
 TIMERS = (OURS, OURS_MANUAL, ASYNCIO, UVLOOP, HEAPQ, TRIO, SCHED, THREADING, KAFKA, NETTY)
 ON_SPARK = (OURS_TABLES, STREAM_JOIN, STREAM_TIMERS, SPARK_SQL)
 ON_TABLES = (DUCKDB, POLARS)
@@ -70,6 +75,7 @@ ALL = (
     LEGACY,
     NO_PURGATORY,
     *TIMERS[2:],
+    KAFKA_LIST_QUEUE,
     WAIT_FOR,
     CONDITION,
     *ON_SPARK,

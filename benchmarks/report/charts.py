@@ -29,7 +29,7 @@ _COLORS = {
     "request_purgatory (0.8 design)": light_color("expired-light"),
     "the loop without a purgatory": light_color("muted"),
     "kafka": light_color("line"),
-    "kafka (tight heap)": light_color("line-light"),
+    "kafka (list queue)": light_color("line-light"),
     "netty": light_color("completed"),
     "asyncio": light_color("brown"),
     "uvloop": light_color("amber"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import peers, timer_add, timer_cycle
+from benchmarks import peers, published, timer_add, timer_cycle
 from benchmarks.__main__ import main
 from benchmarks.measurement import Runner, Step, metric_values
 from benchmarks.question import Case, JvmCall
@@ -35,6 +35,18 @@ class FakeJvm:
 def kafka_step(case: Case) -> Step:
     """Return a step of timer_cycle for Kafka."""
     return Step(timer_cycle, peers.KAFKA, case, 0)
+
+
+def test_variant_of_a_jvm_side_is_a_parameter_of_it():
+    jvm = FakeJvm("print('{\"enqueue_rate\": 1.0}')")
+    case = Case({"case": "low", "rate": 0, "count": 9}, 0)
+    steps = [Step(published, side, case, 0) for side in (peers.KAFKA, peers.KAFKA_LIST_QUEUE)]
+    runner = Runner(jvm)
+    assert [one.side for step in steps for one in runner.run(step)] == [step.side for step in steps]
+    assert jvm.calls == [
+        ("published", peers.KAFKA, dict(case.params)),
+        ("published", peers.KAFKA, {**case.params, "queue": "list"}),
+    ]
 
 
 def test_sides_take_turns_within_a_round_and_every_other_round_is_reversed(

@@ -8,10 +8,14 @@ import java.util.Map;
  * The published benchmark of the purgatory, as Kafka's TestPurgatoryPerformance does it: requests with log-normal latencies are
  * enqueued by one thread, completed by a second one when their latency is over, and expired by the purgatory if that is later
  * than their timeout. See {@link PublishedRun}.
+ *
+ * <p>With {@code queue=list} the second thread has the queue of the benchmark's loop in Python.
  */
 final class Published implements Question {
     private static final String LOW = "low";
     private static final String HIGH = "high";
+    private static final String HEAP = "heap";
+    private static final String LIST = "list";
     private static final int WARM_UP_REQUESTS = 200_000;
     /** A slower warm-up would take long, and leave less of the code compiled. */
     private static final int WARM_UP_MINIMUM_RATE = 100_000;
@@ -22,6 +26,7 @@ final class Published implements Question {
     private final int timeoutMs;
     private final int keys;
     private final int seed;
+    private final CompletionQueue.Kind queueKind;
 
     Published(Params params) {
         rate = params.integer("rate", 0);
@@ -30,6 +35,7 @@ final class Published implements Question {
         timeoutMs = params.integerOr("timeout_ms", 1, 200);
         keys = params.integerOr("keys", 1, 3);
         seed = params.integerOr("seed", 0, 1);
+        queueKind = CompletionQueue.Kind.valueOf(params.choiceOr("queue", List.of(HEAP, LIST), HEAP).toUpperCase(Locale.ROOT));
     }
 
     @Override
@@ -42,6 +48,6 @@ final class Published implements Question {
 
     private Map<String, Number> run(Workload workload) throws Exception {
         System.gc();
-        return new PublishedRun(workload, timeoutMs, keys).metrics();
+        return new PublishedRun(workload, timeoutMs, keys, queueKind).metrics();
     }
 }

@@ -4,8 +4,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.DelayQueue;
-import java.util.concurrent.Delayed;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.LongAdder;
 import org.apache.kafka.common.utils.Time;
@@ -29,7 +27,6 @@ final class PublishedRun {
     private static final int TICK_MS = 1;
     private static final int WHEEL_SIZE = 20;
     private static final int SAMPLING_MS = 10;
-    private static final int POLL_MS = 100;
     private static final long LAST_REQUEST_WAIT_SECONDS = 60;
     private static final double NANOS_PER_SECOND = 1e9;
     private static final double MILLIS_PER_SECOND = 1e3;
@@ -39,22 +36,23 @@ final class PublishedRun {
     private final List<TopicPartitionOperationKey> keys;
     private final DelayedOperationPurgatory<Request> purgatory = new DelayedOperationPurgatory<>(
         "bench", new SystemTimer("bench", TICK_MS, WHEEL_SIZE, Time.SYSTEM.hiResClockMs()), 0, PURGE_INTERVAL, true, true);
-    private final DelayQueue<Completion> completions = new DelayQueue<>();
+    private final CompletionQueue.Kind queueKind;
     private final CountDownLatch ended;
     private final LongAdder completed = new LongAdder();
     private final LongAdder expired = new LongAdder();
     private volatile boolean running = true;
     private int peakPending;
 
-    PublishedRun(Workload workload, int timeoutMs, int keys) {
+    PublishedRun(Workload workload, int timeoutMs, int keys, CompletionQueue.Kind queueKind) {
         this.workload = workload;
         this.timeoutMs = timeoutMs;
+        this.queueKind = queueKind;
         this.keys = List.of(FlaggedOperation.keys(keys));
         ended = new CountDownLatch(workload.count());
     }
 
     /** A request with some bytes that it holds on to, complete at a given time. */
-    private final class Request extends DelayedOperation {
+    private final class Request extends DelayedOperation implements CompletionQueue.Answer {
         @SuppressWarnings("unused") // held, as a request's content is
         private final byte[] content = new byte[REQUEST_BYTES];
         private final long completesAt;
@@ -64,8 +62,14 @@ final class PublishedRun {
             completesAt = System.currentTimeMillis() + latencyMs;
         }
 
+        @Override
+        public long dueMs() {
+            return completesAt;
+        }
+
         /** Completes the request for another reason than its timeout, unless it has ended already. */
-        boolean complete() {
+        @Override
+        public boolean complete() {
             boolean byThisCall = forceComplete();
             if (byThisCall) {
                 completed.increment();
@@ -89,28 +93,15 @@ final class PublishedRun {
         }
     }
 
-    private record Completion(PublishedRun.Request request) implements Delayed {
-        @Override
-        public long getDelay(TimeUnit unit) {
-            return unit.convert(request.completesAt - System.currentTimeMillis(), TimeUnit.MILLISECONDS);
-        }
-
-        @Override
-        public int compareTo(Delayed other) {
-            return Long.compare(request.completesAt, ((Completion) other).request.completesAt);
-        }
-    }
-
     /** Runs the workload and returns what it took. */
     Map<String, Number> metrics() throws Exception {
-        Thread completer = new Thread(this::completeWhatIsDue, "completer");
         Thread sampler = new Thread(this::samplePending, "sampler");
-        completer.start();
+        CompletionQueue queue = queueKind.open();
         sampler.start();
         long cpuStart = ProcessUsage.cpuNanos();
         long collectionStart = ProcessUsage.collectionMillis();
         long start = System.nanoTime();
-        double enqueueSeconds = enqueueAll() / NANOS_PER_SECOND;
+        double enqueueSeconds = enqueueAll(queue) / NANOS_PER_SECOND;
         if (!ended.await(LAST_REQUEST_WAIT_SECONDS, TimeUnit.SECONDS)) {
             throw new IllegalStateException(ended.getCount() + " of " + workload.count() + " requests did not end");
         }
@@ -118,7 +109,7 @@ final class PublishedRun {
         double cpuSeconds = (ProcessUsage.cpuNanos() - cpuStart) / NANOS_PER_SECOND;
         double collectionSeconds = (ProcessUsage.collectionMillis() - collectionStart) / MILLIS_PER_SECOND;
         running = false;
-        completer.join();
+        queue.close();
         sampler.join();
         // Waits for the timer's executor too, which may still be about to count its last expiration.
         purgatory.shutdown();
@@ -142,7 +133,7 @@ final class PublishedRun {
     }
 
     /** Enqueues all requests and returns the nanoseconds from the first one's arrival until the last is in. */
-    private long enqueueAll() throws InterruptedException {
+    private long enqueueAll(CompletionQueue queue) throws InterruptedException {
         long[] arrivals = workload.arrivals();
         long start = System.nanoTime();
         long first = start;
@@ -156,7 +147,7 @@ final class PublishedRun {
             int latencyMs = workload.latencies()[i];
             Request request = new Request(latencyMs);
             if (latencyMs < timeoutMs) {
-                completions.add(new Completion(request));
+                queue.add(request);
             }
             purgatory.tryCompleteElseWatch(request, keys);
         }
@@ -167,19 +158,6 @@ final class PublishedRun {
         long millis = TimeUnit.NANOSECONDS.toMillis(arrival) - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - start);
         if (millis > 0) {
             Thread.sleep(millis);
-        }
-    }
-
-    private void completeWhatIsDue() {
-        try {
-            while (running) {
-                Completion due = completions.poll(POLL_MS, TimeUnit.MILLISECONDS);
-                if (due != null) {
-                    due.request.complete();
-                }
-            }
-        } catch (InterruptedException error) {
-            throw new IllegalStateException("nobody interrupts this thread", error);
         }
     }
 
