@@ -9,6 +9,9 @@ one; Python has no such limit, so the variant is for the JVM only.
 
 Two columns have Kafka's purgatory. In the first one the queue of answers is Kafka's, a heap. In the
 second one it is that of our loop in Python, a list for each millisecond, which costs less.
+
+As in Kafka's benchmark, a request that is to expire gets no answer. The cases with `late_answers=1`
+answer it after its timeout, in vain, as services do.
 """
 
 from __future__ import annotations
@@ -35,7 +38,10 @@ _DESIGNS = {
 
 
 def cases(quick: bool) -> list[Case]:
-    """Return both cases at every rate, and with a small heap; `size` is the rate."""
+    """Return both cases at every rate, with a small heap, and with late answers.
+
+    `size` is the rate.
+    """
     loads: list[dict[str, int | str]] = [
         {"case": case, "rate": rate, "count": _count(rate, quick)}
         for case in run.CASES
@@ -45,10 +51,14 @@ def cases(quick: bool) -> list[Case]:
         {"case": case, "rate": 0, "count": _count(0, quick), "heap_mb": _TIGHT_HEAP_MB}
         for case in run.CASES
     ]
+    late: list[dict[str, int | str]] = [
+        {"case": case, "rate": 0, "count": _count(0, quick), "late_answers": 1}
+        for case in run.CASES
+    ]
     # A side that keeps up with a rate has little variation, so one round is enough.
     return [
         Case(load, int(load["rate"]), max_rounds=1 if load["rate"] else None)
-        for load in loads + tight
+        for load in loads + tight + late
     ]
 
 
@@ -66,11 +76,21 @@ def skip_reason(side: str, case: Case) -> str | None:
         return "Python has no heap limit to set"
     if side == peers.NO_PURGATORY and case.size:
         return "bounds the rate, so it runs without a target rate only"
+    if side == peers.NO_PURGATORY and "late_answers" in case.params:
+        return "nothing expires a request, so no answer is late"
     return None
 
 
-def measure(side: str, case: str, rate: int, count: int) -> dict[str, float]:
+def measure(side: str, case: str, rate: int, count: int, late_answers: int = 0) -> dict[str, float]:
     """Measure all METRICS."""
     if side not in _DESIGNS:
         raise NotApplicableError(f"{side} has no design to run here; use {' or '.join(_DESIGNS)}")
-    return run.measure(BenchmarkRun(case=case, design=_DESIGNS[side], rate=rate, count=count))
+    return run.measure(
+        BenchmarkRun(
+            case=case,
+            design=_DESIGNS[side],
+            rate=rate,
+            count=count,
+            late_answers=late_answers,
+        )
+    )

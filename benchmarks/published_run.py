@@ -10,8 +10,13 @@ All times are real.
 
 The workload is that of Apache Kafka's TestPurgatoryPerformance: gaps and latencies are drawn
 beforehand, a request carries 100 bytes, its `try_complete` reads the clock, and the enqueuing
-thread sleeps in whole milliseconds. The second thread's queue differs: Kafka uses Java's
-DelayQueue, which is a heap. A list for each millisecond costs less, for both designs.
+thread sleeps in whole milliseconds. As there, only requests with a latency below the timeout go to
+the second thread. With `late_answers` all of them do, as in a service whose answers come late: the
+second thread refers to a request until its latency is over, and completes it in vain if it has
+expired.
+
+The second thread's queue differs: Kafka uses Java's DelayQueue, which is a heap. A list for each
+millisecond costs less, for all designs.
 """
 
 from __future__ import annotations
@@ -78,6 +83,8 @@ class BenchmarkRun:
         timeout_ms: Timeout of each request.
         keys: Number of keys that each request is watched under, the same for all requests.
         seed: Determines the gaps and latencies.
+        late_answers: 1 to have requests answered after their timeout, too; 0 for Kafka's rule, by
+            which those get no answer. Without a purgatory nothing expires, so only 0 is possible.
     """
 
     case: str = "low"
@@ -87,11 +94,16 @@ class BenchmarkRun:
     timeout_ms: int = 200
     keys: int = 3
     seed: int = 1
+    late_answers: int = 0
 
     def __post_init__(self) -> None:
         for name, known in (("case", CASES), ("design", (*DESIGNS, NO_PURGATORY))):
             if getattr(self, name) not in known:
                 raise InvalidArgumentError(name, f"one of {', '.join(known)}", getattr(self, name))
+        allowed = (0,) if self.design == NO_PURGATORY else (0, 1)
+        if self.late_answers not in allowed:
+            expected = f"{' or '.join(map(str, allowed))} with the design {self.design}"
+            raise InvalidArgumentError("late_answers", expected, self.late_answers)
         for name, least in (("rate", 0), ("count", 1), ("timeout_ms", 1), ("keys", 1)):
             if getattr(self, name) < least:
                 raise InvalidArgumentError(name, f"at least {least}", getattr(self, name))
@@ -270,8 +282,10 @@ def measure(run: BenchmarkRun) -> dict[str, float]:
     latencies, gaps = _draw(run)
     keys = [f"key-{number}" for number in range(run.keys)]
     purgatory: DelayedOperationPurgatory | NoPurgatory
+    answered_below = math.inf if run.late_answers else run.timeout_ms / 1000
     if run.design == NO_PURGATORY:
         # Nothing expires these requests: those that would expire complete at their timeout.
+        answered_below = math.inf
         in_time = sum(latency * 1000 < run.timeout_ms for latency in latencies)
         latencies = array("d", [min(latency, run.timeout_ms / 1000) for latency in latencies])
         purgatory = NoPurgatory()
@@ -283,7 +297,7 @@ def measure(run: BenchmarkRun) -> dict[str, float]:
         with GcTimer() as gc_timer:
             cpu_began = time.process_time()
             began = monotonic()
-            _enqueue(purgatory, completions, run.timeout_ms, keys, latencies, gaps)
+            _enqueue(purgatory, completions, run.timeout_ms, keys, latencies, gaps, answered_below)
             enqueued = monotonic()
             _drain(purgatory, enqueued + _DRAIN_TIMEOUT_S)
             ended = monotonic()
@@ -332,7 +346,9 @@ def _enqueue(
     keys: list[str],
     latencies: array[float],
     gaps: array[float],
+    answered_below: float,
 ) -> None:
+    """Enqueue all requests, and have those with a latency below `answered_below` s completed."""
     watch: Callable[[Any, list[str]], bool] = purgatory.try_complete_else_watch
     make = PlainRequest if isinstance(purgatory, NoPurgatory) else TimedRequest
     by_ms = completions.by_ms
@@ -349,11 +365,12 @@ def _enqueue(
         request = make(timeout_ms)
         request.completes_at = completes_at = now + latency
         request.payload = bytes(100)
-        at_ms = int(completes_at * 1000) + 1
-        by_ms[at_ms].append(request)
-        if at_ms <= completions.finished_ms:
-            # The thread has passed that millisecond since the clock was read above.
-            request.force_complete()
+        if latency < answered_below:
+            at_ms = int(completes_at * 1000) + 1
+            by_ms[at_ms].append(request)
+            if at_ms <= completions.finished_ms:
+                # The thread has passed that millisecond since the clock was read above.
+                request.force_complete()
         watch(request, keys)
 
 

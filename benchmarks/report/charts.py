@@ -41,6 +41,8 @@ _COLORS = {
 #: Metrics that grow with the number of requests in a run.
 _PER_RUN = ("gc_seconds",)
 
+#: Parameters of the published benchmark's cases that its figures leave out.
+_NOT_DRAWN = ("heap_mb=", "late_answers=")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 
 
@@ -77,7 +79,7 @@ def published_figure(
             for row in rows
             if row["metric"] == metric
             and f"case={case} " in row["case"]
-            and "heap_mb" not in row["case"]
+            and not any(name in row["case"] for name in _NOT_DRAWN)
         ]
         rates = sorted({row["size"] for row in chosen if row["size"]})
         last = rates[-1] * 2 if rates else 1.0

@@ -44,6 +44,7 @@ _TINY: Mapping[str, list[dict[str, Parameter]]] = {
     "published": [
         {"case": "low", "rate": 0, "count": 500},
         {"case": "high", "rate": 20_000, "count": 500},
+        {"case": "high", "rate": 0, "count": 500, "late_answers": 1},
     ],
     "aio_hold": [{"what": what, "count": 200} for what in ("complete", "expire", "cancel")],
     "aio_timers": [{"pending": 10, "batches": 1}],

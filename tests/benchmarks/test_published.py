@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ from array import array
 from collections import defaultdict
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -23,6 +24,8 @@ from benchmarks.published_run import (
     BenchmarkRun,
     CompletionThread,
     GcTimer,
+    PlainRequest,
+    TimedRequest,
     measure,
 )
 from purgatory_spark._traces import workload
@@ -110,9 +113,8 @@ def test_gaps_are_waited_for_in_whole_milliseconds(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(run, "time", SimpleNamespace(sleep=sleep))
     purgatory = Arrivals("test", timer=SystemTimer("test", clock=ManualClock()), reaper=False)
     behind = cast("CompletionThread", SimpleNamespace(by_ms=defaultdict(list), finished_ms=0))
-    run._enqueue(
-        purgatory, behind, 200, ["a"], array("d", [1.0] * 3), array("d", [0.0035, 0.001, 0.0001])
-    )
+    latencies, gaps = array("d", [1.0] * 3), array("d", [0.0035, 0.001, 0.0001])
+    run._enqueue(purgatory, behind, 200, ["a"], latencies, gaps, answered_below=math.inf)
     assert arrived == pytest.approx([100.003, 100.004, 100.004])
     assert sum(len(requests) for requests in behind.by_ms.values()) == 3
 
@@ -121,10 +123,40 @@ def test_request_whose_millisecond_has_passed_is_completed_at_once() -> None:
     timer = SystemTimer("test", clock=ManualClock())
     purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)
     ahead = cast("CompletionThread", SimpleNamespace(by_ms=defaultdict(list), finished_ms=10**15))
-    run._enqueue(purgatory, ahead, 200, ["a"], array("d", [0.01, 0.02]), array("d"))
+    latencies = array("d", [0.01, 0.02])
+    run._enqueue(purgatory, ahead, 200, ["a"], latencies, array("d"), answered_below=0.2)
     metrics = purgatory.metrics()
     assert (metrics.completions, metrics.num_delayed_operations) == (2, 0)
     assert metrics.purgatory_size == 0
+
+
+@pytest.mark.parametrize(
+    ("design", "late_answers", "answered"),
+    [("wheel", 0, 1), ("wheel", 1, 3), ("legacy", 0, 1), ("legacy", 1, 3), ("none", 0, 3)],
+)
+def test_request_that_expires_before_its_answer_is_queued_for_late_answers_only(
+    design: str, late_answers: int, answered: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queues = []
+
+    class Recorded(CompletionThread):
+        def __init__(self, purgatory: DelayedOperationPurgatory | run.NoPurgatory) -> None:
+            super().__init__(purgatory)
+            self.by_ms = Kept(list)
+            queues.append(self.by_ms)
+
+    class Kept(defaultdict[int, list[TimedRequest | PlainRequest]]):
+        def pop(self, key: int, default: object = None) -> Any:
+            return self.get(key, default)
+
+    latencies = array("d", [0.019, 0.020, 0.5])
+    monkeypatch.setattr(run, "CompletionThread", Recorded)
+    monkeypatch.setattr(run, "_draw", lambda _run: (latencies, array("d")))
+    metrics = measure(
+        BenchmarkRun(design=design, count=3, timeout_ms=20, late_answers=late_answers)
+    )
+    assert sum(len(requests) for requests in queues[0].values()) == answered
+    assert metrics["expired"] >= 1
 
 
 @pytest.mark.parametrize(
@@ -136,6 +168,14 @@ def test_request_whose_millisecond_has_passed_is_completed_at_once() -> None:
         ({"count": 0}, "count must be at least 1, got 0"),
         ({"keys": 0}, "keys must be at least 1, got 0"),
         ({"timeout_ms": 0}, "timeout_ms must be at least 1, got 0"),
+        (
+            {"late_answers": 2},
+            "late_answers must be 0 or 1 with the design wheel, got 2",
+        ),
+        (
+            {"design": "none", "late_answers": 1},
+            "late_answers must be 0 with the design none, got 1",
+        ),
     ],
 )
 def test_invalid_runs_are_refused(arguments: dict[str, object], message: str) -> None:

@@ -16,10 +16,10 @@ import org.apache.kafka.server.util.timer.SystemTimer;
  * One run of a workload through a purgatory.
  *
  * <p>As in Kafka's benchmark: all requests watch the same keys; only those which are to be completed before their timeout go to
- * the completing thread; arrivals are waited for in whole milliseconds, so that the requests of one millisecond come together
- * and a late enqueuer catches up. Other than there, a request is complete after its own latency (the Java port of Kafka's
- * benchmark sets the time of completion to the timeout), latencies and gaps are drawn beforehand, and it is counted how each
- * request ended.
+ * the completing thread, unless late answers are asked for; arrivals are waited for in whole milliseconds, so that the requests
+ * of one millisecond come together and a late enqueuer catches up. Other than there, a request is complete after its own latency
+ * (the Java port of Kafka's benchmark sets the time of completion to the timeout), latencies and gaps are drawn beforehand, and
+ * it is counted how each request ended.
  */
 final class PublishedRun {
     private static final int REQUEST_BYTES = 100;
@@ -37,16 +37,24 @@ final class PublishedRun {
     private final DelayedOperationPurgatory<Request> purgatory = new DelayedOperationPurgatory<>(
         "bench", new SystemTimer("bench", TICK_MS, WHEEL_SIZE, Time.SYSTEM.hiResClockMs()), 0, PURGE_INTERVAL, true, true);
     private final CompletionQueue.Kind queueKind;
+    private final boolean lateAnswers;
     private final CountDownLatch ended;
     private final LongAdder completed = new LongAdder();
     private final LongAdder expired = new LongAdder();
     private volatile boolean running = true;
     private int peakPending;
 
-    PublishedRun(Workload workload, int timeoutMs, int keys, CompletionQueue.Kind queueKind) {
+    /**
+     * Prepares a run.
+     *
+     * @param lateAnswers whether requests whose latency is not below the timeout go to the queue, too. It refers to them until
+     *     their latency is over, and then completes them in vain.
+     */
+    PublishedRun(Workload workload, int timeoutMs, int keys, CompletionQueue.Kind queueKind, boolean lateAnswers) {
         this.workload = workload;
         this.timeoutMs = timeoutMs;
         this.queueKind = queueKind;
+        this.lateAnswers = lateAnswers;
         this.keys = List.of(FlaggedOperation.keys(keys));
         ended = new CountDownLatch(workload.count());
     }
@@ -146,7 +154,7 @@ final class PublishedRun {
             }
             int latencyMs = workload.latencies()[i];
             Request request = new Request(latencyMs);
-            if (latencyMs < timeoutMs) {
+            if (lateAnswers || latencyMs < timeoutMs) {
                 queue.add(request);
             }
             purgatory.tryCompleteElseWatch(request, keys);
