@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import math
 import subprocess
 import sys
 import threading
+import time
 from array import array
 from collections import defaultdict
 from dataclasses import replace
@@ -191,6 +193,35 @@ def test_collections_are_timed() -> None:
     gc.collect(generation=0)
     assert timed > 0
     assert gc_timer.seconds == timed
+
+
+def use_cpu(_phase: str, _info: dict[str, int]) -> None:
+    """Use 5 ms of this thread's CPU time, as a function in `gc.callbacks`."""
+    until = time.thread_time() + 0.005
+    while time.thread_time() < until:
+        pass
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+def test_callbacks_of_a_collection_are_timed(before: bool) -> None:
+    gc_timer = GcTimer()
+    with contextlib.ExitStack() as stack:
+        if not before:
+            stack.enter_context(gc_timer)
+        gc.callbacks.append(use_cpu)
+        stack.callback(gc.callbacks.remove, use_cpu)
+        if before:
+            stack.enter_context(gc_timer)
+        gc.collect(generation=0)
+    # Once at the start and once at the end.
+    assert gc_timer.seconds >= 0.01
+
+
+def test_timer_leaves_no_callbacks() -> None:
+    with GcTimer() as gc_timer:
+        assert gc_timer._on_start in gc.callbacks
+    assert gc_timer._on_start not in gc.callbacks
+    assert gc_timer._on_stop not in gc.callbacks
 
 
 @pytest.mark.parametrize(
