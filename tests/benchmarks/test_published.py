@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import json
 import math
 import subprocess
@@ -54,6 +55,35 @@ def test_every_request_ends_once(design: str, case: str) -> None:
     assert 0 < metrics["peak_pending"] <= 3_000
     assert metrics["enqueue_rate"] == pytest.approx(3_000 / metrics["enqueue_seconds"])
     assert metrics["cpu_seconds_per_million"] == pytest.approx(metrics["cpu_seconds"] / 3_000 * 1e6)
+
+
+class Count:
+    """A count without copies, as from Python 3.14 on."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+
+    def __next__(self) -> int:
+        return next(self._numbers)
+
+    def __copy__(self) -> Count:
+        raise TypeError("cannot copy 'itertools.count' object")
+
+
+def test_requests_without_a_purgatory_are_counted_without_copies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run, "itertools", SimpleNamespace(count=Count))
+    purgatory = run.NoPurgatory()
+    requests = [PlainRequest(200) for _ in range(3)]
+    for request in requests:
+        request.completes_at = math.inf
+        purgatory.try_complete_else_watch(request, [])
+    # Looking changes nothing.
+    assert [purgatory.num_delayed for _ in range(3)] == [3, 3, 3]
+    requests[0].force_complete()
+    requests[0].force_complete()
+    assert [purgatory.num_delayed for _ in range(3)] == [2, 2, 2]
 
 
 def test_requests_arrive_at_the_target_rate() -> None:
