@@ -119,7 +119,10 @@ TARGETS = [
     ),
     *(
         target
-        for case, rate, high_rate in (("low", 1.2, 1.5), ("high", 0.7, 0.85))
+        for case, (rate, high_rate), (list_rate, high_list_rate) in (
+            ("low", (1.35, 1.5), (0.95, 1.1)),
+            ("high", (1.6, 1.8), (0.85, 1.0)),
+        )
         for target in (
             Target(
                 f"published benchmark, saturation, {case}, times Kafka's",
@@ -130,6 +133,16 @@ TARGETS = [
                 high_rate,
                 higher_is_better=True,
                 times=peers.KAFKA,
+            ),
+            Target(
+                f"the same, times Kafka's with our queue of answers, {case}",
+                "published",
+                f"case={case} rate=0 count=1000000",
+                "enqueue_rate",
+                list_rate,
+                high_list_rate,
+                higher_is_better=True,
+                times=peers.KAFKA_LIST_QUEUE,
             ),
             Target(
                 f"the same, CPU seconds per million, {case}",
@@ -150,6 +163,31 @@ TARGETS = [
                 higher_is_better=True,
                 times=peers.LEGACY,
             ),
+        )
+    ),
+    Target(
+        "published benchmark with late answers, saturation, high, times Kafka's",
+        "published",
+        "case=high rate=0 count=1000000 late_answers=1",
+        "enqueue_rate",
+        1.3,
+        1.6,
+        higher_is_better=True,
+        times=peers.KAFKA,
+    ),
+    # Runs of a million requests, so a run's seconds are those per million.
+    *(
+        Target(
+            f"published benchmark{form}, high, collector's seconds per million",
+            "published",
+            f"case=high rate=0 count=1000000{parameter}",
+            "gc_seconds",
+            most,
+            0,
+        )
+        for form, parameter, most in (
+            ("", "", 0.05),
+            (" with late answers", " late_answers=1", 0.1),
         )
     ),
 ]
