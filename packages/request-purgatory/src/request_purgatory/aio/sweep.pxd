@@ -12,6 +12,10 @@ cdef class Sweep:
     cdef public bint again
     cdef public bint done
     cdef public bint in_vain
+    cdef readonly Py_ssize_t depth
+    cdef Py_ssize_t _depth_again
+
+    cdef notify(self, Py_ssize_t depth)
 
     @cython.locals(size=Py_ssize_t, start=Py_ssize_t, stop=Py_ssize_t)
     cpdef Py_ssize_t step(self, Py_ssize_t limit) except -1
@@ -27,12 +31,13 @@ cdef class Sweeper:
     cdef readonly object _turn
     cdef readonly object _rest
     cdef bint _sweeping
+    cdef Py_ssize_t _depth
     cdef readonly dict _in_vain
     cdef bint _told_of_loop
     cdef long long _round_ms
     cdef readonly dict _posted
 
-    @cython.locals(sweep=Sweep, count=Py_ssize_t)
+    @cython.locals(sweep=Sweep, count=Py_ssize_t, depth=Py_ssize_t)
     cpdef notify(self, key)
 
     cpdef post(self, key)
@@ -45,15 +50,15 @@ cdef class Sweeper:
 
     cpdef clear(self)
 
-    cdef _plan(self, key)
+    cdef _plan(self, key, Py_ssize_t depth)
 
-    @cython.locals(sweep=Sweep)
+    @cython.locals(sweep=Sweep, depth=Py_ssize_t)
     cdef _run(self, Py_ssize_t left)
 
     cdef _forget_loops(self)
 
     @cython.locals(times=Py_ssize_t)
-    cdef bint _loops(self, key) except -1
+    cdef bint _loops(self, key, Py_ssize_t depth) except -1
 
     @cython.locals(asked=bint)
     cdef _put_off(self)

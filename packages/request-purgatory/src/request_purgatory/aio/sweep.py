@@ -22,23 +22,46 @@ class Sweep:
 
     Attributes:
         key: The key that was notified.
+        depth: The number of passes in a row, with this one, that have brought each other about:
+            each notified the key of the next.
         begun: True once operations were tried in this pass; a later change needs another pass.
         again: Set by a notification in the middle of a pass: another pass follows.
         done: True once all operations were tried after the last notification.
-        in_vain: True while this pass has completed nothing.
+        in_vain: True while nothing has ended in this pass.
     """
 
-    __slots__ = ("_core", "_next", "_operations", "again", "begun", "done", "in_vain", "key")
+    __slots__ = (
+        "_core",
+        "_depth_again",
+        "_next",
+        "_operations",
+        "again",
+        "begun",
+        "depth",
+        "done",
+        "in_vain",
+        "key",
+    )
 
-    def __init__(self, core: PurgatoryCore, key: Hashable) -> None:
+    def __init__(self, core: PurgatoryCore, key: Hashable, depth: int) -> None:
         self._core = core
         self.key = key
+        self.depth = depth
+        self._depth_again = 0
         self._operations: list[DelayedOperation] | None = None
         self._next = 0
         self.begun = False
         self.again = False
         self.done = False
         self.in_vain = True
+
+    def notify(self, depth: int) -> None:
+        """Have the key swept after this notification, by this pass or by another one."""
+        if not self.begun:
+            self.depth = min(self.depth, depth)
+        else:
+            self._depth_again = min(self._depth_again, depth) if self.again else depth
+            self.again = True
 
     def step(self, limit: int) -> int:
         """Try at least one and at most `limit` operations, and return how many."""
@@ -52,7 +75,7 @@ class Sweep:
                 self.done = True
                 return 0
             if size <= limit:
-                if core.check_and_complete(self.key):
+                if core._check(self.key, True):
                     self.in_vain = False
                 self._end_pass()
                 return size
@@ -71,6 +94,8 @@ class Sweep:
 
     def _end_pass(self) -> None:
         self.done = not self.again
+        if self.again:
+            self.depth = self._depth_again
         self.begun = False
         self.again = False
 
@@ -80,12 +105,14 @@ class Sweeper:
 
     Sweeps never overlap. A key that a condition or a callback notifies is handled after the present
     one, and a key that is notified in the middle of its own sweep is swept once more. Keys whose
-    conditions notify one another without end are left out, and the others are swept.
+    conditions notify one another without end are left out, and the others are swept: there have
+    been that many passes of one key in vain, and that many in a row which brought each other about.
     """
 
     __slots__ = (
         "_batch",
         "_core",
+        "_depth",
         "_in_vain",
         "_loop",
         "_posted",
@@ -106,7 +133,9 @@ class Sweeper:
         self._turn: deque[Sweep] = deque()
         self._rest: deque[Sweep] = deque()
         self._sweeping = False
-        # The passes in a row that completed nothing, by the keys that sweeps notified.
+        # That of the pass whose operations are tried now; 0 where that is no pass.
+        self._depth = 0
+        # The passes in a row in which nothing ended, by the keys that sweeps notified.
         self._in_vain: dict[Hashable, int] = {}
         self._told_of_loop = False
         # When the loop was last asked for a next round.
@@ -118,9 +147,10 @@ class Sweeper:
         """Try the operations that watch `key`, or leave them to the loop's next rounds."""
         if self._in_vain and not self._sweeping:
             self._in_vain.pop(key, None)
+        depth = self._depth + 1 if self._sweeping else 1
         sweep = self._sweeps.get(key)
         if sweep is not None:
-            sweep.again = sweep.begun
+            sweep.notify(depth)
             if self._rest and not self._is_trusted(self._round_ms):
                 self._ask_for_round()
             self._core._raise_interrupt()
@@ -129,17 +159,19 @@ class Sweeper:
         if not count:
             return
         if self._sweeping or count > self._batch:
-            self._plan(key)
+            self._plan(key, depth)
             if not self._sweeping:
                 self._run(self._batch)
             return
         # The usual case, without a sweep to remember the position in the list.
         self._sweeping = True
+        self._depth = 0
         try:
-            self._core.check_and_complete(key)
+            if self._core._check(key, True) and self._in_vain:
+                self._forget_loops()
         except BaseException:
             self._sweeping = False
-            self._plan(key)
+            self._plan(key, 1)
             self._put_off()
             raise
         self._sweeping = False
@@ -192,8 +224,8 @@ class Sweeper:
         self._rest.clear()
         self._posted.clear()
 
-    def _plan(self, key: Hashable) -> None:
-        sweep = Sweep(self._core, key)
+    def _plan(self, key: Hashable, depth: int) -> None:
+        sweep = Sweep(self._core, key, depth)
         self._turn.append(sweep)
         self._sweeps[key] = sweep
 
@@ -205,13 +237,15 @@ class Sweeper:
         try:
             while turn and left > 0 and not self._core.is_closed:
                 sweep = turn[0]
-                if self._in_vain.get(sweep.key, 0) >= MOST_IN_VAIN:
+                depth = sweep.depth
+                if depth >= MOST_IN_VAIN and self._in_vain.get(sweep.key, 0) >= MOST_IN_VAIN:
                     sweep.done = True
                 else:
+                    self._depth = depth
                     left -= sweep.step(left)
                     if not sweep.in_vain:
                         self._forget_loops()
-                    elif not sweep.begun and self._loops(sweep.key):
+                    elif not sweep.begun and self._loops(sweep.key, depth):
                         if not self._told_of_loop:  # The first key of them is named.
                             failure = loop_error(sweep.key)
                             self._told_of_loop = True
@@ -235,11 +269,11 @@ class Sweeper:
         self._in_vain.clear()
         self._told_of_loop = False
 
-    def _loops(self, key: Hashable) -> bool:
+    def _loops(self, key: Hashable, depth: int) -> bool:
         """Count a pass in vain; True if there were so many of them that they will not end."""
         times = self._in_vain.get(key, 0) + 1
         self._in_vain[key] = times
-        return times >= MOST_IN_VAIN
+        return times >= MOST_IN_VAIN and depth >= MOST_IN_VAIN
 
     def _put_off(self) -> None:
         asked = bool(self._rest) and self._is_trusted(self._round_ms)

@@ -13,7 +13,7 @@ from collections.abc import Hashable
 from request_purgatory.errors import NotificationLoopError
 from request_purgatory.purgatory.operation import OperationHost
 
-#: How often in a row a check of one key may complete nothing and come back.
+#: How often in a row a check of one key may end nothing and come back.
 MOST_IN_VAIN = 1000
 
 
@@ -47,7 +47,7 @@ def check_postponed(thread: int) -> None:
         try:
             if loops and in_vain.get(check, 0) >= MOST_IN_VAIN:
                 continue
-            if purgatory.check_and_complete(key):
+            if purgatory._check(key, True):
                 in_vain.clear()
                 continue
         except BaseException as error:

@@ -85,8 +85,10 @@ cdef class PurgatoryCore(OperationHost):
     )
     cpdef list cancel_for_key(self, key)
 
-    @cython.locals(shard=WatchShard, watchers=WatcherList, depth=int)
     cpdef Py_ssize_t check_and_complete(self, key) except -1
+
+    @cython.locals(shard=WatchShard, watchers=WatcherList, depth=int)
+    cpdef Py_ssize_t _check(self, key, bint counts_ends) except -1
 
     @cython.final
     cdef _postpone(self, key)
@@ -95,12 +97,12 @@ cdef class PurgatoryCore(OperationHost):
     cdef _check_postponed(self)
 
     @cython.final
-    @cython.locals(only=DelayedOperation, operation=DelayedOperation, completed=Py_ssize_t)
-    cdef Py_ssize_t _try_all(self, WatchShard shard, WatcherList watchers) except -1
+    @cython.locals(only=DelayedOperation, operation=DelayedOperation, counted=Py_ssize_t)
+    cdef Py_ssize_t _try_all(self, WatchShard shard, WatcherList watchers, int least) except -1
 
     @cython.final
-    @cython.locals(completed=bint)
-    cdef bint _try_watching(
+    @cython.locals(completed=bint, ended=bint)
+    cdef int _try_watching(
         self, WatchShard shard, WatcherList watchers, DelayedOperation operation
     ) except -1
 

@@ -438,6 +438,10 @@ class PurgatoryCore(OperationHost):
                 event is lost if the program goes on.
         """
         primitives.require_init(self._initialized, self)
+        return self._check(key, False)
+
+    def _check(self, key: Hashable, counts_ends: bool) -> int:
+        """As `check_and_complete`, or, with `counts_ends`, return how many ended in any way."""
         shard = self._table.shard_of(key)
         watchers = shard.get(key)
         if watchers is None:
@@ -447,7 +451,7 @@ class PurgatoryCore(OperationHost):
             if depth > primitives.MAX_CHECK_DEPTH:
                 self._postpone(key)
                 return 0
-            return self._try_all(shard, watchers)
+            return self._try_all(shard, watchers, 1 if counts_ends else 2)
         finally:
             try:
                 # Not `depth`: of greenlets that share a thread, the first may not leave last.
@@ -477,44 +481,49 @@ class PurgatoryCore(OperationHost):
             raise
         primitives.set_postponed(False)
 
-    def _try_all(self, shard: WatchShard, watchers: WatcherList) -> int:
-        """Return the number of operations that this call completed."""
+    def _try_all(self, shard: WatchShard, watchers: WatcherList, least: int) -> int:
+        """Return for how many operations `_try_watching` returns at least `least`."""
         only = shard.only_operation(watchers)
         if only is not None:
-            return 1 if self._try_watching(shard, watchers, only) else 0
-        completed = 0
+            return 1 if self._try_watching(shard, watchers, only) >= least else 0
+        counted = 0
         leaving: BaseException | None = None
         for operation in shard.operations_of(watchers):
             try:
-                if self._try_watching(shard, watchers, operation):
-                    completed += 1
+                if self._try_watching(shard, watchers, operation) >= least:
+                    counted += 1
             except BaseException as error:
                 leaving = error  # An exit, or what a signal handler raised while one was logged.
         if leaving is not None:
             raise leaving
-        return completed
+        return counted
 
     def _try_watching(
         self, shard: WatchShard, watchers: WatcherList, operation: DelayedOperation
-    ) -> bool:
-        """Try an operation, which leaves the list if it has ended; True if this completed it."""
+    ) -> int:
+        """Try an operation, which leaves the list if it has ended.
+
+        Returns:
+            2 if this call completed it, 1 if it has ended otherwise meanwhile, 0 if neither.
+        """
         if operation._state != states.PENDING:
             shard.drop(watchers, operation)
-            return False
+            return 0
         failure: BaseException | None = None
         try:
             completed = operation._try()
         except BaseException as error:
             failure = error
             completed = operation._state == states.COMPLETED
-        if operation._state != states.PENDING:
+        ended = operation._state != states.PENDING
+        if ended:
             shard.drop(watchers, operation)
             # An end inside a try is left to the caller of the try (`_operation_ended`). It may have
             # other keys.
             self._backlog.add(operation)
         if failure is not None:
             self._callback_failed(operation, failure)
-        return completed
+        return 2 if completed else 1 if ended else 0
 
     def _watching(self, key: Hashable) -> list[DelayedOperation]:
         """Return the operations that watch `key`, for a host that tries them one at a time."""
@@ -523,10 +532,10 @@ class PurgatoryCore(OperationHost):
         return [] if watchers is None else shard.operations_of(watchers)
 
     def _try_one(self, key: Hashable, operation: DelayedOperation) -> bool:
-        """Try an operation that watches `key`; True if this completed it."""
+        """Try an operation that watches `key`; True if it has ended in that."""
         shard = self._table.shard_of(key)
         watchers = shard.get(key)
-        return watchers is not None and self._try_watching(shard, watchers, operation)
+        return watchers is not None and self._try_watching(shard, watchers, operation) > 0
 
     # -- the clock
 

@@ -18,6 +18,7 @@ cdef class OperationHost(PutOff):
 
     cpdef bint try_complete_else_watch(self, DelayedOperation operation, watch_keys) except -1
     cpdef Py_ssize_t check_and_complete(self, key) except -1
+    cpdef Py_ssize_t _check(self, key, bint counts_ends) except -1
     # In C only: the look for an override would make an object, and an end finds no memory for one.
     cdef _operation_ended(self, DelayedOperation operation, int state)
     cdef _callback_failed(self, DelayedOperation operation, error)

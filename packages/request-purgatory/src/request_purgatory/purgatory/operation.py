@@ -129,6 +129,9 @@ class OperationHost(PutOff):
     def check_and_complete(self, key: Hashable) -> int:
         raise NotImplementedError
 
+    def _check(self, key: Hashable, counts_ends: bool) -> int:
+        raise NotImplementedError
+
     def _discard(self, operation: DelayedOperation) -> bool:
         raise NotImplementedError
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -331,6 +332,81 @@ def test_keys_are_left_out_after_so_many_passes_in_vain(
             # The first look is that of `notify` itself, which is no pass.
             assert looks.looks == 2 * few_passes + 1
             purgatory.close()
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("end", [Request.force_complete, Request.cancel])
+def test_passes_in_which_operations_end_in_any_way_are_not_in_vain(
+    play: Scenario, few_passes: int, end: Callable[[Request], bool]
+) -> None:
+    """Each ends itself in its try without saying so, and brings about the try of the next."""
+    length = 5 * few_passes
+
+    async def scenario() -> None:
+        async with opened() as purgatory:
+            over: list[int] = []
+
+            class Step(Request):
+                number = 0
+
+                def try_complete(self) -> bool:
+                    if len(over) == self.number and over_may_begin:
+                        end(self)
+                    return False
+
+                def on_complete(self) -> None:
+                    over.append(self.number)
+                    purgatory.notify("progress")
+                    purgatory.notify(self.number + 1)
+
+                def on_cancellation(self) -> None:
+                    self.on_complete()
+
+            over_may_begin: list[bool] = []
+            for number in range(length):
+                step = Step(60_000)
+                step.number = number
+                purgatory.try_complete_else_watch(step, [number])
+            waiting = purgatory.hold(["progress"], until=lambda: len(over) == length)
+            over_may_begin.append(True)
+            purgatory.notify(0)
+            assert await asyncio.wait_for(waiting, 1)
+
+    play(scenario)
+
+
+def test_key_that_many_callbacks_notify_in_vain_while_another_is_swept_is_not_left_out(
+    play: Scenario, few_passes: int
+) -> None:
+    """Its passes have not brought one another about, so it is no loop."""
+
+    async def scenario() -> None:
+        async with opened(batch=10) as purgatory:
+            done: list[int] = []
+            jobs = 10 * few_passes
+            polls = [purgatory.hold(["news"], until=lambda: False) for _ in range(20 * jobs)]
+
+            def job(number: int) -> bool:
+                if number in ready:
+                    done.append(number)
+                    purgatory.notify("done")
+                return number in ready
+
+            ready: set[int] = set()
+            held = [purgatory.hold([n], until=partial(job, n)) for n in range(jobs)]
+            looks = [purgatory.hold(["look"], until=lambda: purgatory.notify("done"))]  # type: ignore[func-returns-value]
+            waiting = purgatory.hold(["done"], until=lambda: len(done) == jobs)
+            purgatory.notify("news")  # Its sweep goes on in later rounds, nobody is satisfied.
+            for number in range(jobs):
+                for _ in range(few_passes):
+                    purgatory.notify("look")
+                ready.add(number)
+                purgatory.notify(number)
+            assert await asyncio.wait_for(waiting, 1)
+            assert await asyncio.gather(*held) == [True] * jobs
+            for future in (*polls, *looks):
+                future.cancel()
 
     play(scenario)
 

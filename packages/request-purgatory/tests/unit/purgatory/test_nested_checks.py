@@ -268,7 +268,7 @@ class Checked:
         self.others = others
         self.checked: list[str] = []
 
-    def check_and_complete(self, key: Hashable) -> int:
+    def _check(self, key: Hashable, counts_ends: bool) -> int:
         assert isinstance(key, str)
         self.checked.append(key)
         if key == "endless":
@@ -286,3 +286,31 @@ def test_checks_that_come_after_one_without_end_are_made() -> None:
         nested_checks.check_postponed(1)
     assert checked.checked == ["endless"] * 1000 + ["first", "second"]
     assert nested_checks.postponed == {}
+
+
+def test_cascade_of_cancellations_of_any_length_is_no_loop() -> None:
+    """They complete nothing, and the key that each of them notifies is checked deep inside."""
+    length = 21 * nested_checks.MOST_IN_VAIN + 5
+    over: list[int] = []
+    with DelayedOperationPurgatory("test", reaper=False) as purgatory:
+
+        class Step(Request):
+            number = 0
+
+            def try_complete(self) -> bool:
+                return len(over) == self.number and began and self.cancel()
+
+            def on_cancellation(self) -> None:
+                over.append(self.number)
+                purgatory.notify("progress")
+                purgatory.notify(self.number + 1)
+
+        began = False
+        for number in range(length):
+            step = Step(60_000)
+            step.number = number
+            purgatory.try_complete_else_watch(step, [number])
+        waiting = purgatory.hold(["progress"], until=lambda: len(over) == length)
+        began = True
+        purgatory.notify(0)
+        assert waiting.result(0)

@@ -36,7 +36,8 @@ class Checked:
         for key in keys:
             nested_checks.postpone(THREAD, self, key)
 
-    def check_and_complete(self, key: Hashable) -> int:
+    def _check(self, key: Hashable, counts_ends: bool) -> int:
+        assert counts_ends
         self.checks.append(key)
         return self.check(key)
 
@@ -65,15 +66,15 @@ def test_checks_that_come_back_in_vain_are_given_up_one_by_one() -> None:
     assert purgatory.checks.count("b") == MOST_IN_VAIN
 
 
-def test_check_that_completes_something_begins_the_count_again() -> None:
-    completions = iter([0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0])
+def test_check_in_which_something_ends_begins_the_count_again() -> None:
+    ends = iter([0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0])
 
     def check(key: Hashable) -> int:
-        completed = next(completions, None)
-        if completed is None:
+        ended = next(ends, None)
+        if ended is None:
             return 0
         purgatory.postpone("a")
-        return completed
+        return ended
 
     purgatory = Checked(check)
     purgatory.postpone("a")
