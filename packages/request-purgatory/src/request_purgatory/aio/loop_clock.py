@@ -9,7 +9,8 @@ from types import MethodType
 
 from request_purgatory._native import primitives
 from request_purgatory._native.parker import Parker
-from request_purgatory.clock import Clock
+from request_purgatory.clock import MAX_NOW_MS, Clock
+from request_purgatory.errors import InvalidArgumentError
 
 __all__ = ["LoopClock", "is_foreign_thread", "running_loop"]
 
@@ -43,9 +44,12 @@ class LoopClock(Clock):
             and _time_module["monotonic"] is _monotonic
         ):
             return primitives.monotonic_ns()
+        seconds = time()
+        if not 0 <= seconds <= MAX_NOW_MS / 1000:
+            raise InvalidArgumentError("loop.time()", "from 0 to 292 years", seconds)
         # Rounded: at 1.005 s the loop may return 1.00499999. In virtual time, which stands still,
         # it would never be 1,005 ms.
-        return round(time() * 1e6) * 1000
+        return round(seconds * 1e6) * 1000
 
     def wait_until(self, parker: Parker, until_ms: int | None) -> None:  # noqa: ARG002
         raise RuntimeError("a thread can't sleep on an event loop's clock: use the loop's timers")

@@ -23,8 +23,23 @@ cdef class SystemTimer(TimerCore):
     cpdef add(self, TimerTask task)
 
     @cython.final
-    @cython.locals(expiration_ms=longlong, next_ms=longlong, is_due=bint)
+    @cython.locals(expiration_ms=longlong, next_ms=longlong, now_ms=longlong)
     cdef _add_passed(self, TimerTask task)
+
+    @cython.final
+    @cython.locals(
+        moved=Bucket,
+        due=Bucket,
+        is_waiting=bint,
+        top=TimingWheel,
+        overflow=TimingWheel,
+        wheel=TimingWheel,
+        bucket=Bucket,
+        other=TimerTask,
+    )
+    cdef _go_back(
+        self, TimerTask task, long long expiration_ms, long long next_ms, long long now_ms
+    )
 
     @cython.final
     @cython.locals(bucket=Bucket)

@@ -33,6 +33,8 @@ DEFAULT_TICK_MS = 1
 DEFAULT_WHEEL_SIZE = 256
 #: The most buckets of a wheel. More would take gigabytes, and make no task move less often.
 MAX_WHEEL_SIZE = 2**20
+#: How far a clock may go back, in whole milliseconds, before the wheel goes back with it.
+MOST_BACK_MS = 1000
 
 
 class SystemTimer(TimerCore):
@@ -51,9 +53,9 @@ class SystemTimer(TimerCore):
     True
 
     A task never runs before its delay has passed. It is late by at most one tick plus scheduling.
-    A clock that goes back makes tasks late, none early: the timer waits until the clock has come to
-    where it was. Tasks of one tick run in any order. An exception that a task raises is logged and
-    counted in `callback_errors`, and the next task runs.
+    A clock that goes back makes tasks late, by a second at most, and none early. Tasks of one tick
+    run in any order. An exception that a task raises is logged and counted in `callback_errors`,
+    and the next task runs.
 
     >>> from request_purgatory.clock import ManualClock
     >>> clock = ManualClock()
@@ -266,8 +268,8 @@ class SystemTimer(TimerCore):
         """Add a task whose time the wheel has passed; the caller holds the lock, which is released.
 
         If another thread has advanced the wheel since this one read the clock, the task is due, and
-        stays pending until it is executed. If the clock itself has gone back, the task is early: it
-        waits for the wheel's next tick.
+        stays pending until it is executed. If the clock itself has gone back, the task is early.
+        Then it waits for the wheel's next tick, or, where that is far, the wheel goes back, too.
         """
         expiration_ms = task.timer_expiration_ms
         next_ms = self._wheel.current_ms + self._wheel.tick_ms
@@ -278,10 +280,14 @@ class SystemTimer(TimerCore):
         self._lock.release()
         self._wake_sleepers()
         try:
-            is_due = primitives.floor_ms(self.clock.read_ns()) >= expiration_ms
+            now_ms = primitives.floor_ms(self.clock.read_ns())
         except Exception:
-            is_due = False
-        if not is_due:
+            now_ms = -1
+        if now_ms < 0:
+            return
+        if now_ms < expiration_ms:
+            if now_ms < next_ms - MOST_BACK_MS:
+                self._go_back(task, expiration_ms, next_ms, now_ms)
             return
         self._lock.acquire()
         if (
@@ -290,6 +296,54 @@ class SystemTimer(TimerCore):
             and self._take_out(task)
         ):
             linked_list.append(self._due, task)
+            self._pending.count += 1
+        self._lock.release()
+        self._wake_sleepers()
+
+    def _go_back(self, task: TimerTask, expiration_ms: int, next_ms: int, now_ms: int) -> None:
+        """Set the wheel back to `now_ms`, and put a task that waits for `next_ms` in its place.
+
+        O(pending). All tasks keep their expirations on the clock, as those of an event loop do.
+        """
+        # All memory before the lock: with these wheels any task finds its bucket.
+        moved = Bucket(self._pending)
+        due = self._due
+        while self._coarsest.interval_ms <= 2 * primitives.MAX_DELAY_MS:
+            top = self._coarsest
+            overflow = top.make_overflow()
+            self._lock.acquire()
+            if self._coarsest is top:
+                top.set_overflow(overflow)
+                self._coarsest = overflow
+            self._lock.release()
+        self._lock.acquire()
+        is_waiting = (
+            linked_list.is_linked(task)
+            and task.timer_expiration_ms == next_ms
+            and self._take_out(task)
+        )
+        if now_ms < self._wheel.current_ms:
+            wheel: TimingWheel | None = self._wheel
+            bucket = self._queue.poll(primitives.LIMIT)
+            while bucket is not None:
+                bucket.expiration_ms = -1
+                other = linked_list.detach_first(bucket)
+                while other is not None:
+                    linked_list.append(moved, other)
+                    other = linked_list.detach_first(bucket)
+                bucket = self._queue.poll(primitives.LIMIT)
+            while wheel is not None:
+                wheel.current_ms = now_ms - now_ms % wheel.tick_ms
+                wheel = wheel.overflow_wheel
+            other = linked_list.detach_first(moved)
+            while other is not None:
+                if not self._wheel.add(other):
+                    linked_list.append(due, other)
+                other = linked_list.detach_first(moved)
+        if is_waiting:
+            task.timer_expiration_ms = expiration_ms
+            if not self._wheel.add(task):
+                linked_list.append(due, task)
             self._pending.count += 1
         self._lock.release()
         self._wake_sleepers()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 import time
 from collections.abc import Callable
 
 import pytest
 
+from request_purgatory import InvalidArgumentError
 from request_purgatory._native.parker import Parker
 from request_purgatory.aio import TimingWheelEventLoop
 from request_purgatory.aio.loop_clock import LoopClock
@@ -79,6 +81,39 @@ def test_timeouts_follow_a_time_that_is_faked_while_they_wait(
         runner.run(main())
 
 
+@pytest.mark.parametrize("make", [asyncio.new_event_loop, TimingWheelEventLoop])
+def test_timeouts_come_after_a_faked_time_has_gone_back(
+    make: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        async with opened() as purgatory:
+            with pytest.MonkeyPatch.context() as patch:
+                advance = replace_monotonic(patch, loop)
+                before = purgatory.hold(["a"], until=lambda: False, timeout=600)
+                advance(100_000)
+                ahead = purgatory.hold(["a"], until=lambda: False, timeout=600)
+                loop.call_later(600, pytest.fail, "it is never so late")
+                await turns()
+                assert isinstance(before.exception(), TimeoutError)
+                advance(-100_000)
+                after = purgatory.hold(["a"], until=lambda: False, timeout=600)
+                timer = loop.create_future()
+                loop.call_later(600, timer.set_result, "called")
+                advance(599)
+                await turns()
+                assert not after.done()
+                advance(2)
+                await turns()
+                assert isinstance(after.exception(), TimeoutError)
+                assert timer.result() == "called"
+                assert not ahead.done()
+                ahead.cancel()
+
+    with asyncio.Runner(loop_factory=make) as runner:
+        runner.run(main())
+
+
 def test_clock_reads_the_loops_time_to_the_microsecond() -> None:
     loop = asyncio.new_event_loop()
     clock = LoopClock(loop)
@@ -86,6 +121,10 @@ def test_clock_reads_the_loops_time_to_the_microsecond() -> None:
     assert before_ns - 1_000 <= clock.now_ns <= time.monotonic_ns() + 1_000
     loop.time = lambda: 1.0049999999  # type: ignore[method-assign]
     assert (clock.now_ms, clock.now_ns, clock.read_ns()) == (1_005, 1_005_000_000, 1_005_000_000)
+    for seconds in (-1.0, 1e10, math.nan):
+        loop.time = lambda seconds=seconds: seconds  # type: ignore[method-assign, misc]
+        with pytest.raises(InvalidArgumentError, match=rf"loop.time\(\) must be .*{seconds}"):
+            clock.read_ns()
     with pytest.raises(RuntimeError, match="use the loop's timers"):
         clock.wait_until(Parker(), None)
     loop.close()

@@ -10,12 +10,14 @@ import pytest
 from request_purgatory import DelayedOperationPurgatory, SystemTimer, TimerTask
 from request_purgatory._native.parker import Parker
 from request_purgatory.clock import Clock
+from request_purgatory.timer.timer import MOST_BACK_MS
 from tests.support.invariants import check_invariants
 from tests.support.requests import Request, fail
 from tests.support.sleeping_threads import SleepRecordingClock
 from tests.support.thread_group import ThreadGroup
 
 LATEST_MS = 10_000
+YEARS_MS = 20 * 31_557_600_000
 
 
 class Settable(Clock):
@@ -64,8 +66,64 @@ def test_task_is_not_early(clock: Settable, back_ms: int, tick_ms: int) -> None:
         clock.readings = 0
         timer.advance_clock(0)
     assert len(ran) == 1
-    assert now_ms + 100 <= ran[0] <= max(now_ms + 100, LATEST_MS) + tick_ms
+    latest_ms = LATEST_MS if back_ms <= MOST_BACK_MS else 0
+    assert now_ms + 100 <= ran[0] <= max(now_ms + 100, latest_ms) + tick_ms
     assert timer.size == 0
+
+
+@pytest.mark.parametrize("wheel_size", [2, 4, 256])
+@pytest.mark.parametrize("tick_ms", [1, 7])
+@pytest.mark.parametrize("back_ms", [1_002, 7_654, LATEST_MS, LATEST_MS + YEARS_MS])
+def test_wheel_goes_back_with_the_clock_and_all_tasks_keep_their_instants(
+    clock: Settable, back_ms: int, tick_ms: int, wheel_size: int
+) -> None:
+    clock.time_ms += YEARS_MS
+    timer = SystemTimer("test", tick_ms=tick_ms, wheel_size=wheel_size, clock=clock)
+    ran: list[tuple[float, int]] = []
+
+    def add(delay_ms: int) -> None:
+        at_ms = round(clock.time_ms) + delay_ms
+        clock.readings = 0
+        timer.call_later_ms(delay_ms, lambda: ran.append((clock.time_ms, at_ms)))
+        instants.append(at_ms)
+
+    instants: list[int] = []
+    for delay_ms in (1, 40, 5_000, 86_400_000, 3 * YEARS_MS):
+        add(delay_ms)
+    clock.time_ms -= back_ms
+    for delay_ms in (1, 90, 600, 9_000):
+        add(delay_ms)
+    check_invariants(timer)
+    assert timer.size == len(instants)
+    for at_ms in sorted(instants):
+        for clock.time_ms in (at_ms - 1, at_ms + tick_ms - 1):
+            clock.readings = 0
+            timer.advance_clock(0)
+    assert sorted(at_ms for _, at_ms in ran) == sorted(instants)
+    assert all(at_ms <= time_ms < at_ms + tick_ms for time_ms, at_ms in ran)
+    assert timer.size == 0
+    check_invariants(timer)
+
+
+def test_task_that_is_due_before_the_time_that_the_wheel_goes_back_to_runs_next(
+    clock: Settable,
+) -> None:
+    timer = SystemTimer("test", clock=clock)
+    ran: list[str] = []
+    timer.call_later_ms(5, ran.append, "first")
+    clock.time_ms += 5_000
+    timer.call_later_ms(100, ran.append, "second")
+    clock.time_ms -= 2_000
+    timer.call_later_ms(100, ran.append, "third")
+    check_invariants(timer)
+    timer.advance_clock(0)
+    assert ran == ["first"]
+    clock.time_ms += 100
+    timer.advance_clock(0)
+    assert ran == ["first", "third"]
+    clock.time_ms += 2_000
+    timer.advance_clock(0)
+    assert ran == ["first", "third", "second"]
 
 
 @pytest.mark.parametrize("back_ms", [1, 50, 100, 1000, LATEST_MS])
@@ -218,6 +276,24 @@ def test_thread_that_sleeps_learns_of_a_task_that_the_wheel_has_passed(
     clock.advance(1)
     thread_group.join()
     assert ran == ["ran"]
+
+
+def test_thread_that_sleeps_learns_that_the_wheel_goes_back(thread_group: ThreadGroup) -> None:
+    clock = Late()
+    clock.advance(9_900)
+    timer = SystemTimer("test", clock=clock)
+    timer.call_later_ms(100, fail)
+    thread_group.start(timer.advance_clock, None)
+    assert clock.wait_for_sleep(1) == 10_100
+    clock.back_ms = 5_000
+    ran: list[str] = []
+    timer.call_later_ms(10, ran.append, "ran")
+    assert clock.wait_for_sleep(2) == 5_010
+    clock.back_ms = 4_990
+    clock.advance(0)
+    thread_group.join()
+    assert ran == ["ran"]
+    assert timer.size == 1
 
 
 def test_thread_that_sleeps_again_while_the_clock_is_read_again_learns_that_a_task_is_due(
