@@ -12,6 +12,8 @@ cdef class FutureOperation(DelayedOperation):
     cdef public object _value
     cdef public object _error
 
+    cdef _init_answer(self, timeout_ms, future)
+
     cdef _notify_end(self)
 
     cdef _end_future(self)

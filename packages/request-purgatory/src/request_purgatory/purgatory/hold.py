@@ -73,7 +73,10 @@ class FutureOperation(DelayedOperation):
     __slots__ = ("_error", "_value", "future")
 
     def __init__(self, timeout_ms: int, future: Answerable) -> None:
-        super().__init__(timeout_ms)
+        self._init_answer(timeout_ms, future)
+
+    def _init_answer(self, timeout_ms: int, future: Answerable) -> None:
+        self._init_operation(timeout_ms)
         self.future: Answerable | None = future
         self._value: object = None
         self._error: BaseException | None = None
@@ -166,7 +169,7 @@ class HoldOperation(FutureOperation):
     ) -> None:
         if not callable(until):
             raise InvalidArgumentError("until", "callable", until)
-        super().__init__(timeout_ms, future)
+        self._init_answer(timeout_ms, future)
         self._until: Callable[[], object] | None = until
         self._not_yet = not_yet
 

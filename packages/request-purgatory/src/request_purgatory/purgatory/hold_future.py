@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from concurrent.futures._base import CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED, PENDING, RUNNING
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from request_purgatory._native import primitives
 from request_purgatory._native.failsafe import log_contained
@@ -20,6 +20,10 @@ T = TypeVar("T")
 
 #: That of `concurrent.futures`, which logs what the callbacks of a future raise.
 logger = logging.getLogger("concurrent.futures")
+
+
+#: What `_change` returns where the condition is needed.
+_SEEN = -1
 
 
 class _Condition(threading.Condition):
@@ -49,27 +53,86 @@ class HoldFuture(Future[T]):
         operation: What ends the future.
     """
 
+    # The fields of `Future` since Python 3.2. Its condition and its lists are made for the first
+    # who asks, as most futures end before that.
+    __slots__ = (
+        "_callbacks",
+        "_exception",
+        "_lock_made",
+        "_result",
+        "_state",
+        "_waiting",
+        "operation",
+    )
+
     operation: DelayedOperation
-    # Those of `Future`, since Python 3.2.
-    _condition: threading.Condition
     _state: str
     _result: T | None
     _exception: BaseException | None
-    _waiters: list[Any]
-    _done_callbacks: list[Callable[[Future[T]], object]]
+    _lock_made: threading.Condition | None
+    _waiting: list[Any] | None
+    _callbacks: list[Callable[[Future[T]], object]] | None
     # The waiters of `concurrent.futures.wait` and `as_completed` that have to be told of the end,
     # and those that know of it.
     _to_tell: Sequence[Any] = ()
     _told: list[Any] | None = None
 
     def __init__(self) -> None:
-        # As that of `Future`, with another condition.
-        self._condition = _Condition()
         self._state = PENDING
         self._result = None
         self._exception = None
-        self._waiters = []
-        self._done_callbacks = []
+        self._lock_made = None
+        self._waiting = None
+        self._callbacks = None
+
+    @property
+    def _condition(self) -> threading.Condition:
+        made = self._lock_made
+        if made is None:
+            made = _keep_first(self, self.operation, "_lock_made", _Condition())
+        return made
+
+    @_condition.setter
+    def _condition(self, condition: threading.Condition) -> None:
+        self._lock_made = condition
+
+    @property
+    def _waiters(self) -> list[Any]:
+        # As all that wait, under the condition.
+        if self._waiting is None:
+            self._waiting = []
+        return self._waiting
+
+    @_waiters.setter
+    def _waiters(self, waiters: list[Any]) -> None:
+        self._waiting = waiters
+
+    @property
+    def _done_callbacks(self) -> list[Callable[[Future[T]], object]]:
+        made = self._callbacks
+        if made is None:
+            made = _keep_first(self, self.operation, "_callbacks", [])
+        return made
+
+    @_done_callbacks.setter
+    def _done_callbacks(self, callbacks: list[Callable[[Future[T]], object]]) -> None:
+        self._callbacks = callbacks
+
+    def done(self) -> bool:
+        return self._state not in (PENDING, RUNNING)
+
+    def cancelled(self) -> bool:
+        return self._state in (CANCELLED, CANCELLED_AND_NOTIFIED)
+
+    def result(self, timeout: float | None = None) -> T:
+        if self._state == FINISHED and self._exception is None:
+            return cast("T", self._result)
+        return Future.result(self, timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        if self._state == FINISHED:
+            return self._exception
+        return Future.exception(self, timeout)
 
     def cancel(self) -> bool:
         """Cancel the future and its operation; after a MemoryError it is pending as before.
@@ -82,12 +145,12 @@ class HoldFuture(Future[T]):
         try:
             # Not that of `Future`, which may be interrupted before its callbacks are called.
             try:
-                self._condition.__enter__()
-                try:
-                    if self._state == PENDING:
-                        self._state = CANCELLED
-                finally:
-                    self._condition.release()  # Makes no arguments, which would need memory.
+                if _change(self, self.operation, CANCELLED, None, None, False) == _SEEN:
+                    self._condition.__enter__()
+                    try:
+                        _change(self, self.operation, CANCELLED, None, None, True)
+                    finally:
+                        self._condition.release()  # Makes no arguments, which would need memory.
             finally:
                 if self._state in (CANCELLED, CANCELLED_AND_NOTIFIED):
                     try:
@@ -114,13 +177,8 @@ class HoldFuture(Future[T]):
         """
         if not callable(fn):
             raise InvalidArgumentError("fn", "callable", fn)
-        self._condition.__enter__()
-        try:
-            self._done_callbacks.append(fn)
-            done = self._state not in (PENDING, RUNNING)
-        finally:
-            self._condition.release()
-        if done:
+        self._done_callbacks.append(fn)
+        if _has_ended(self, self.operation):
             self._invoke_callbacks()
 
     def _set(self, value: T | None, error: BaseException | None) -> None:
@@ -170,23 +228,18 @@ class HoldFuture(Future[T]):
         """End the future, or note that the purgatory knows of its cancellation; False if done."""
         if error is not None and issubclass(type(error), (StopIteration, CancelledError)):
             error = wrap_error(error)
-        self._condition.__enter__()
-        try:
-            # Who comes later finds the future done, and does not count on being told. The list is
-            # made first: where it finds no memory, the future is as it was.
-            if self._waiters and self._state != CANCELLED_AND_NOTIFIED:
-                self._to_tell = self._waiters.copy()
-            if self._state in (PENDING, RUNNING):
-                self._result = value
-                self._exception = error
-                self._state = FINISHED
-            elif self._state == CANCELLED:
-                self._state = CANCELLED_AND_NOTIFIED
-            else:
-                return False
-        finally:
-            self._condition.__exit__(None, None, None)
-        return True
+        changed = _change(self, self.operation, FINISHED, value, error, False)
+        if changed == _SEEN:
+            self._condition.__enter__()
+            try:
+                # Who comes later finds the future done, and does not count on being told. The list
+                # is made first: where it finds no memory, the future is as it was.
+                if self._waiting and self._state != CANCELLED_AND_NOTIFIED:
+                    self._to_tell = self._waiting.copy()
+                changed = _change(self, self.operation, FINISHED, value, error, True)
+            finally:
+                self._condition.__exit__(None, None, None)
+        return changed == 1
 
     def _tell(self, calls_back: bool) -> None:
         """Tell all who wait of the end, each once, and then raise the last of what came between.
@@ -197,13 +250,14 @@ class HoldFuture(Future[T]):
         tries = 0
         while True:
             try:
-                self._condition.__enter__()
-                try:
-                    for waiter in self._to_tell:
-                        self._tell_waiter(waiter, tries > 0)
-                    self._condition.notify_all()
-                finally:
-                    self._condition.release()  # Makes no arguments, which would need memory.
+                if self._lock_made is not None:
+                    self._lock_made.__enter__()
+                    try:
+                        for waiter in self._to_tell:
+                            self._tell_waiter(waiter, tries > 0)
+                        self._lock_made.notify_all()
+                    finally:
+                        self._lock_made.release()  # Makes no arguments, which would need memory.
                 if calls_back:
                     self._invoke_callbacks()
                 break
@@ -225,7 +279,7 @@ class HoldFuture(Future[T]):
         if again and self in waiter.finished_futures:
             # It was interrupted behind that. What interrupts `Condition.__enter__` leaves the lock
             # of the event held, in any program: then nothing wakes the call.
-            lock = waiter.event._cond  # noqa: SLF001 - there is no other way to look
+            lock = waiter.event._cond
             if lock.acquire(timeout=0.1):
                 lock.release()
                 waiter.event.set()
@@ -242,10 +296,10 @@ class HoldFuture(Future[T]):
     def _invoke_callbacks(self) -> None:
         """Call each callback once, and then raise the last that is no Exception of one of them."""
         leaving: BaseException | None = None
-        while self._done_callbacks:
+        while self._callbacks:
             callback = None
             try:
-                callback = self._done_callbacks.pop(0)
+                callback = self._callbacks.pop(0)
             except IndexError:
                 pass  # Another thread has called it.
             try:
@@ -264,6 +318,57 @@ class HoldFuture(Future[T]):
 
     def disown(self) -> None:
         """Cancel a forked child's copy of the future; its callbacks are not called."""
-        # `Future` has no public way to do this with a fresh lock.
-        vars(self).update(_condition=_Condition(), _waiters=[], _done_callbacks=[])
-        super().cancel()
+        self._lock_made = None  # Another thread may have held it.
+        self._waiting = None
+        self._callbacks = None
+        if self._state == PENDING:
+            self._state = CANCELLED
+
+
+def _keep_first(future: HoldFuture[Any], operation: DelayedOperation, name: str, new: Any) -> Any:
+    """Give the future a part of its own, unless another thread has; return what it has."""
+    operation._lock_fields()
+    kept = getattr(future, name)
+    if kept is None:
+        kept = new
+        setattr(future, name, new)
+    operation._unlock_fields()
+    return kept
+
+
+def _has_ended(future: HoldFuture[Any], operation: DelayedOperation) -> bool:
+    """Return False if what was put into the future before is seen by its end."""
+    operation._lock_fields()
+    state = future._state
+    operation._unlock_fields()
+    return state not in (PENDING, RUNNING)
+
+
+def _change(
+    future: HoldFuture[Any],
+    operation: DelayedOperation,
+    state: str,
+    value: Any,
+    error: BaseException | None,
+    held: bool,
+) -> int:
+    """Change the state of a future that is not done, or that was cancelled and not notified.
+
+    Returns:
+        1, or 0 if nothing has changed. _SEEN if somebody has asked for the condition, which the
+        caller has to hold then (`held`). Who asks later finds the change.
+    """
+    changed = 0
+    operation._lock_fields()
+    if not held and (future._lock_made is not None or future._waiting is not None):
+        changed = _SEEN
+    elif future._state == PENDING or (future._state == RUNNING and state == FINISHED):
+        future._result = value
+        future._exception = error
+        future._state = state
+        changed = 1
+    elif future._state == CANCELLED and state == FINISHED:
+        future._state = CANCELLED_AND_NOTIFIED
+        changed = 1
+    operation._unlock_fields()
+    return changed

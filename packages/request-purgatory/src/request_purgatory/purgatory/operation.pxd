@@ -42,6 +42,10 @@ cdef class DelayedOperation(TimerTask):
     cdef readonly unsigned short _tries
     cdef readonly unsigned int _trier
 
+    @cython.final
+    @cython.locals(in_use=bint)
+    cdef _init_operation(self, object timeout_ms)
+
     @cython.locals(borrowed=bint, ended=bint)
     cpdef bint force_complete(self) except -1
     cpdef bint cancel(self) except -1

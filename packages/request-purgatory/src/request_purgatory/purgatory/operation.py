@@ -206,6 +206,10 @@ class DelayedOperation(TimerTask):
             TaskInUseError: Called again, and the operation is or was in a purgatory.
             TypeError: A method that the purgatory calls is a coroutine or generator function.
         """
+        self._init_operation(timeout_ms)
+
+    def _init_operation(self, timeout_ms: int) -> None:
+        # As `_init_task`.
         if primitives.COMPILED:  # A constant. Interpreted, there is no such field before.
             in_use = self._purgatory is not None
         else:

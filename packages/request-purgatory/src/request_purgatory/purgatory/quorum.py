@@ -176,7 +176,7 @@ class QuorumOperation(FutureOperation):
         for future in futures:
             if not callable(getattr(future, "add_done_callback", None)):
                 raise InvalidArgumentError("futures", "futures or tasks, no coroutines", future)
-        super().__init__(timeout_ms, answer)
+        self._init_answer(timeout_ms, answer)
         self._futures = futures
         self._needed = len(futures) if needed is None else whole_number("quorum", needed)
         self._listeners: list[_Listener] = []
