@@ -19,6 +19,7 @@ from request_purgatory import (
 from request_purgatory._native import primitives
 from request_purgatory.legacy import LegacyPurgatory
 from tests.support import test_session
+from tests.support.garbage import collector_at_rest as collector_at_rest
 from tests.support.thread_group import ThreadGroup
 
 #: The folder of the core that is tested.

@@ -10,6 +10,8 @@ visits what its lists refer to. Each visit stands for one reference that exists.
     timer -> wheel -> bucket ==> task -> its callback and arguments
     purgatory -> shard ==> watcher list ==> operation
 
+A collection passes over what a running thread or loop refers to (`hiding.pyx`): nothing is visited.
+
 The finalizers of timer and purgatory (`__del__`) break such a cycle. An operation of a Python class
 is tracked itself, with the attributes that this class adds. Its C fields are visited here.
 """
@@ -41,8 +43,11 @@ cdef int visit_if_any(PyObject *target, visitproc visit, void *arg) noexcept:
 
 cdef int visit_tasks(PyObject *bucket, visitproc visit, void *arg) noexcept:
     cdef PyObject *task
-    cdef Node *node = (<Bucket> bucket)._nodes.head
+    cdef Node *node = NULL
     cdef int stop = traverse_bucket(bucket, visit, arg) if traverse_bucket != NULL else 0
+    # NULL where the collector has taken the bucket apart.
+    if <PyObject *> (<Bucket> bucket).pending == NULL or not (<Bucket> bucket).pending.passed_over:
+        node = (<Bucket> bucket)._nodes.head
     while node != NULL and not stop:
         task = owner_of(node)
         # A TimerHandle itself is not tracked, so a visit would have no effect.
@@ -70,7 +75,7 @@ cdef int visit_watches(PyObject *shard, visitproc visit, void *arg) noexcept:
     cdef Node *node
     cdef PyObject *lists = <PyObject *> (<WatchShard> shard)._lists
     cdef int stop = traverse_shard(shard, visit, arg) if traverse_shard != NULL else 0
-    if stop or lists == NULL or lists == <PyObject *> None:
+    if stop or lists == NULL or lists == <PyObject *> None or (<WatchShard> shard).passed_over:
         return stop
     while PyDict_Next(lists, &position, &key, &watchers):
         stop = visit_if_any(<PyObject *> (<WatcherList> watchers).key, visit, arg)

@@ -14,7 +14,11 @@
 #define rp_show(operation) ((void)0)
 #else
 #define RP_HIDES 1
-#define rp_hide(operation) PyObject_GC_UnTrack(operation)
+static inline void rp_hide(PyObject *operation)
+{
+    if (PyType_IS_GC(Py_TYPE(operation)))
+        PyObject_GC_UnTrack(operation);
+}
 static inline void rp_show(PyObject *operation)
 {
     if (PyType_IS_GC(Py_TYPE(operation)) && !PyObject_GC_IsTracked(operation))

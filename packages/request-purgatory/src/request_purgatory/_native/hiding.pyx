@@ -6,8 +6,10 @@ It hides an operation, which means that it takes it off the collector's lists, f
 waits until it has left. Meanwhile its referents count as reachable, and `gc.get_objects()` does not
 have it.
 
-Before each full collection, including `gc.collect()`, the purgatories show all that they hide, and
-after it they hide it again. So each full collection finds what it would find without this.
+Before each full collection, including `gc.collect()`, a purgatory shows all that it hides, and after
+it hides it again. So each full collection finds what it would find without this. But where a running
+thread or loop refers to the purgatory, nothing that waits there is garbage. Then it shows nothing,
+and has its buckets and lists passed over for as long as the collection lasts.
 """
 
 import gc
@@ -16,12 +18,17 @@ import weakref
 #: Weak references to the purgatories that hide operations.
 cdef set _hosts = set()
 
+#: Those that show what they hide in the collection that is under way, and those that are passed over.
+cdef list _shown = []
+cdef list _passed_over = []
+
 
 def register(host):
     """Have a host show what it hides during full collections, for as long as it exists.
 
     Args:
-        host: A purgatory; its `_show_waiting` and `_hide_waiting` are called.
+        host: A purgatory; its `_is_driven`, `_show_waiting` and `_hide_waiting` are called, and
+            `_pass_over` with True and False where it is driven.
     """
     keep_installed()
     _hosts.add(weakref.ref(host, _hosts.discard))
@@ -38,13 +45,25 @@ def _around_collections(phase, info):
     # under a lock.
     if info["generation"] < 2:
         return
-    for reference in list(_hosts):
-        host = reference()
-        if host is None:
-            continue
-        if phase == "start":
-            host._show_waiting()
-        else:
+    if phase == "start":
+        for reference in list(_hosts):
+            host = reference()
+            if host is None:
+                continue
+            if host._is_driven():
+                _passed_over.append(reference)
+                host._pass_over(True)
+            else:
+                _shown.append(reference)
+                host._show_waiting()
+        return
+    while _passed_over:
+        host = _passed_over.pop()()
+        if host is not None:
+            host._pass_over(False)
+    while _shown:
+        host = _shown.pop()()
+        if host is not None:
             host._hide_waiting()
     if not _hosts and _around_collections in gc.callbacks:
         gc.callbacks.remove(_around_collections)

@@ -12,6 +12,8 @@ cdef class Alarm:
     cdef object _context
     cdef object _batch
     cdef bint _has_strays
+    cdef bint _rings
+    cdef object __weakref__
     cdef readonly object handle
     cdef readonly double at_ms
 

@@ -9,6 +9,7 @@ from contextvars import Context
 from datetime import timedelta
 
 from request_purgatory.aio.hold import MAX_ATTEMPTS
+from request_purgatory.aio.loop_clock import running_loop
 from request_purgatory.purgatory.core import PurgatoryCore
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.timer.timer import SystemTimer
@@ -25,7 +26,18 @@ class Alarm:
         at_ms: The time for which it is set, on the timer's clock; infinity if it is not.
     """
 
-    __slots__ = ("_batch", "_context", "_core", "_has_strays", "_loop", "_timer", "at_ms", "handle")
+    __slots__ = (
+        "__weakref__",
+        "_batch",
+        "_context",
+        "_core",
+        "_has_strays",
+        "_loop",
+        "_rings",
+        "_timer",
+        "at_ms",
+        "handle",
+    )
 
     def __init__(
         self,
@@ -43,8 +55,17 @@ class Alarm:
         self._batch = batch
         # True once the loop's code raised: an alarm may be set that nobody knows of.
         self._has_strays = False
+        self._rings = False
         self.handle: asyncio.TimerHandle | None = None
         self.at_ms: float = math.inf
+
+    @property
+    def is_running(self) -> bool:
+        """True if the loop that runs here refers to the alarm, and so to the purgatory.
+
+        No code in Python: a signal handler that raises there would be lost in a collection.
+        """
+        return (self.handle is not None or self._rings) and running_loop() is self._loop
 
     def enter(self, operation: DelayedOperation, keys: Iterable[Hashable]) -> bool:
         """Put an operation into the purgatory and set the alarm, or leave nothing of it behind."""
@@ -133,6 +154,7 @@ class Alarm:
         self.at_ms = math.inf
         if self._core.is_closed:
             return
+        self._rings = True
         try:
             if before is not None and self._has_strays:
                 before.cancel()  # This call may be a stray one.
@@ -143,6 +165,7 @@ class Alarm:
 
     def _ring_on(self) -> None:
         """Set the next alarm: without one no timeout would come."""
+        self._rings = False
         try:
             self.set_next()
         except BaseException as failure:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import timedelta
 from typing import Literal, NoReturn, TypeVar
@@ -170,6 +171,7 @@ class Purgatory(Forkable):
         # set the alarm.
         context = contextvars.copy_context()
         self._alarm = Alarm(self._core, self._timer, self._loop, context, self.batch)
+        self._core._alarm = weakref.ref(self._alarm)
         self._sweeper = Sweeper(self._core, self._loop, self.batch)
         register_for_forks(self)
         return self

@@ -34,6 +34,7 @@ cdef class PurgatoryCore(OperationHost):
     cdef long long _warned_ms
     cdef readonly object _errors
     cdef readonly object _reaper
+    cdef public object _alarm
     cdef bint _reaper_unstarted
     cdef object __weakref__
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import logging
+import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Executor
 from datetime import timedelta
-from typing import Self
+from typing import Protocol, Self
 
 from request_purgatory._native import hiding, linked_list, primitives, states
 from request_purgatory._native.failsafe import ends_program, warn
@@ -54,6 +55,17 @@ def _forget_checks() -> None:
 
 
 reinit_in_child(_forget_checks)
+
+
+class Driver(Protocol):
+    """What runs a purgatory's timeouts: a thread, or a loop's alarm.
+
+    Attributes:
+        is_running: True if a thread or loop that runs refers to it, and so to the purgatory.
+    """
+
+    @property
+    def is_running(self) -> bool: ...
 
 
 class PurgatoryCore(OperationHost):
@@ -168,6 +180,7 @@ class PurgatoryCore(OperationHost):
         self._initialized = True
         if self._hides:
             hiding.register(self)  # From here on a collection may ask for all of the above.
+        self._alarm: weakref.ref[Driver] | None = None
         self._reaper: ClockThread | None = None
         if reaper:
             self._reaper = self._make_reaper()
@@ -269,7 +282,7 @@ class PurgatoryCore(OperationHost):
         self._add_to_timer(operation, start_ms)
         self._follow_renewals(operation, entered_ms, delay_ms)
         if self._hides and operation._state == states.PENDING:
-            hiding.hide(operation)  # No other thread runs between the look and this.
+            operation._hide()  # No other thread runs between the look and this.
 
     def _add_to_timer(self, operation: DelayedOperation, start_ms: int) -> None:
         if self._wheel_timer is not None:
@@ -647,9 +660,21 @@ class PurgatoryCore(OperationHost):
 
     # -- the cyclic collector: `hiding.pyx` calls these around full collections
 
+    def _is_driven(self) -> bool:
+        """Return True if a thread or a loop that runs refers to the purgatory."""
+        driver: Driver | None = self._reaper if self._alarm is None else self._alarm()
+        return driver is not None and driver.is_running
+
+    def _pass_over(self, passed_over: bool) -> None:
+        if self._wheel_timer is not None:
+            self._wheel_timer._pending.passed_over = passed_over
+        self._table.pass_over(passed_over)
+
     def _show_waiting(self) -> None:
         for task in self.timer._pending_tasks():
-            hiding.show(task)
+            if isinstance(task, DelayedOperation):
+                operation: DelayedOperation = task
+                operation._show()
         self._backlog.chain.show_all()
 
     def _hide_waiting(self) -> None:
@@ -657,7 +682,7 @@ class PurgatoryCore(OperationHost):
             if isinstance(task, DelayedOperation):
                 operation: DelayedOperation = task
                 if operation._purgatory is self and operation._state == states.PENDING:
-                    hiding.hide(operation)
+                    operation._hide()
         self._backlog.chain.hide_all()
 
     # -- what it holds

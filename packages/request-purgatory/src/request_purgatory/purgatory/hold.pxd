@@ -1,6 +1,6 @@
 cimport cython
 
-from request_purgatory._native cimport primitives, states
+from request_purgatory._native cimport hiding, primitives, states
 from request_purgatory.purgatory.operation cimport DelayedOperation, OperationHost
 
 @cython.locals(seconds=double)
@@ -21,6 +21,10 @@ cdef class FutureOperation(DelayedOperation):
     cdef _make_answer(self)
 
     cdef _let_go(self)
+
+    cdef void _hide(self) noexcept
+
+    cdef void _show(self) noexcept
 
 
 cdef class HoldOperation(FutureOperation):

@@ -8,7 +8,7 @@ from datetime import timedelta
 from types import CoroutineType
 from typing import Any, Protocol
 
-from request_purgatory._native import primitives, states
+from request_purgatory._native import hiding, primitives, states
 from request_purgatory.errors import (
     InvalidArgumentError,
     OperationCancelledError,
@@ -103,6 +103,7 @@ class FutureOperation(DelayedOperation):
         """Make the answer, hand it over, forget the future, and then raise what came between."""
         future = self.future
         assert future is not None, "an operation ends once"
+        hiding.show(future)
         error: BaseException | None
         leaving: BaseException | None = None
         try:
@@ -152,7 +153,16 @@ class FutureOperation(DelayedOperation):
         future = self.future
         self.future = None
         if future is not None:
+            hiding.show(future)
             future.disown()
+
+    def _hide(self) -> None:
+        hiding.hide(self)
+        hiding.hide(self.future)
+
+    def _show(self) -> None:
+        hiding.show(self)
+        hiding.show(self.future)
 
 
 class HoldOperation(FutureOperation):

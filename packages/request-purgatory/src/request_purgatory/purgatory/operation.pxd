@@ -96,6 +96,11 @@ cdef class DelayedOperation(TimerTask):
     @cython.locals(state=int)
     cdef int _mark_watched(self, long long now_ms) noexcept
 
+    # Operations with a future override both.
+    cdef void _hide(self) noexcept
+
+    cdef void _show(self) noexcept
+
     @cython.final
     cdef void _lock_fields(self) noexcept
 

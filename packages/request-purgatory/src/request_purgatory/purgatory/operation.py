@@ -594,6 +594,13 @@ class DelayedOperation(TimerTask):
         primitives.unlock_object(self)
         return state
 
+    def _hide(self) -> None:
+        """Hide from all but full collections what waits; `hiding.pyx` says why."""
+        hiding.hide(self)
+
+    def _show(self) -> None:
+        hiding.show(self)
+
     def _lock_fields(self) -> None:
         """Lock the fields of a subclass of this package, for a few loads and stores."""
         primitives.lock_object(self)

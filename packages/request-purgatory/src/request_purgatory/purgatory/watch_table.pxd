@@ -25,6 +25,7 @@ cdef class WatchShard:
     cdef dict _lists
     cdef WatcherList _spare
     cdef object _errors
+    cdef bint passed_over
     cdef public primitives.CoreLock lock
 
     cpdef WatcherList get(self, object key)
@@ -52,5 +53,6 @@ cdef class WatchTable:
     cpdef bint is_watched(self, DelayedOperation operation) noexcept
     cpdef Py_ssize_t num_watchers(self, object key) except -1
     cpdef remove_all(self, OperationChain removed)
+    cdef pass_over(self, bint passed_over)
 
     cdef bint _drop_node(self, Node *node) except -1

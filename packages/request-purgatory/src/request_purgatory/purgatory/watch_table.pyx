@@ -347,6 +347,11 @@ cdef class WatchTable:
         errors = ErrorLog(logger)
         self.shards = [WatchShard(index, errors) for index in range(num_shards)]
 
+    cdef pass_over(self, bint passed_over):
+        cdef WatchShard shard
+        for shard in self.shards:
+            shard.passed_over = passed_over
+
     cpdef WatchShard shard_of(self, object key):
         return <WatchShard> self.shards[hash(key) & self._mask]
 

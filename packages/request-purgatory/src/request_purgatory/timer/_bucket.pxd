@@ -8,6 +8,7 @@ from request_purgatory._native.linked_list cimport List
 cdef class PendingTasks:
     cdef readonly primitives.CoreLock lock
     cdef public Py_ssize_t count
+    cdef public bint passed_over
 
 
 @cython.final

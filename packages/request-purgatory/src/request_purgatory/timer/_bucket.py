@@ -12,13 +12,18 @@ class PendingTasks:
 
     `lock` guards every link of the timer. It is held for a few list operations, never while a task
     runs.
+
+    Attributes:
+        count: The tasks in all buckets.
+        passed_over: True while the cyclic collector does not look into the buckets.
     """
 
-    __slots__ = ("count", "lock")
+    __slots__ = ("count", "lock", "passed_over")
 
     def __init__(self) -> None:
         self.lock = primitives.CoreLock()
         self.count = 0
+        self.passed_over = False
 
 
 class Bucket:

@@ -23,6 +23,9 @@ class ClockThread:
     """A daemon thread that calls `advance` until it is stopped; `advance` does the sleeping.
 
     As a daemon it does not keep a program alive that does not shut its purgatory down.
+
+    Attributes:
+        is_running: True if the thread runs, so that it refers to what it advances.
     """
 
     def __init__(self, name: str, advance: Callable[[], object], wake: Callable[[], None]) -> None:
@@ -30,6 +33,7 @@ class ClockThread:
         self._advance = advance
         self._wake = wake
         self._stopped = False
+        self.is_running = False
         self._errors = ErrorLog(logger)
         self._pause = Parker()  # Where the thread waits after errors; `stop` ends the wait.
         # Acquired by whoever starts the thread, and nobody waits for it: while the thread starts, a
@@ -48,6 +52,13 @@ class ClockThread:
                 self._claimed.release()
 
     def _run(self) -> None:
+        self.is_running = True
+        try:
+            self._advance_repeatedly()
+        finally:
+            self.is_running = False
+
+    def _advance_repeatedly(self) -> None:
         pause = 0.0
         while not self._stopped:
             try:
