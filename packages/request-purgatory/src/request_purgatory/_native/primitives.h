@@ -84,6 +84,21 @@ static PyMutex rp_object_locks[64];
 #define rp_unlock_object(target) ((void)0)
 #endif
 
+/* ---- the interpreter lock, which only Python code gives up by itself
+
+   For as long as a thread that waits for it needs to wake up: else this one has it again. */
+
+#ifdef Py_GIL_DISABLED
+#define rp_let_others_run() ((void)0)
+#else
+static inline void rp_let_others_run(void)
+{
+    Py_BEGIN_ALLOW_THREADS
+    rp_nap();
+    Py_END_ALLOW_THREADS
+}
+#endif
+
 /* ---- forks
 
    With the GIL, no change is half done when another thread forks. Without it, the module that locks

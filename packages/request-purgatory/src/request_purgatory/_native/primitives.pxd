@@ -15,6 +15,7 @@ cdef extern from "primitives.h":
     long long rp_seconds_to_ms(double seconds) noexcept
     int rp_bit_length(long long number) noexcept
     unsigned int rp_thread_tag() noexcept
+    void rp_let_others_run() noexcept
     void rp_lock_object(object target) noexcept
     void rp_unlock_object(object target) noexcept
     object rp_dict_get(dict mapping, object key)
@@ -87,6 +88,10 @@ cdef inline long long seconds_to_ms(double seconds) noexcept:
 
 cdef inline int bit_length(long long number) noexcept:
     return rp_bit_length(number)
+
+
+cdef inline void let_others_run() noexcept:
+    rp_let_others_run()
 
 
 cdef inline void lock_object(object target) noexcept:

@@ -112,6 +112,10 @@ class CoreLock:
 _LOCKS = tuple(CoreLock() for _ in range(64))
 
 
+def let_others_run() -> None:
+    """Do nothing: compiled, it gives up the interpreter lock for a moment, as Python code does."""
+
+
 def lock_object(target: object) -> None:
     """Acquire the lock that guards the object's own fields; other objects share it."""
     _LOCKS[id(target) >> 5 & 63].acquire()

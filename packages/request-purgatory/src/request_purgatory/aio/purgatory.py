@@ -384,7 +384,7 @@ class Purgatory(Forkable):
 
     @property
     def watched(self) -> int:
-        """The number of entries in all watcher lists. O(keys)."""
+        """The number of entries in all watcher lists."""
         return 0 if self._core is None else self._core.watched
 
     def num_watchers(self, key: Hashable) -> int:

@@ -55,7 +55,7 @@ class ProcessMetrics(Forkable):
     def purgatories(self) -> dict[str, PurgatoryMetrics]:
         """Return the metrics of all purgatories, by name in the alphabet's order.
 
-        O(keys) for each purgatory.
+        O(shards) for each purgatory; interpreted, O(keys).
         """
         # Freed after the lock is released, in case this has the last references.
         cores = living(PurgatoryCore)

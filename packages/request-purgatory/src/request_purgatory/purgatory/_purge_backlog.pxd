@@ -20,5 +20,5 @@ cdef class PurgeBacklog:
     @cython.locals(operation=DelayedOperation)
     cdef _drop_already_removed(self)
 
-    @cython.locals(operation=DelayedOperation, dropped=Py_ssize_t)
+    @cython.locals(operation=DelayedOperation, dropped=Py_ssize_t, number=Py_ssize_t)
     cpdef Py_ssize_t purge(self) except -1

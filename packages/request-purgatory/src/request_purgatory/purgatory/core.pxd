@@ -143,7 +143,7 @@ cdef class PurgatoryCore(OperationHost):
     cdef _drop_ended(self)
 
     @cython.locals(waited_ms=longlong)
-    cdef _operation_ended(self, DelayedOperation operation, int state)
+    cdef _operation_ended(self, DelayedOperation operation, int state, long long now_ms)
 
     cdef _callback_failed(self, DelayedOperation operation, error)
 

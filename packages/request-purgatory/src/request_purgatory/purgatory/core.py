@@ -701,7 +701,7 @@ class PurgatoryCore(OperationHost):
 
     @property
     def watched(self) -> int:
-        """The number of entries in all watcher lists. O(keys).
+        """The number of entries in all watcher lists. O(shards); interpreted, O(keys).
 
         An operation counts once for each key, and until a check or purge removes it after its end.
         """
@@ -865,10 +865,12 @@ class PurgatoryCore(OperationHost):
 
     # -- the host interface: called by operations
 
-    def _operation_ended(self, operation: DelayedOperation, state: int) -> None:
+    def _operation_ended(self, operation: DelayedOperation, state: int, now_ms: int) -> None:
         # Compiled, nothing here needs memory. So no end stops between its state and its callbacks.
         # What Python code raises here is put off until they have run.
-        waited_ms = self._now_or(operation._entered_ms) - operation._entered_ms
+        if state != states.EXPIRED or now_ms == primitives.LIMIT:
+            now_ms = self._now_or(operation._entered_ms)
+        waited_ms = now_ms - operation._entered_ms
         if operation._try_state == states.IDLE:
             self._backlog.add(operation)
         if self._purge_due(self._counters.count_ended(state, waited_ms)):

@@ -20,7 +20,7 @@ cdef class OperationHost(PutOff):
     cpdef Py_ssize_t check_and_complete(self, key) except -1
     cpdef Py_ssize_t _check(self, key, bint counts_ends) except -1
     # In C only: the look for an override would make an object, and an end finds no memory for one.
-    cdef _operation_ended(self, DelayedOperation operation, int state)
+    cdef _operation_ended(self, DelayedOperation operation, int state, long long now_ms)
     cdef _callback_failed(self, DelayedOperation operation, error)
     cdef long long _now_or(self, long long otherwise_ms) except? -1
     cdef _ran_early(self, DelayedOperation operation)

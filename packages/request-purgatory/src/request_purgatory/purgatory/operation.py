@@ -135,8 +135,11 @@ class OperationHost(PutOff):
     def _discard(self, operation: DelayedOperation) -> bool:
         raise NotImplementedError
 
-    def _operation_ended(self, operation: DelayedOperation, state: int) -> None:
-        """Count an operation of this purgatory that has left PENDING for `state`; never raises."""
+    def _operation_ended(self, operation: DelayedOperation, state: int, now_ms: int) -> None:
+        """Count an operation of this purgatory that has left PENDING for `state`; never raises.
+
+        Of EXPIRED, `now_ms` is the time; `primitives.LIMIT` where nobody has looked.
+        """
         raise NotImplementedError
 
     def _callback_failed(self, operation: DelayedOperation, error: BaseException) -> None:
@@ -452,7 +455,7 @@ class DelayedOperation(TimerTask):
         primitives.unlock_object(self)
         self._remove_from_timer()
         if purgatory is not None:
-            purgatory._operation_ended(self, state)
+            purgatory._operation_ended(self, state, now_ms)
         return True
 
     def _renew(self, now_ms: int, timeout_ms: int) -> bool:

@@ -26,6 +26,7 @@ cdef class WatchShard:
     cdef WatcherList _spare
     cdef object _errors
     cdef bint passed_over
+    cdef Py_ssize_t _size
     cdef public primitives.CoreLock lock
 
     cpdef WatcherList get(self, object key)

@@ -136,6 +136,7 @@ cdef class WatchShard:
         set_shard(node, self.index)
         append_node(&watchers.nodes, <PyObject *> watchers, node, place)
         watchers._size += 1
+        self._size += 1
         self.lock.release()
 
     cdef WatcherList _add_list(self, object key):
@@ -219,6 +220,7 @@ cdef class WatchShard:
         failed = None
         remove_node(&watchers.nodes, node)
         watchers._size -= 1
+        self._size -= 1
         if watchers._size > 0:
             self.lock.release()
             Py_DECREF(<object> operation)
@@ -287,6 +289,7 @@ cdef class WatchShard:
                         operation = <DelayedOperation> found
                         remove_node(&watchers.nodes, node)
                         watchers._size -= 1
+                        self._size -= 1
                         emptied = watchers._size == 0
                     self.lock.release()
                     if operation is None:
@@ -318,11 +321,7 @@ cdef class WatchShard:
 
     @property
     def size(self):
-        cdef WatcherList watchers
-        cdef Py_ssize_t size = 0
-        for watchers in self.lists():
-            size += watchers._size
-        return size
+        return self._size
 
     @property
     def num_keys(self):
@@ -330,10 +329,13 @@ cdef class WatchShard:
 
     def check_invariants(self):
         cdef WatcherList watchers
+        cdef Py_ssize_t size = 0
         for key, watchers in self._lists.items():
+            size += watchers._size
             assert watchers._size > 0, f"the empty watcher list of {key!r} is in the map"
             assert not watchers.removed, f"the removed watcher list of {key!r} is in the map"
             watchers.check_invariants()
+        assert self._size == size, f"the lists have {size} entries but {self._size} are counted"
 
 
 @cython.final
@@ -450,7 +452,8 @@ cdef class WatchTable:
 
     @property
     def size(self):
-        return sum([shard.size for shard in self.shards])
+        cdef WatchShard shard
+        return sum([shard._size for shard in self.shards])
 
     def check_invariants(self):
         for shard in self.shards:

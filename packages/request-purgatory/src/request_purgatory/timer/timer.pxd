@@ -76,6 +76,7 @@ cdef class SystemTimer(TimerCore):
         wheel=TimingWheel,
         due=Bucket,
         came_due=bint,
+        moved=Py_ssize_t,
         bucket=Bucket,
         task=TimerTask,
     )

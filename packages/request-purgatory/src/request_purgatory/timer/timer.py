@@ -438,6 +438,7 @@ class SystemTimer(TimerCore):
         due = self._due
         self._lock.acquire()
         came_due = not linked_list.is_empty(due)
+        moved = 0
         bucket = self._queue.poll(now_ms)
         while bucket is not None:
             came_due = True
@@ -447,7 +448,13 @@ class SystemTimer(TimerCore):
             while task is not None:
                 if not wheel.add(task):
                     linked_list.append(due, task)
+                moved += 1
                 task = linked_list.detach_first(bucket)
+            if moved >= 4000:  # Some 1 ms.
+                moved = 0
+                self._lock.release()
+                primitives.let_others_run()
+                self._lock.acquire()
             bucket = self._queue.poll(now_ms)
         wheel.advance(now_ms)
         self._lock.release()

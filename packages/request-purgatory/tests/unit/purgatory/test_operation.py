@@ -125,7 +125,7 @@ def test_operation_without_its_methods_says_so(purgatory: DelayedOperationPurgat
 def test_host_is_an_interface() -> None:
     if not primitives.COMPILED:  # Compiled, these are in C only.
         with pytest.raises(NotImplementedError):
-            OperationHost()._operation_ended(Request(), states.COMPLETED)
+            OperationHost()._operation_ended(Request(), states.COMPLETED, 0)
         with pytest.raises(NotImplementedError):
             OperationHost()._callback_failed(Request(), Fault())
         with pytest.raises(NotImplementedError):
@@ -138,6 +138,8 @@ def test_host_is_an_interface() -> None:
         OperationHost().try_complete_else_watch(Request(), ["a"])
     with pytest.raises(NotImplementedError):
         OperationHost().check_and_complete("a")
+    with pytest.raises(NotImplementedError):
+        OperationHost()._check("a", True)
     with pytest.raises(NotImplementedError):
         _ = OperationHost().is_closed
     with pytest.raises(NotImplementedError):
