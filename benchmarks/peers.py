@@ -39,6 +39,10 @@ KAFKA = "kafka"
 KAFKA_LIST_QUEUE = "kafka (list queue)"
 NETTY = "netty"
 
+# What waits on threads.
+FUTURE = "concurrent.futures.Future"
+EVENT = "threading.Event"
+
 # asyncio's waiters and event loops.
 WAIT_FOR = "asyncio.wait_for"
 CONDITION = "asyncio.Condition"
@@ -76,6 +80,8 @@ ALL = (
     NO_PURGATORY,
     *TIMERS[2:],
     KAFKA_LIST_QUEUE,
+    FUTURE,
+    EVENT,
     WAIT_FOR,
     CONDITION,
     *ON_SPARK,

@@ -18,6 +18,8 @@ NAMES = (
     "timer_expire",
     "purgatory_cycle",
     "purgatory_expire",
+    "hold",
+    "pauses",
     "lateness",
     "memory",
     "contention",

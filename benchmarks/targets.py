@@ -192,6 +192,39 @@ TARGETS = [
     ),
 ]
 
+# Requests as futures on threads, and pauses
+TARGETS += [
+    Target(
+        "hold, one at a time, times a bare Future's",
+        "hold",
+        "what=turns count=100000",
+        "ns_per_operation",
+        0.85,
+        0.7,
+        times=peers.FUTURE,
+    ),
+    Target("hold: bytes", "hold", "what=turns count=100000", "bytes_per_waiter", 480, 350),
+    Target(
+        "hold with timeouts of 200 ms, all of which expire",
+        "hold",
+        "what=loaded count=500000",
+        "ns_per_operation",
+        5_000,
+        3_333,
+    ),
+    *(
+        Target(
+            f"longest pause with 1,000,000 pending, {what}",
+            "pauses",
+            f"what={what} pending=1000000",
+            "longest_ms",
+            5,
+            1,
+        )
+        for what in ("collection", "metrics", "expire", "purge")
+    ),
+]
+
 # asyncio's waiters and loops
 TARGETS += [
     *(

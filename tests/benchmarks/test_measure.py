@@ -30,6 +30,10 @@ _TINY: Mapping[str, list[dict[str, Parameter]]] = {
         {"keys": 1, "watchers": 10, "operations": 2_000},
     ],
     "purgatory_expire": [{"count": 1_000}],
+    "hold": [{"what": what, "count": 500} for what in ("turns", "loaded")],
+    "pauses": [
+        {"what": what, "pending": 2_000} for what in ("collection", "metrics", "expire", "purge")
+    ],
     "lateness": [
         {"load": load, "count": 10, "timeout_ms": 20, "spread_ms": 20, "background": 100}
         for load in ("idle", "busy_thread", "pending")
