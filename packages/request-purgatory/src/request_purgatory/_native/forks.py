@@ -35,7 +35,29 @@ class Forkable(Protocol):
         ...
 
 
-_forkables: set[weakref.ref[Any]] = set()
+class IdentityRef(weakref.ref[T]):
+    """A weak reference that is equal to those of the same object only, whatever its class says."""
+
+    __slots__ = ("_id",)
+
+    def __init__(self, target: T, callback: Callable[[Any], object] | None = None) -> None:
+        super().__init__(target, callback)  # type: ignore[call-arg]
+        self._id = id(target)
+
+    def __hash__(self) -> int:
+        return self._id
+
+    def __eq__(self, other: object) -> bool:
+        if self is other or not isinstance(other, IdentityRef):
+            return self is other
+        target = self()
+        return target is not None and target is other()
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+
+_forkables: set[IdentityRef[Any]] = set()
 _shared_locks: list[Callable[[], None]] = []
 _one_at_a_time = threading.Lock()
 _held: list[primitives.CoreLock] = []
@@ -44,7 +66,7 @@ _gc_was_enabled = False
 
 def register_for_forks(forkable: Forkable) -> None:
     """Reset `forkable` in each process that is forked from this one, for as long as it exists."""
-    _forkables.add(weakref.ref(forkable, _forkables.discard))
+    _forkables.add(IdentityRef(forkable, _forkables.discard))
 
 
 def reinit_in_child(reinit: Callable[[], None]) -> None:

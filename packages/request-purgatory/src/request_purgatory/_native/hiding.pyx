@@ -13,7 +13,8 @@ and has its buckets and lists passed over for as long as the collection lasts.
 """
 
 import gc
-import weakref
+
+from request_purgatory._native.forks import IdentityRef
 
 #: Weak references to the purgatories that hide operations.
 cdef set _hosts = set()
@@ -31,7 +32,7 @@ def register(host):
             `_pass_over` with True and False where it is driven.
     """
     keep_installed()
-    _hosts.add(weakref.ref(host, _hosts.discard))
+    _hosts.add(IdentityRef(host, _hosts.discard))
 
 
 def keep_installed():

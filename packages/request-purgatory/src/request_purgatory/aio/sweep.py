@@ -56,12 +56,10 @@ class Sweep:
         self.in_vain = True
 
     def notify(self, depth: int) -> None:
-        """Have the key swept after this notification, by this pass or by another one."""
-        if not self.begun:
-            self.depth = min(self.depth, depth)
-        else:
-            self._depth_again = min(self._depth_again, depth) if self.again else depth
+        """Have the key swept after this notification, once more if a pass has begun."""
+        if self.begun:
             self.again = True
+            self._depth_again = depth
 
     def step(self, limit: int) -> int:
         """Try at least one and at most `limit` operations, and return how many."""
@@ -145,8 +143,6 @@ class Sweeper:
 
     def notify(self, key: Hashable) -> None:
         """Try the operations that watch `key`, or leave them to the loop's next rounds."""
-        if self._in_vain and not self._sweeping:
-            self._in_vain.pop(key, None)
         depth = self._depth + 1 if self._sweeping else 1
         sweep = self._sweeps.get(key)
         if sweep is not None:
@@ -167,8 +163,7 @@ class Sweeper:
         self._sweeping = True
         self._depth = 0
         try:
-            if self._core._check(key, True) and self._in_vain:
-                self._forget_loops()
+            self._core.check_and_complete(key)
         except BaseException:
             self._sweeping = False
             self._plan(key, 1)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import weakref
 from collections import Counter, deque
 from typing import Any
 
+from request_purgatory._native.forks import IdentityRef
 from request_purgatory.clock import Clock
 from request_purgatory.dashboard._shown import Readable, Shown
 from request_purgatory.purgatory._metric_table import PurgatoryMetrics
@@ -46,11 +46,9 @@ class SampleHistory:
     def __init__(self, shown: Shown, clock: Clock) -> None:
         self._shown = shown
         self._clock = clock
-        self._before: weakref.WeakKeyDictionary[Readable, PurgatoryMetrics] = (
-            weakref.WeakKeyDictionary(
-                {purgatory: purgatory.metrics() for purgatory in shown.purgatories()}
-            )
-        )
+        self._before: dict[IdentityRef[Readable], PurgatoryMetrics] = {
+            IdentityRef(purgatory): purgatory.metrics() for purgatory in shown.purgatories()
+        }
         self._before_ms = clock.now_ms
         #: The samples as JSON, and the number of those that were taken.
         self._samples: deque[str] = deque(maxlen=LENGTH)
@@ -71,15 +69,17 @@ class SampleHistory:
     def _counts(self) -> dict[str, Counter[str | int]]:
         """Return the counts since the last sample, the names with the most pending first."""
         by_name: dict[str, Counter[str | int]] = {}
+        latest: dict[IdentityRef[Readable], PurgatoryMetrics] = {}
         for purgatory in self._shown.purgatories():
-            metrics = purgatory.metrics()
-            before = self._before.get(purgatory)
+            reference = IdentityRef(purgatory)
+            latest[reference] = metrics = purgatory.metrics()
+            before = self._before.get(reference)
             counts = by_name.setdefault(purgatory.name, Counter())
             counts.update(_ends(metrics))
             if before is not None:
                 counts.subtract(_ends(before))
             counts["pending"] += metrics.num_delayed_operations
-            self._before[purgatory] = metrics
+        self._before = latest
         names = sorted(by_name, key=lambda name: (-by_name[name]["pending"], name))
         kept = {name: by_name[name] for name in names[:MAX_NAMES]}
         for name in names[MAX_NAMES:]:

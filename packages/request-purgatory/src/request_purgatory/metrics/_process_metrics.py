@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar
 
 import request_purgatory
-from request_purgatory._native.forks import Forkable, living, register_for_forks
+from request_purgatory._native.forks import Forkable, IdentityRef, living, register_for_forks
 from request_purgatory.purgatory._counters import PurgatoryCounters
 from request_purgatory.purgatory._metric_table import (
     OF_PURGATORIES,
@@ -48,7 +47,7 @@ class ProcessMetrics(Forkable):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         # The counters outlive their purgatory, which ends what is pending when it is freed.
-        self._known: dict[weakref.ref[PurgatoryCore], tuple[str, PurgatoryCounters]] = {}
+        self._known: dict[IdentityRef[PurgatoryCore], tuple[str, PurgatoryCounters]] = {}
         self._freed: dict[str, PurgatoryMetrics] = {}
         register_for_forks(self)
 
@@ -62,7 +61,7 @@ class ProcessMetrics(Forkable):
         with self._lock:
             by_name: dict[str, PurgatoryMetrics] = {}
             for core in cores:
-                self._known[weakref.ref(core)] = (core.name, core._counters)
+                self._known[IdentityRef(core)] = (core.name, core._counters)
                 _add(by_name, core.name, core.metrics(), OF_PURGATORIES)
             for reference in [known for known in self._known if known() is None]:
                 name, counters = self._known.pop(reference)

@@ -19,12 +19,13 @@ MOST_IN_VAIN = 1000
 
 #: By the tags of threads, the checks that came too deep inside of others, each once, in the order
 #: in which they came.
-postponed: dict[int, OrderedDict[tuple[OperationHost, Hashable], None]] = {}
+postponed: dict[int, OrderedDict[tuple[int, Hashable], OperationHost]] = {}
 
 
 def postpone(thread: int, purgatory: OperationHost, key: Hashable) -> None:
     """Leave a check to the outermost one of this thread, which makes it before it returns."""
-    postponed.setdefault(thread, OrderedDict())[purgatory, key] = None
+    # By the purgatory's id: a subclass may define equality.
+    postponed.setdefault(thread, OrderedDict())[id(purgatory), key] = purgatory
 
 
 def check_postponed(thread: int) -> None:
@@ -40,10 +41,11 @@ def check_postponed(thread: int) -> None:
         return
     leaving: BaseException | None = None
     loops = False
-    in_vain: dict[tuple[OperationHost, Hashable], int] = {}
+    in_vain: dict[tuple[int, Hashable], int] = {}
     while checks:
-        check, _ = checks.popitem(last=False)  # Calls no `__hash__` of a key, which may raise.
-        purgatory, key = check
+        # It calls no `__hash__` of a key, which may raise.
+        check, purgatory = checks.popitem(last=False)
+        _, key = check
         try:
             if loops and in_vain.get(check, 0) >= MOST_IN_VAIN:
                 continue

@@ -56,12 +56,12 @@ class HoldFuture(Future[T]):
     # The fields of `Future` since Python 3.2. Its condition and its lists are made for the first
     # who asks, as most futures end before that.
     __slots__ = (
-        "_callbacks",
         "_exception",
-        "_lock_made",
+        "_own_callbacks",
+        "_own_condition",
+        "_own_waiters",
         "_result",
         "_state",
-        "_waiting",
         "operation",
     )
 
@@ -69,9 +69,9 @@ class HoldFuture(Future[T]):
     _state: str
     _result: T | None
     _exception: BaseException | None
-    _lock_made: threading.Condition | None
-    _waiting: list[Any] | None
-    _callbacks: list[Callable[[Future[T]], object]] | None
+    _own_condition: threading.Condition | None
+    _own_waiters: list[Any] | None
+    _own_callbacks: list[Callable[[Future[T]], object]] | None
     # The waiters of `concurrent.futures.wait` and `as_completed` that have to be told of the end,
     # and those that know of it.
     _to_tell: Sequence[Any] = ()
@@ -81,42 +81,34 @@ class HoldFuture(Future[T]):
         self._state = PENDING
         self._result = None
         self._exception = None
-        self._lock_made = None
-        self._waiting = None
-        self._callbacks = None
+        self._own_condition = None
+        self._own_waiters = None
+        self._own_callbacks = None
 
     @property
     def _condition(self) -> threading.Condition:
-        made = self._lock_made
+        made = self._own_condition
         if made is None:
-            made = _keep_first(self, self.operation, "_lock_made", _Condition())
+            made = _keep_first(self, self.operation, "_own_condition", _Condition())
         return made
 
     @_condition.setter
     def _condition(self, condition: threading.Condition) -> None:
-        self._lock_made = condition
+        self._own_condition = condition
 
     @property
-    def _waiters(self) -> list[Any]:
+    def _waiters(self) -> list[Any]:  # type: ignore[override]
         # As all that wait, under the condition.
-        if self._waiting is None:
-            self._waiting = []
-        return self._waiting
-
-    @_waiters.setter
-    def _waiters(self, waiters: list[Any]) -> None:
-        self._waiting = waiters
+        if self._own_waiters is None:
+            self._own_waiters = []
+        return self._own_waiters
 
     @property
     def _done_callbacks(self) -> list[Callable[[Future[T]], object]]:
-        made = self._callbacks
+        made = self._own_callbacks
         if made is None:
-            made = _keep_first(self, self.operation, "_callbacks", [])
+            made = _keep_first(self, self.operation, "_own_callbacks", [])
         return made
-
-    @_done_callbacks.setter
-    def _done_callbacks(self, callbacks: list[Callable[[Future[T]], object]]) -> None:
-        self._callbacks = callbacks
 
     def done(self) -> bool:
         return self._state not in (PENDING, RUNNING)
@@ -234,8 +226,8 @@ class HoldFuture(Future[T]):
             try:
                 # Who comes later finds the future done, and does not count on being told. The list
                 # is made first: where it finds no memory, the future is as it was.
-                if self._waiting and self._state != CANCELLED_AND_NOTIFIED:
-                    self._to_tell = self._waiting.copy()
+                if self._own_waiters and self._state != CANCELLED_AND_NOTIFIED:
+                    self._to_tell = self._own_waiters.copy()
                 changed = _change(self, self.operation, FINISHED, value, error, True)
             finally:
                 self._condition.__exit__(None, None, None)
@@ -250,14 +242,15 @@ class HoldFuture(Future[T]):
         tries = 0
         while True:
             try:
-                if self._lock_made is not None:
-                    self._lock_made.__enter__()
+                if self._own_condition is not None:
+                    self._own_condition.__enter__()
                     try:
                         for waiter in self._to_tell:
                             self._tell_waiter(waiter, tries > 0)
-                        self._lock_made.notify_all()
+                        self._own_condition.notify_all()
                     finally:
-                        self._lock_made.release()  # Makes no arguments, which would need memory.
+                        # It makes no arguments, which would need memory.
+                        self._own_condition.release()
                 if calls_back:
                     self._invoke_callbacks()
                 break
@@ -296,10 +289,10 @@ class HoldFuture(Future[T]):
     def _invoke_callbacks(self) -> None:
         """Call each callback once, and then raise the last that is no Exception of one of them."""
         leaving: BaseException | None = None
-        while self._callbacks:
+        while self._own_callbacks:
             callback = None
             try:
-                callback = self._callbacks.pop(0)
+                callback = self._own_callbacks.pop(0)
             except IndexError:
                 pass  # Another thread has called it.
             try:
@@ -318,11 +311,12 @@ class HoldFuture(Future[T]):
 
     def disown(self) -> None:
         """Cancel a forked child's copy of the future; its callbacks are not called."""
-        self._lock_made = None  # Another thread may have held it.
-        self._waiting = None
-        self._callbacks = None
-        if self._state == PENDING:
-            self._state = CANCELLED
+        self._own_condition = None  # Another thread may have held it.
+        self._own_waiters = None
+        self._own_callbacks = None
+        if self._state in (PENDING, CANCELLED):
+            # What `concurrent.futures.wait` counts as done.
+            self._state = CANCELLED_AND_NOTIFIED
 
 
 def _keep_first(future: HoldFuture[Any], operation: DelayedOperation, name: str, new: Any) -> Any:
@@ -355,12 +349,12 @@ def _change(
     """Change the state of a future that is not done, or that was cancelled and not notified.
 
     Returns:
-        1, or 0 if nothing has changed. _SEEN if somebody has asked for the condition, which the
+        1, or 0 if it had ended. _SEEN if somebody has asked for the condition, which the
         caller has to hold then (`held`). Who asks later finds the change.
     """
     changed = 0
     operation._lock_fields()
-    if not held and (future._lock_made is not None or future._waiting is not None):
+    if not held and (future._own_condition is not None or future._own_waiters is not None):
         changed = _SEEN
     elif future._state == PENDING or (future._state == RUNNING and state == FINISHED):
         future._result = value
@@ -368,7 +362,6 @@ def _change(
         future._state = state
         changed = 1
     elif future._state == CANCELLED and state == FINISHED:
-        future._state = CANCELLED_AND_NOTIFIED
-        changed = 1
+        future._state = CANCELLED_AND_NOTIFIED  # `cancel` tells all who wait.
     operation._unlock_fields()
     return changed

@@ -201,6 +201,54 @@ def test_waiters_that_can_not_be_told_are_tried_a_limited_number_of_times(
     assert held._state == _base.FINISHED
 
 
+@pytest.mark.parametrize("end", ["cancel", "notify"])
+def test_future_that_somebody_waits_for_changes_under_its_condition(
+    purgatory: ManualPurgatory, end: str
+) -> None:
+    ready: list[int] = []
+    held = hold_until(purgatory, ready)
+    states: list[str] = []
+
+    class Noting(threading.Condition):
+        def __enter__(self) -> bool:
+            states.append(held._state)
+            return super().__enter__()
+
+    held._condition = Noting()
+    ready.append(1)
+    held.cancel() if end == "cancel" else purgatory.notify("a")
+    assert states[0] == _base.PENDING
+    assert held.done()
+
+
+def test_future_that_was_set_running_ends_and_is_not_cancelled(purgatory: ManualPurgatory) -> None:
+    ready: list[int] = []
+    held = hold_until(purgatory, ready)
+    assert held.set_running_or_notify_cancel()
+    assert held.running()
+    assert not held.cancel()
+    assert not held.done()
+    ready.append(1)
+    purgatory.notify("a")
+    assert held.result(0) == "yes"
+
+
+def test_future_that_is_disowned_is_cancelled_and_tells_nobody(purgatory: ManualPurgatory) -> None:
+    held = hold_until(purgatory, [])
+    told: list[object] = []
+    held.add_done_callback(told.append)
+    waiter = Waiter(held)
+    before = held._condition
+    held.disown()
+    assert held.cancelled()
+    assert concurrent.futures.wait([held], 0).done == {held}
+    assert held._condition is not before
+    assert held._waiters == []
+    assert held._done_callbacks == []
+    held.answer("yes", None)
+    assert (told, waiter.calls) == ([], [])
+
+
 # -- calls of `concurrent.futures.wait`
 
 
