@@ -416,3 +416,32 @@ def test_callback_of_a_timeout_may_run_the_loop_which_rings_again(play: Scenario
 
     play(scenario)
     assert contexts == ["entered"]
+
+
+def test_loop_that_runs_refers_to_an_alarm_that_is_set_or_rings() -> None:
+    """On its own thread: the cyclic collector passes over what waits then."""
+    seen: list[bool] = []
+    elsewhere: list[bool] = []
+
+    async def enter() -> Purgatory:
+        purgatory = await Purgatory("test").__aenter__()
+        alarm = purgatory._alarm
+        assert not alarm.is_running
+        last = Request(10, complete=lambda: seen.append(alarm.is_running))
+        purgatory.try_complete_else_watch(last, ["a"])
+        assert alarm.is_running
+        thread = threading.Thread(target=lambda: elsewhere.append(alarm.is_running))
+        thread.start()
+        thread.join(10)
+        await asyncio.sleep(0.02)
+        assert last.is_completed
+        assert not alarm.is_running
+        purgatory.try_complete_else_watch(Request(60_000), ["a"])
+        return purgatory
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        purgatory = runner.run(enter())
+        assert purgatory._alarm.handle is not None
+        assert not purgatory._alarm.is_running
+        purgatory.close()
+    assert (seen, elsewhere) == ([True], [False])

@@ -14,7 +14,7 @@ from request_purgatory import InvalidArgumentError
 from request_purgatory._native.parker import Parker
 from request_purgatory.aio import TimingWheelEventLoop
 from request_purgatory.aio.loop_clock import LoopClock
-from request_purgatory.clock import MonotonicClock
+from request_purgatory.clock import MAX_NOW_MS, MonotonicClock
 from tests.unit.aio.scenes import opened, turns
 
 #: Advances the time of a running loop by whole seconds.
@@ -121,7 +121,9 @@ def test_clock_reads_the_loops_time_to_the_microsecond() -> None:
     assert before_ns - 1_000 <= clock.now_ns <= time.monotonic_ns() + 1_000
     loop.time = lambda: 1.0049999999  # type: ignore[method-assign]
     assert (clock.now_ms, clock.now_ns, clock.read_ns()) == (1_005, 1_005_000_000, 1_005_000_000)
-    for seconds in (-1.0, 1e10, math.nan):
+    loop.time = lambda: MAX_NOW_MS / 1000  # type: ignore[method-assign]
+    assert clock.now_ms == MAX_NOW_MS
+    for seconds in (-1.0, MAX_NOW_MS / 1000 + 1, 1e10, math.nan):
         loop.time = lambda seconds=seconds: seconds  # type: ignore[method-assign, misc]
         with pytest.raises(InvalidArgumentError, match=rf"loop.time\(\) must be .*{seconds}"):
             clock.read_ns()

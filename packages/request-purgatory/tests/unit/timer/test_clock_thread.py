@@ -256,3 +256,18 @@ def test_stop_wakes_a_thread_that_sleeps_on_a_timer_with_others(thread_group: Th
         while not woken.acquire(timeout=0.01):
             timer.wake()
     thread_group.join()
+
+
+def test_thread_runs_from_its_start_to_its_end() -> None:
+    seen: list[bool] = []
+
+    def advance() -> None:
+        seen.append(thread.is_running)
+        raise TimerClosedError("test")
+
+    thread = ClockThread("a-reaper", advance, lambda: None)
+    assert not thread.is_running
+    thread.start()
+    thread._thread.join(10)
+    assert seen == [True]
+    assert not thread.is_running
