@@ -11,6 +11,7 @@ import os
 import resource
 import signal
 from collections.abc import Sequence
+from concurrent.futures import InvalidStateError
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -35,8 +36,9 @@ MEMORY_LIMIT = 2**32
 RETURNED = "returned"
 TOOL_FAILED = "the tool failed"
 
-#: What a wrong call may raise, beside the package's own errors. No subclass of RuntimeError.
-_EXPECTED = (PurgatoryError, TypeError, HostileError, NotImplementedError)
+#: What a wrong call may raise, beside the package's own errors. No subclass of RuntimeError. The
+#: last one is what a future that has ended says to whoever ends it by hand.
+_EXPECTED = (PurgatoryError, TypeError, HostileError, NotImplementedError, InvalidStateError)
 
 
 #: Methods that a timer or purgatory calls: a call by hand does what theirs does, once more.

@@ -131,6 +131,7 @@ INSTANCES: dict[str, Callable[[World], Any]] = {
     "DelayedOperationPurgatory": lambda world: world.purgatory,
     "LegacyPurgatory": lambda world: world.legacy,
     "future of hold": lambda world: world.held,
+    "ended future of hold": lambda world: world.purgatory.hold(["ended"], until=lambda: True),
     "Clock": lambda _: clock.Clock(),
     "ManualClock": lambda world: world.clock,
     "MonotonicClock": lambda _: clock.MonotonicClock(),
@@ -153,6 +154,9 @@ LOOP_INSTANCES: dict[str, Callable[[Any], Any]] = {
     "TimingWheelEventLoop": lambda world: world.loop,
     "WheelHandle": lambda world: world.loop.call_later(1000, ignore),
 }
+
+#: Methods that wait as long as nothing ends the request: that of an ended future is called instead.
+WAITING = {("future of hold", "result"), ("future of hold", "exception")}
 
 #: Not public, but attributes lead there: a call may fail in any way, but must not crash.
 PARTS: dict[str, Callable[[World], Any]] = {
