@@ -115,6 +115,7 @@ def _process_state() -> dict[str, object]:
         "threads": set(threading.enumerate()),
         "files": sorted(str(file.readlink()) for file in _open_files()),
         "collector": (gc.isenabled(), gc.get_threshold(), gc.callbacks[:]),
+        "left out of collections": gc.get_freeze_count() > 0,
         "switch interval": sys.getswitchinterval(),
         "files allowed": resource.getrlimit(resource.RLIMIT_NOFILE),
         "interrupt": signal.getsignal(signal.SIGINT),
@@ -133,15 +134,13 @@ def _open_files() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def few_objects_to_collect() -> Iterator[None]:
+def few_objects_to_collect() -> None:
     """Exclude the objects that the tests have loaded from garbage collections."""
     if peers.unavailable_reason(peers.UVLOOP) is None:
         # The first loop of libuv opens a pipe for signals and keeps it open.
         peers.open_loop(peers.UVLOOP).close()
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)
