@@ -29,13 +29,9 @@ cdef class SystemTimer(TimerCore):
     @cython.final
     @cython.locals(
         moved=Bucket,
-        due=Bucket,
         is_waiting=bint,
         top=TimingWheel,
         overflow=TimingWheel,
-        wheel=TimingWheel,
-        bucket=Bucket,
-        other=TimerTask,
     )
     cdef _go_back(
         self, TimerTask task, long long expiration_ms, long long next_ms, long long now_ms

@@ -307,7 +307,6 @@ class SystemTimer(TimerCore):
         """
         # All memory before the lock: with these wheels any task finds its bucket.
         moved = Bucket(self._pending)
-        due = self._due
         while self._coarsest.interval_ms <= 2 * primitives.MAX_DELAY_MS:
             top = self._coarsest
             overflow = top.make_overflow()
@@ -323,27 +322,10 @@ class SystemTimer(TimerCore):
             and self._take_out(task)
         )
         if now_ms < self._wheel.current_ms:
-            wheel: TimingWheel | None = self._wheel
-            bucket = self._queue.poll(primitives.LIMIT)
-            while bucket is not None:
-                bucket.expiration_ms = -1
-                other = linked_list.detach_first(bucket)
-                while other is not None:
-                    linked_list.append(moved, other)
-                    other = linked_list.detach_first(bucket)
-                bucket = self._queue.poll(primitives.LIMIT)
-            while wheel is not None:
-                wheel.current_ms = now_ms - now_ms % wheel.tick_ms
-                wheel = wheel.overflow_wheel
-            other = linked_list.detach_first(moved)
-            while other is not None:
-                if not self._wheel.add(other):
-                    linked_list.append(due, other)
-                other = linked_list.detach_first(moved)
+            self._wheel.go_back(now_ms, moved)
         if is_waiting:
             task.timer_expiration_ms = expiration_ms
-            if not self._wheel.add(task):
-                linked_list.append(due, task)
+            self._wheel.add(task)
             self._pending.count += 1
         self._lock.release()
         self._wake_sleepers()

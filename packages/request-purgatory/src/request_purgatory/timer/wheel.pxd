@@ -33,6 +33,9 @@ cdef class TimingWheel:
     @cython.locals(wheel=TimingWheel)
     cpdef void advance(self, long long now_ms) noexcept
 
+    @cython.locals(bucket=Bucket, task=TimerTask, wheel=TimingWheel)
+    cdef go_back(self, long long now_ms, Bucket moved)
+
     cpdef TimingWheel make_overflow(self)
 
     cpdef set_overflow(self, TimingWheel overflow)

@@ -164,6 +164,28 @@ class TimingWheel:
             wheel.current_ms = now_ms - now_ms % wheel.tick_ms
             wheel = wheel.overflow_wheel
 
+    def go_back(self, now_ms: int, moved: Bucket) -> None:
+        """Move the clock of every level back to `now_ms`, and each task to the bucket it has then.
+
+        O(tasks). None of them is due: all expire after the later time. `moved` is an empty bucket.
+        """
+        bucket = self.queue.poll(primitives.LIMIT)
+        while bucket is not None:
+            bucket.expiration_ms = -1
+            task = linked_list.detach_first(bucket)
+            while task is not None:
+                linked_list.append(moved, task)
+                task = linked_list.detach_first(bucket)
+            bucket = self.queue.poll(primitives.LIMIT)
+        wheel: TimingWheel | None = self
+        while wheel is not None:
+            wheel.current_ms = now_ms - now_ms % wheel.tick_ms
+            wheel = wheel.overflow_wheel
+        task = linked_list.detach_first(moved)
+        while task is not None:
+            self.add(task)
+            task = linked_list.detach_first(moved)
+
     def make_overflow(self) -> TimingWheel:
         """Return a new overflow wheel for this wheel, not attached yet."""
         return TimingWheel(

@@ -126,6 +126,16 @@ def test_ring_through_a_task_of_a_subclass_is_found() -> None:
     assert ghost() is None
 
 
+def test_handle_of_a_timer_that_was_shut_down_has_forgotten_what_it_calls() -> None:
+    timer, _ = make_timer()
+    payload = Payload()
+    ghost = weakref.ref(payload)
+    handle = timer.call_later_ms(1_000, payload, payload)
+    assert timer.shutdown() == [handle]
+    del payload
+    assert ghost() is None
+
+
 def test_handle_that_is_kept_survives_its_timer() -> None:
     timer, _ = make_timer()
     first, second = timer.call_later_ms(10, fail), timer.call_later_ms(10, fail)

@@ -199,7 +199,8 @@ def test_task_that_is_added_again_while_the_clock_is_read_again_runs_at_its_last
     assert ran == ["ran"]
 
 
-def test_task_that_is_cancelled_while_the_clock_is_read_again_does_not_run() -> None:
+@pytest.mark.parametrize("again_ms", [LATEST_MS, LATEST_MS - 5_000])
+def test_task_that_is_cancelled_while_the_clock_is_read_again_does_not_run(again_ms: int) -> None:
     class Cancelling(Settable):
         def read_ns(self) -> int:
             for task in waiting():
@@ -213,14 +214,41 @@ def test_task_that_is_cancelled_while_the_clock_is_read_again_does_not_run() -> 
     timer: SystemTimer | None = None
     timer = SystemTimer("test", clock=clock)
     ran: list[str] = []
-    clock.time_ms -= 1000
-    clock.after_reading = LATEST_MS
+    clock.time_ms -= 5_000
+    clock.after_reading = again_ms
     timer.call_later_ms(100, ran.append, "ran")
     assert timer.size == 0
     clock.time_ms = LATEST_MS + 200
     timer.advance_clock(0)
     assert ran == []
     check_invariants(timer)
+
+
+def test_task_that_is_added_again_as_the_wheel_goes_back_keeps_its_last_time() -> None:
+    class Adding(Settable):
+        def read_ns(self) -> int:
+            if timer is not None and timer.size == 1 and not added:
+                added.extend(timer._pending_tasks())
+                self.time_ms = LATEST_MS
+                timer.add(added[0])
+                self.time_ms = LATEST_MS - 5_000
+            return super().read_ns()
+
+    clock = Adding()
+    timer: SystemTimer | None = None
+    timer = SystemTimer("test", clock=clock)
+    added: list[TimerTask] = []
+    ran: list[str] = []
+    clock.time_ms -= 5_000
+    timer.call_later_ms(100, ran.append, "ran")
+    check_invariants(timer)
+    assert timer.next_expiration_ms is not None
+    clock.time_ms = LATEST_MS + 99
+    timer.advance_clock(0)
+    assert ran == []
+    clock.time_ms += 1
+    timer.advance_clock(0)
+    assert ran == ["ran"]
 
 
 def test_clock_that_raises_at_its_second_reading_leaves_the_task_pending(clock: Settable) -> None:
@@ -278,7 +306,9 @@ def test_thread_that_sleeps_learns_of_a_task_that_the_wheel_has_passed(
     assert ran == ["ran"]
 
 
-def test_thread_that_sleeps_learns_that_the_wheel_goes_back(thread_group: ThreadGroup) -> None:
+def test_thread_that_sleeps_learns_that_the_wheel_has_gone_back(
+    thread_group: ThreadGroup,
+) -> None:
     clock = Late()
     clock.advance(9_900)
     timer = SystemTimer("test", clock=clock)
@@ -286,14 +316,16 @@ def test_thread_that_sleeps_learns_that_the_wheel_goes_back(thread_group: Thread
     thread_group.start(timer.advance_clock, None)
     assert clock.wait_for_sleep(1) == 10_100
     clock.back_ms = 5_000
+    slept: list[int | None] = []
+    clock.at_second_reading = lambda: slept.append(clock.wait_for_sleep(2))
     ran: list[str] = []
     timer.call_later_ms(10, ran.append, "ran")
-    assert clock.wait_for_sleep(2) == 5_010
+    assert slept == [10_001]
+    assert clock.wait_for_sleep(3) == 5_010
     clock.back_ms = 4_990
     clock.advance(0)
     thread_group.join()
     assert ran == ["ran"]
-    assert timer.size == 1
 
 
 def test_thread_that_sleeps_again_while_the_clock_is_read_again_learns_that_a_task_is_due(

@@ -532,3 +532,16 @@ def test_object_that_keeps_its_pending_handle_is_freed_with_the_timer(
     del timer
     gc.collect()
     assert alive() is None
+
+
+def test_many_tasks_that_fall_due_at_once_run_in_the_order_of_their_instants() -> None:
+    """The lock is given up between buckets, once thousands of tasks were moved."""
+    clock = ManualClock()
+    timer = SystemTimer("test", clock=clock)
+    ran: list[int] = []
+    for number in range(9_000):
+        timer.call_later_ms(1 + number // 4_500, ran.append, number // 4_500)
+    clock.advance(10)
+    assert timer.advance_clock(0)
+    assert ran == [0] * 4_500 + [1] * 4_500
+    check_invariants(timer)
