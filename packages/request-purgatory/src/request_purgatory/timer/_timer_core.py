@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 from request_purgatory._native import primitives
 from request_purgatory.clock import Clock, MonotonicClock, check_range
@@ -15,6 +16,7 @@ from request_purgatory.errors import (
     whole_number,
 )
 from request_purgatory.timer._sleeping_threads import SleepingThread, SleepingThreads
+from request_purgatory.timer.clock_thread import ClockThread
 from request_purgatory.timer.task import TimerHandle, TimerTask
 
 logger = logging.getLogger("request_purgatory.timer.timer")
@@ -248,6 +250,10 @@ class TimerCore:
         finally:
             drained = self._drain()
         return drained
+
+    def _make_clock_thread(self) -> ClockThread:
+        # Here, as C has these methods for this class: GCC 14 refuses those of a subclass.
+        return ClockThread(f"{self.name}-timer", partial(self.advance_clock, None), self.wake)
 
     def _stop_clock_thread(self) -> None:
         """Stop the thread that `start` has started, if any."""

@@ -545,9 +545,6 @@ class SystemTimer(TimerCore):
             self._clock_thread = self._make_clock_thread()
         self._clock_thread.start()
 
-    def _make_clock_thread(self) -> ClockThread:
-        return ClockThread(f"{self.name}-timer", partial(self.advance_clock, None), self.wake)
-
     def __enter__(self) -> SystemTimer:
         self.start()
         return self
