@@ -9,8 +9,9 @@ from request_purgatory.purgatory.watch_table cimport WatchTable
 @cython.final
 cdef class PurgeBacklog:
     cdef WatchTable _table
-    cdef readonly OperationChain chain
     cdef Py_ssize_t _max_length
+    cdef Py_ssize_t _unseen
+    cdef readonly OperationChain chain
 
     @cython.locals(operation=DelayedOperation)
     cpdef clear(self)

@@ -9,6 +9,8 @@ from request_purgatory.purgatory.watch_table import WatchTable
 
 #: The backlog is first shrunk when it is longer than this.
 _MIN_SHRINK_LENGTH = 1000
+#: How many operations one addition looks at, for some microseconds.
+_LOOKS = 100
 
 
 class PurgeBacklog:
@@ -22,12 +24,13 @@ class PurgeBacklog:
         chain: The operations.
     """
 
-    __slots__ = ("_max_length", "_table", "chain")
+    __slots__ = ("_max_length", "_table", "_unseen", "chain")
 
     def __init__(self, table: WatchTable, lock: primitives.CoreLock) -> None:
         self._table = table
         self.chain = OperationChain(lock)
         self._max_length = _MIN_SHRINK_LENGTH
+        self._unseen = 0
 
     def clear(self) -> None:
         """Forget all operations, for a table that is empty."""
@@ -43,15 +46,20 @@ class PurgeBacklog:
         """
         if not self._table.is_watched(operation):
             hiding.show(operation)
-        elif self.chain.push(operation) and self.chain.length > self._max_length:
+        elif self.chain.push(operation) and (
+            self._unseen > 0 or self.chain.length > self._max_length
+        ):
             self._drop_already_removed()
 
     def _drop_already_removed(self) -> None:
-        """Forget the operations that checks have removed from their lists meanwhile.
+        """Forget operations that checks have removed from their lists meanwhile.
 
-        With a large purge interval they would stay for a long time.
+        With a large purge interval they would stay for a long time. This call looks at the first
+        ones, and that of the next addition goes on, until all have been seen.
         """
-        for _ in range(self.chain.length):
+        if self._unseen <= 0:
+            self._unseen = self.chain.length
+        for _ in range(min(self._unseen, _LOOKS)):
             operation = self.chain.pop()
             if operation is None:
                 break  # Another thread purges.
@@ -59,7 +67,9 @@ class PurgeBacklog:
                 self.chain.push(operation)
             else:
                 hiding.show(operation)
-        self._max_length = max(_MIN_SHRINK_LENGTH, 2 * self.chain.length)
+        self._unseen -= _LOOKS
+        if self._unseen <= 0:
+            self._max_length = max(_MIN_SHRINK_LENGTH, 2 * self.chain.length)
 
     def purge(self) -> int:
         """Remove all remembered operations from their lists, and return the number of entries."""

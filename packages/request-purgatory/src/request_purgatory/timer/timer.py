@@ -421,23 +421,24 @@ class SystemTimer(TimerCore):
         self._lock.acquire()
         came_due = not linked_list.is_empty(due)
         moved = 0
-        bucket = self._queue.poll(now_ms)
-        while bucket is not None:
+        bucket = self._queue.head()
+        while bucket is not None and bucket.expiration_ms <= now_ms:
+            # It stays the queue's first until it is empty. So where others get the lock meanwhile,
+            # each finds it due, and nothing is added to it: no wheel has a later slot of it yet.
             came_due = True
             wheel.advance(bucket.expiration_ms)
-            bucket.expiration_ms = -1
             task = linked_list.detach_first(bucket)
             while task is not None:
                 if not wheel.add(task):
                     linked_list.append(due, task)
                 moved += 1
-                task = linked_list.detach_first(bucket)
+                task = linked_list.detach_first(bucket) if moved < 4000 else None
             if moved >= 4000:  # Some 1 ms.
                 moved = 0
                 self._lock.release()
                 primitives.let_others_run()
                 self._lock.acquire()
-            bucket = self._queue.poll(now_ms)
+            bucket = self._queue.head()
         wheel.advance(now_ms)
         self._lock.release()
         return came_due

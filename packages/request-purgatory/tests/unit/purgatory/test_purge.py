@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from request_purgatory import (
     DelayedOperationPurgatory,
 )
+from request_purgatory._native import primitives
 from tests.conftest import MakePurgatory
+from tests.support.interleaving import interpreted_only
 from tests.support.pending import watch
 from tests.support.requests import Request
 
@@ -119,14 +123,14 @@ def test_finalizer_that_purges_while_met_operations_are_forgotten_loses_none(
 ) -> None:
     purgatory = make_wheel_purgatory(purge_interval=10**9)
     purged: list[int] = []
-    for _ in range(999):
-        watch(purgatory, "a").force_complete()
     met = Finalized(lambda: purged.append(purgatory.purge()))
     purgatory.try_complete_else_watch(met, ["b", "c"])
     met.force_complete()
     for key in ("b", "c"):
         purgatory.check_and_complete(key)
     del met
+    for _ in range(999):
+        watch(purgatory, "a").force_complete()
     # One more than is remembered without a look: the met ones are forgotten, the oldest first.
     last = watch(purgatory, "d")
     assert purged == []
@@ -136,3 +140,16 @@ def test_finalizer_that_purges_while_met_operations_are_forgotten_loses_none(
     assert (purgatory.watched, purgatory._backlog.chain.length) == (1, 1)
     assert purgatory.purge() == 1
     assert purgatory.watched == 0
+
+
+@interpreted_only
+def test_large_purge_lets_others_run(
+    make_wheel_purgatory: MakePurgatory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    purgatory = make_wheel_purgatory(purge_interval=10**9)
+    for _ in range(4_100):
+        watch(purgatory, "a").force_complete()
+    watched: list[int] = []
+    monkeypatch.setattr(primitives, "let_others_run", lambda: watched.append(purgatory.watched))
+    assert purgatory.purge() == 4_100
+    assert watched == [4_100 - 1_999, 4_100 - 3_999]

@@ -20,6 +20,7 @@ from request_purgatory import (
     TimerHandle,
     TimerTask,
 )
+from request_purgatory._native import primitives
 from request_purgatory.aio._loop_handle import schedule_handle, shutdown_and_release
 from request_purgatory.timer._timer_core import TimerCore
 from request_purgatory.timer.task import MAX_DELAY_MS
@@ -535,13 +536,43 @@ def test_object_that_keeps_its_pending_handle_is_freed_with_the_timer(
 
 
 def test_many_tasks_that_fall_due_at_once_run_in_the_order_of_their_instants() -> None:
-    """The lock is given up between buckets, once thousands of tasks were moved."""
+    """The lock is given up between them, once thousands of tasks were moved."""
     clock = ManualClock()
     timer = SystemTimer("test", clock=clock)
     ran: list[int] = []
-    for number in range(9_000):
-        timer.call_later_ms(1 + number // 4_500, ran.append, number // 4_500)
-    clock.advance(10)
+    for number in range(18_000):
+        timer.call_later_ms(300 + number // 9_000, ran.append, number // 9_000)
+    clock.advance(310)
     assert timer.advance_clock(0)
-    assert ran == [0] * 4_500 + [1] * 4_500
+    assert ran == [0] * 9_000 + [1] * 9_000
     check_invariants(timer)
+
+
+@interpreted_only
+def test_others_find_a_bucket_due_that_is_being_emptied(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualClock()
+    timer = SystemTimer("test", clock=clock)
+    ran: list[int] = []
+    handles = [timer.call_later_ms(300, ran.append, number) for number in range(9_000)]
+    clock.advance(300)
+    turns: list[int | None] = []
+
+    def others() -> None:
+        check_invariants(timer)
+        turns.append(timer.next_expiration_ms)
+        handles[-len(turns)].cancel()
+        # A round of the second wheel later, whose slot is being emptied.
+        timer.call_later_ms(256 * 256, ran.append, -len(turns))
+        if len(turns) == 2:
+            timer.run_due(1_000)
+
+    monkeypatch.setattr(primitives, "let_others_run", others)
+    while timer.run_due(1_000):
+        pass
+    # The second turn collects the rest of the coarse bucket, and then all of the fine one.
+    assert turns == [256, 256, 300, 300]
+    assert ran == list(range(9_000 - 4))
+    check_invariants(timer)
+    clock.advance(256 * 256)
+    timer.advance_clock(0)
+    assert sorted(ran[9_000 - 4 :]) == [-4, -3, -2, -1]
