@@ -9,7 +9,8 @@ have it.
 Before each full collection, including `gc.collect()`, a purgatory shows all that it hides, and after
 it hides it again. So each full collection finds what it would find without this. But where a running
 thread or loop refers to the purgatory, nothing that waits there is garbage. Then it shows nothing,
-and has its buckets and lists passed over for as long as the collection lasts.
+and has its buckets and lists passed over for as long as the collection lasts. A timer with
+a thread of its own does the same with its buckets.
 """
 
 import gc
@@ -28,8 +29,8 @@ def register(host):
     """Have a host show what it hides during full collections, for as long as it exists.
 
     Args:
-        host: A purgatory; its `_is_driven`, `_show_waiting` and `_hide_waiting` are called, and
-            `_pass_over` with True and False where it is driven.
+        host: A purgatory or timer; its `_is_driven`, `_show_waiting` and `_hide_waiting` are called,
+            and `_pass_over` with True and False where it is driven.
     """
     keep_installed()
     _hosts.add(IdentityRef(host, _hosts.discard))
@@ -44,7 +45,8 @@ def keep_installed():
 def _around_collections(phase, info):
     # No lock of the core is held here: the core creates no objects, which could start a collection,
     # under a lock.
-    if info["generation"] < 2:
+    # A free-threaded build has one generation, whatever it calls it.
+    if info["generation"] < 2 and not FREE_THREADED:
         return
     if phase == "start":
         for reference in list(_hosts):
@@ -54,7 +56,7 @@ def _around_collections(phase, info):
             if host._is_driven():
                 _passed_over.append(reference)
                 host._pass_over(True)
-            else:
+            elif HIDES:
                 _shown.append(reference)
                 host._show_waiting()
         return

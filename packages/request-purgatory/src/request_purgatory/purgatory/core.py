@@ -178,7 +178,7 @@ class PurgatoryCore(OperationHost):
         self.on_end = on_end
         self._interrupts = None
         self._initialized = True
-        if self._hides:
+        if self._wheel_timer is not None:
             hiding.register(self)  # From here on a collection may ask for all of the above.
         self._alarm: weakref.ref[Driver] | None = None
         self._reaper: ClockThread | None = None

@@ -544,6 +544,7 @@ class SystemTimer(TimerCore):
             raise TimerClosedError(self.name)
         if self._clock_thread is None:
             self._clock_thread = self._make_clock_thread()
+            hiding.register(self)
         self._clock_thread.start()
 
     def __enter__(self) -> SystemTimer:
@@ -552,6 +553,21 @@ class SystemTimer(TimerCore):
 
     def __exit__(self, *_error: object) -> None:
         self.shutdown()
+
+    # -- the cyclic collector: `hiding.pyx` calls these around full collections
+
+    def _is_driven(self) -> bool:
+        """Return True if the timer's own thread runs, which refers to it."""
+        return self._clock_thread is not None and self._clock_thread.is_running
+
+    def _pass_over(self, passed_over: bool) -> None:
+        self._pending.passed_over = passed_over
+
+    def _show_waiting(self) -> None:
+        """Do nothing: tasks are never hidden, but the operations of a purgatory, by itself."""
+
+    def _hide_waiting(self) -> None:
+        """Do nothing, as `_show_waiting`."""
 
     # -- in a forked child
 
