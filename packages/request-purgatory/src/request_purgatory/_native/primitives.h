@@ -273,6 +273,7 @@ static inline PyObject *rp_take_error(void)
 
 RP_METHOD(on_complete)
 RP_METHOD(on_expiration)
+RP_METHOD(on_cancellation)
 RP_METHOD(run)
 
 /* ---- objects whose `__init__` did not run: kept out of line, so that the callers' check is a comparison */

@@ -26,6 +26,7 @@ cdef extern from "primitives.h":
     object rp_take_error()
     object rp_call_on_complete(object target, object name)
     object rp_call_on_expiration(object target, object name)
+    object rp_call_on_cancellation(object target, object name)
     object rp_call_run(object target, object name)
     int rp_refuse_uninitialized(object target) except -1
     bint rp_is_made_slowly(object target) noexcept
@@ -146,6 +147,10 @@ cdef inline object call_on_complete(object operation):
 
 cdef inline object call_on_expiration(object operation):
     return rp_call_on_expiration(operation, "on_expiration")
+
+
+cdef inline object call_on_cancellation(object operation):
+    return rp_call_on_cancellation(operation, "on_cancellation")
 
 
 cdef inline object call_run(object task):

@@ -224,8 +224,12 @@ def call_on_expiration(operation: Any) -> None:
     operation.on_expiration()
 
 
+def call_on_cancellation(operation: Any) -> None:
+    operation.on_cancellation()
+
+
 def call_run(task: Any) -> None:
-    """Call `task.run()`; compiled, as the two before, without a look-up for most classes."""
+    """Call `task.run()`; compiled, as the three before, without a look-up for most classes."""
     task.run()
 
 

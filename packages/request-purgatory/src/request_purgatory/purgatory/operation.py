@@ -325,7 +325,7 @@ class DelayedOperation(TimerTask):
             ended = self._end(states.CANCELLED, 0)
             if ended:
                 try:
-                    self.on_cancellation()
+                    primitives.call_on_cancellation(self)
                 finally:
                     self._notify_end()
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import multiprocessing
 import os
 import threading
 from collections.abc import Callable
@@ -233,7 +234,8 @@ def test_operation_of_a_pool_whose_initializer_fails_ends_as_cancelled(
 
 def test_executor_of_other_processes_is_refused_by_name() -> None:
     with (
-        ProcessPoolExecutor(1) as pool,
+        # Other contexts leave a server process behind, which 3.14 has by default.
+        ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as pool,
         pytest.raises(
             InvalidArgumentError,
             match=r"executor must be one that runs tasks in this process, such as a Thread.*"
