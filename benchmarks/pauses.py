@@ -3,9 +3,10 @@
 `pending` requests wait, each under a key of its own, with timeouts of a second that lie within 100
 ms. A second thread wakes every half millisecond: `longest_ms` is its longest pause. The case
 `metrics` reads the metrics a hundred times, `expire` lets all requests expire in one advance of a
-manual clock, and `purge` removes them from the watch table after that. In the case `collection` the
-purgatory has its reaper, and `longest_ms` is by how much a full collection takes longer with the
-requests than without: the median of five.
+manual clock, and `purge` removes them from the watch table after that. `holds` is `expire` with
+requests that `hold` makes, whose end calls no code in Python, and `close` closes the purgatory with
+these pending. In the case `collection` the purgatory has its reaper, and `longest_ms` is by how
+much a full collection takes longer with the requests than without: the median of five.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def cases(quick: bool) -> list[Case]:
     pending = 20_000 if quick else 1_000_000
     return [
         Case({"what": what, "pending": pending}, pending)
-        for what in ("collection", "metrics", "expire", "purge")
+        for what in ("collection", "metrics", "expire", "purge", "holds", "close")
     ]
 
 
@@ -53,20 +54,30 @@ def measure(side: str, what: str, pending: int) -> dict[str, float]:  # noqa: AR
     purgatory = DelayedOperationPurgatory(
         "benchmark", timer=timer, reaper=False, purge_interval=2 * pending
     )
-    _fill(purgatory, pending)
+    if what in ("holds", "close"):
+        futures = [
+            purgatory.hold([number], until=bool, timeout=(_TIMEOUT_MS + number % _SPREAD_MS) / 1e3)
+            for number in range(pending)
+        ]
+    else:
+        futures = []
+        _fill(purgatory, pending)
     clock.advance(2 * _TIMEOUT_MS)
     gc.disable()  # Its own pauses are the other case.
     try:
         if what == "metrics":
             longest_ms = _longest_pause_ms(lambda: [purgatory.metrics() for _ in range(100)])
-        elif what == "expire":
+        elif what in ("expire", "holds"):
             longest_ms = _longest_pause_ms(lambda: purgatory.advance_clock(0))
+        elif what == "close":
+            longest_ms = _longest_pause_ms(purgatory.close)
         else:
             purgatory.advance_clock(0)
             longest_ms = _longest_pause_ms(purgatory.purge)
     finally:
         gc.enable()
     purgatory.close()
+    del futures  # Until here, so that the work frees none of them.
     return {"longest_ms": longest_ms}
 
 

@@ -221,7 +221,7 @@ TARGETS += [
             5,
             1,
         )
-        for what in ("collection", "metrics", "expire", "purge")
+        for what in ("collection", "metrics", "expire", "purge", "holds", "close")
     ),
 ]
 

@@ -13,6 +13,7 @@ from typing import Protocol, Self
 from request_purgatory._native import hiding, linked_list, primitives, states
 from request_purgatory._native.failsafe import ends_program, warn
 from request_purgatory._native.forks import register_for_forks, reinit_in_child
+from request_purgatory._native.turns import give_way
 from request_purgatory.clock import ManualClock, MonotonicClock
 from request_purgatory.error_log import ErrorLog
 from request_purgatory.errors import (
@@ -846,6 +847,8 @@ class PurgatoryCore(OperationHost):
                 else:
                     # Ended by another thread, which found it in this chain, not in its lists.
                     self._backlog.add(operation)
+                if leaving.length & 63 == 0:
+                    give_way()
             except BaseException as error:
                 failure = error  # The others are cancelled first: nothing else would do that.
             operation = leaving.pop()

@@ -34,7 +34,7 @@ cdef class WatchShard:
     cpdef list operations_of(self, WatcherList watchers)
     cpdef bint drop(self, WatcherList watchers, DelayedOperation operation) except -1
     cpdef list lists(self)
-    cpdef remove_all(self, OperationChain removed)
+    cpdef Py_ssize_t remove_all(self, OperationChain removed) except -1
 
     cdef watch(self, object key, DelayedOperation operation, Node *node, size_t place)
     cdef WatcherList _add_list(self, object key)

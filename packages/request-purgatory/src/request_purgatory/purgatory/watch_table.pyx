@@ -262,11 +262,12 @@ cdef class WatchShard:
     cpdef list lists(self):
         return list(self._lists.values())
 
-    cpdef remove_all(self, OperationChain removed):
-        """Empty the shard, and add the operations of all lists to `removed`.
+    cpdef Py_ssize_t remove_all(self, OperationChain removed) except -1:
+        """Empty the shard, add the operations of all lists to `removed`, and count the entries.
 
         For a purgatory that is closed: an operation that is watched later is removed by its caller.
         """
+        cdef Py_ssize_t count = 0
         cdef WatcherList watchers
         cdef DelayedOperation operation
         cdef PyObject *found
@@ -298,10 +299,14 @@ cdef class WatchShard:
                     removed.push(operation)
                     if emptied:
                         Py_DECREF(watchers)
+                    count += 1
+                    if count % 4000 == 0:  # Some 1 ms.
+                        primitives.let_others_run()
                 watchers.key = None  # As in `_unlink`; the map still has the key.
                 watchers = self._next_list(&position)
         # Not key by key: a key's __hash__ may raise by now.
         self._lists.clear()
+        return count
 
     cdef WatcherList _next_list(self, Py_ssize_t *position):
         """Return the first list after a position in the map that has entries; None at the map's end.
@@ -432,9 +437,13 @@ cdef class WatchTable:
         return 0 if watchers is None else watchers._size
 
     cpdef remove_all(self, OperationChain removed):
+        cdef Py_ssize_t count = 0
         cdef WatchShard shard
         for shard in self.shards:
-            shard.remove_all(removed)
+            count += shard.remove_all(removed)
+            if count >= 4000:  # As within a shard.
+                count = 0
+                primitives.let_others_run()
 
     def operations(self):
         cdef dict found = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import queue
 import threading
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -51,6 +52,23 @@ def test_tasks_that_all_raise_leave_one_traceback(
     timer.advance_clock(0)
     assert timer.callback_errors == 100
     assert [record.exc_info is not None for record in caplog.records] == [True, False, False]
+
+
+def test_handler_of_a_signal_runs_among_tasks_that_call_no_python_code(
+    clock: ManualClock, timer: SystemTimer
+) -> None:
+    """And so do other threads, as the interpreter looks for both at the same places."""
+    ran: list[int] = []
+    timer.call_later_ms(1, _thread.interrupt_main)
+    for number in range(1_000):
+        timer.call_later_ms(1, ran.append, number)
+    clock.advance(1)
+    with pytest.raises(KeyboardInterrupt):
+        timer.advance_clock(0)
+    assert len(ran) < 100
+    assert timer.size == 1_000 - len(ran)
+    timer.advance_clock(0)
+    assert ran == list(range(1_000))
 
 
 def test_exception_of_a_task_without_a_delay_is_logged(
