@@ -11,11 +11,12 @@ import functools
 import inspect
 import pydoc
 import re
+import subprocess
 import sys
 import typing
 from collections.abc import Iterator
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -24,6 +25,7 @@ import pytest
 import request_purgatory
 import request_purgatory.aio
 from request_purgatory import DelayedOperationPurgatory, PurgatoryMetrics
+from request_purgatory._native import primitives
 from request_purgatory.purgatory._holds_requests import DOCSTRINGS, HoldsRequests
 from request_purgatory.purgatory._metric_table import OF_PURGATORIES
 
@@ -280,6 +282,27 @@ def test_autospec_has_every_method(name: str) -> None:
     ):
         with pytest.raises(TypeError):
             double(no_such_parameter=1)
+
+
+@pytest.mark.skipif(not primitives.COMPILED, reason="interpreted, docstrings are Python's")
+def test_method_has_no_made_up_docstring_without_docstrings() -> None:
+    program = "import request_purgatory as r; print(r.DelayedOperationPurgatory.renew.__doc__)"
+    printed = subprocess.run(
+        [sys.executable, "-OO", "-c", program], capture_output=True, text=True, check=True
+    )
+    assert printed.stdout.strip() == "As `HoldsRequests.renew`."
+
+
+@pytest.mark.skipif(not primitives.COMPILED, reason="interpreted, signatures are Python's")
+def test_class_without_a_signature_is_left_alone() -> None:
+    """On a CPython without docstrings, the methods of C classes have none."""
+    from request_purgatory._native import class_signatures
+
+    no_signature = SimpleNamespace(__text_signature__=None)
+    kind = type("Kind", (), {"__doc__": None, "__init__": no_signature, "renew": no_signature})
+    class_signatures._add_signature(kind)
+    class_signatures._document(kind)
+    assert kind.__doc__ is None
 
 
 @pytest.mark.parametrize("name", PUBLIC)

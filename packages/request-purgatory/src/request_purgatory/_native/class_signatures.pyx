@@ -4,6 +4,8 @@ Importing this module does so. Cython embeds signatures in the docstrings of met
 finds them (`__text_signature__`), but none in those of classes. So this module copies the signature
 of each class's `__init__` to the start of the C docstring of the class. Methods that are described
 in `HoldsRequests` get their docstrings here, too.
+
+A CPython that was built without docstrings has no signatures either; nothing is changed there.
 """
 
 from cpython.object cimport PyTypeObject
@@ -43,7 +45,10 @@ def _fill_in_defaults(kind):
 def _add_signature(kind):
     text = "()"
     if kind.__init__ is not object.__init__:
-        text = kind.__init__.__text_signature__.replace("($self, ", "(").replace("($self)", "()")
+        text = kind.__init__.__text_signature__
+        if text is None:
+            return
+        text = text.replace("($self, ", "(").replace("($self)", "()")
     cdef bytes doc = f"{kind.__name__}{text}\n--\n\n{kind.__doc__}".encode()
     _docs.append(doc)
     (<PyTypeObject *> kind).tp_doc = doc
@@ -67,8 +72,9 @@ for _kind in (
 def _document(kind):
     cdef bytes doc
     for name, docstring in DOCSTRINGS.items():
-        if name in vars(kind):
-            method = vars(kind)[name]
+        method = vars(kind).get(name)
+        # With `python -OO`, what describes it has no docstring.
+        if method is not None and method.__text_signature__ is not None and docstring is not None:
             doc = f"{name}{method.__text_signature__}\n--\n\n{docstring}".encode()
             _docs.append(doc)
             (<MethodDescriptor *> <void *> method).d_method.ml_doc = doc
