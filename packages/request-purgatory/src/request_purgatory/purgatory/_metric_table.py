@@ -7,6 +7,7 @@ of `PurgatoryMetrics`, and its place in `PurgatoryCounters`.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -178,9 +179,10 @@ class PurgatoryMetrics:
         return {metric.key: getattr(self, metric.field) for metric in OF_PURGATORIES if metric.key}
 
 
+# From 3.13 on, the compiler takes the indentation out.
 PurgatoryMetrics.__doc__ = "\n".join(
-    [f"{PurgatoryMetrics.__doc__}", "    Attributes:"]
-    + [f"        {metric.field}: {metric.meaning}" for metric in OF_PURGATORIES]
+    [inspect.cleandoc(f"{PurgatoryMetrics.__doc__}"), "", "Attributes:"]
+    + [f"    {metric.field}: {metric.meaning}" for metric in OF_PURGATORIES]
 )
 
 
