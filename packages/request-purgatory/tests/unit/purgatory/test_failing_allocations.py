@@ -21,13 +21,19 @@ from request_purgatory import (
 )
 from request_purgatory._native import forks, primitives
 from request_purgatory.legacy import LegacyPurgatory
-from tests.support.failing_allocations import fails_at_the_limit, fails_each, fails_in_a_row
+from tests.support.failing_allocations import (
+    fails_at_the_limit,
+    fails_each,
+    fails_in_a_row,
+    with_whole_lists,
+)
 from tests.support.invariants import check_invariants
 
 pytest.importorskip("_testcapi", reason="this Python has no tests of its own")
 
 pytestmark = [
     pytest.mark.slow,
+    with_whole_lists,
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork"),
     pytest.mark.skipif(
         not primitives.COMPILED, reason="interpreted, each number is an object that needs memory"

@@ -396,7 +396,7 @@ def test_fork_leaves_a_collector_that_was_off_as_it_was() -> None:
 
 
 @pytest.mark.skipif(
-    primitives.COMPILED and primitives.HOLDS_GIL, reason="no thread is inside of such a lock"
+    primitives.COMPILED, reason="the compiled core takes the locks of operations in C only"
 )
 def test_child_does_not_wait_for_a_lock_that_operations_share(
     purgatory: DelayedOperationPurgatory, thread_group: ThreadGroup

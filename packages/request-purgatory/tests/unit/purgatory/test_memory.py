@@ -20,6 +20,7 @@ from request_purgatory import (
 from request_purgatory._native import primitives
 from request_purgatory.error_log import ErrorLog
 from request_purgatory.timer.wheel import max_buckets
+from tests.support.failing_allocations import with_whole_lists
 from tests.support.invariants import check_invariants
 from tests.support.requests import Request, fail
 from tests.support.thread_group import ThreadGroup
@@ -34,6 +35,7 @@ compiled_only = pytest.mark.skipif(
 )
 
 
+@with_whole_lists
 @compiled_only
 def test_call_that_finds_no_memory_leaves_no_lock_held(thread_group: ThreadGroup) -> None:
     timer = SystemTimer("test", wheel_size=2)
@@ -63,6 +65,7 @@ def test_call_that_finds_no_memory_leaves_no_lock_held(thread_group: ThreadGroup
     check_invariants(timer)
 
 
+@with_whole_lists
 @compiled_only
 def test_shutdown_that_finds_no_memory_can_be_repeated(thread_group: ThreadGroup) -> None:
     failed = 0
@@ -128,6 +131,7 @@ ENDS: dict[str, Callable[[DelayedOperationPurgatory, list[Counted]], object]] = 
 }
 
 
+@with_whole_lists
 @compiled_only
 @pytest.mark.parametrize("further", [1, 10**6], ids=["one", "all_further"])
 @pytest.mark.parametrize("kind", [DelayedOperationPurgatory, Subclass])
@@ -165,6 +169,7 @@ def test_end_that_finds_no_memory_is_counted_and_told(
         assert (purgatory.num_delayed, purgatory.watched, purgatory.timer.size) == (0, 0, 0)
 
 
+@with_whole_lists
 @compiled_only
 @pytest.mark.parametrize(
     ("end", "expected"),
@@ -256,6 +261,7 @@ for number in range(20):
 """
 
 
+@with_whole_lists
 @compiled_only
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_first_callback_of_a_process_needs_no_memory() -> None:
