@@ -8,6 +8,7 @@ from request_purgatory._native.linked_list cimport List
 cdef class PendingTasks:
     cdef readonly primitives.CoreLock lock
     cdef public Py_ssize_t count
+    cdef public long long due_ms
     cdef public bint passed_over
 
 
@@ -18,7 +19,7 @@ cdef class Bucket:
     cdef readonly PendingTasks pending
     cdef public long long expiration_ms
 
-    @cython.locals(pending=PendingTasks, found=bint)
+    @cython.locals(found=bint)
     cdef bint remove_if_linked(self, task) noexcept
 
     @cython.locals(pending=PendingTasks, found=Py_ssize_t)

@@ -15,14 +15,16 @@ class PendingTasks:
 
     Attributes:
         count: The tasks in all buckets.
+        due_ms: When the bucket is due that a task was linked into last.
         passed_over: True while the cyclic collector does not look into the buckets.
     """
 
-    __slots__ = ("count", "lock", "passed_over")
+    __slots__ = ("count", "due_ms", "lock", "passed_over")
 
     def __init__(self) -> None:
         self.lock = primitives.CoreLock()
         self.count = 0
+        self.due_ms = -1
         self.passed_over = False
 
 
@@ -47,13 +49,13 @@ class Bucket:
 
     def remove_if_linked(self, task: Any) -> bool:
         """Remove a task and count it, under the timer's lock; False if it is not in this bucket."""
-        pending = self.pending
-        pending.lock.acquire()
+        # No local name for what timers share: compiled, each would count a reference.
+        self.pending.lock.acquire()
         found = linked_list.is_in(self, task)
         if found:
             linked_list.remove(self, task)
-            pending.count -= 1
-        pending.lock.release()
+            self.pending.count -= 1
+        self.pending.lock.release()
         return found
 
     @property

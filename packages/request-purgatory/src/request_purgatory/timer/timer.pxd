@@ -52,9 +52,7 @@ cdef class SystemTimer(TimerCore):
     @cython.locals(bucket=Bucket)
     cdef long long _next_bucket_ms(self) except? -2
 
-    @cython.locals(
-        expiration_ms=longlong, wakes_too_late=bint, bucket=Bucket, delay_ms=longlong
-    )
+    @cython.locals(expiration_ms=longlong, wakes_too_late=bint, delay_ms=longlong)
     cdef _add_from(self, TimerTask task, long long start_ms)
 
     cdef _wake_sleepers(self)

@@ -255,11 +255,9 @@ class SystemTimer(TimerCore):
         if not self._wheel.add(task):
             self._add_passed(task)
             return
-        # A coarse bucket has to be collected before its tasks are due.
-        bucket: Bucket = linked_list.list_of(task)
-        expiration_ms = bucket.expiration_ms
         self._pending.count += 1
-        wakes_too_late = expiration_ms < self._sleepers.earliest_ms
+        # A coarse bucket has to be collected before its tasks are due.
+        wakes_too_late = self._pending.due_ms < self._sleepers.earliest_ms
         self._lock.release()
         if wakes_too_late:
             self._wake_sleepers()

@@ -20,15 +20,11 @@ cdef class TimingWheel:
     @cython.locals(tick_ms=longlong)
     cpdef long long round_up(self, long long expiration_ms) noexcept
 
-    @cython.locals(
-        expiration_ms=longlong,
-        slot=longlong,
-        tick_ms=longlong,
-        wheel=TimingWheel,
-        overflow=TimingWheel,
-        bucket=Bucket,
-    )
+    @cython.locals(expiration_ms=longlong)
     cpdef bint add(self, TimerTask task) except -1
+
+    @cython.locals(slot=longlong, tick_ms=longlong, bucket=Bucket)
+    cdef bint link(self, TimerTask task, long long expiration_ms) except -1
 
     @cython.locals(wheel=TimingWheel)
     cpdef void advance(self, long long now_ms) noexcept

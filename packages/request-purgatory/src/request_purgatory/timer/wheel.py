@@ -137,21 +137,22 @@ class TimingWheel:
     def add(self, task: TimerTask) -> bool:
         """Link a task into the bucket of its `timer_expiration_ms`, a tick; False if it is due."""
         expiration_ms = task.timer_expiration_ms
-        if expiration_ms <= self.current_ms:
-            return False
-        wheel = self
-        while expiration_ms >= wheel.current_ms + wheel.interval_ms:
-            overflow = wheel.overflow_wheel
-            if overflow is None:
-                overflow = wheel.make_overflow()
-                wheel.set_overflow(overflow)
-            wheel = overflow
-        tick_ms = wheel.tick_ms
+        return expiration_ms > self.current_ms and self.link(task, expiration_ms)
+
+    def link(self, task: TimerTask, expiration_ms: int) -> bool:
+        """As `add`, for a task that is not due."""
+        # No local name for a wheel: compiled, each would count a reference.
+        if expiration_ms >= self.current_ms + self.interval_ms:
+            if self.overflow_wheel is None:
+                self.set_overflow(self.make_overflow())
+            return self.overflow_wheel.link(task, expiration_ms)  # type: ignore[union-attr]
+        tick_ms = self.tick_ms
         slot = expiration_ms if tick_ms == 1 else expiration_ms // tick_ms
-        bucket = wheel.buckets[slot % wheel.wheel_size]
+        bucket = self.buckets[slot % self.wheel_size]
         if bucket.expiration_ms < 0:
-            wheel.queue.push(bucket, slot * tick_ms)
+            self.queue.push(bucket, slot * tick_ms)
         linked_list.append(bucket, task)
+        self.pending.due_ms = bucket.expiration_ms
         return True
 
     def advance(self, now_ms: int) -> None:
