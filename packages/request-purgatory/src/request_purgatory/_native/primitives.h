@@ -20,9 +20,32 @@
 
 #ifdef Py_GIL_DISABLED
 
-typedef PyMutex rp_lock;
-#define rp_lock_acquire(lock) (rp_plant(), PyMutex_Lock(lock))
-#define rp_lock_release(lock) PyMutex_Unlock(lock)
+/* With a cache line of its own, which threads that use a neighbour would have to wait for otherwise. */
+typedef struct {
+    PyMutex mutex;
+    char padding[64 - sizeof(PyMutex)];
+} rp_lock;
+
+#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
+#define rp_pause() __builtin_ia32_pause()
+#elif defined(__GNUC__) && defined(__aarch64__)
+#define rp_pause() __asm__ __volatile__("isb")
+#else
+#define rp_pause() ((void)0)
+#endif
+
+/* A lock is held for a few loads and stores. PyMutex_Lock yields to the system's scheduler where it
+   finds one held, which takes longer than that: so look for a while first. */
+static inline void rp_mutex_lock(PyMutex *mutex)
+{
+    int looks = 100;
+    while (_Py_atomic_load_uint8_relaxed(&mutex->_bits) != 0 && --looks > 0)
+        rp_pause();
+    PyMutex_Lock(mutex);
+}
+
+#define rp_lock_acquire(lock) (rp_plant(), rp_mutex_lock(&(lock)->mutex))
+#define rp_lock_release(lock) PyMutex_Unlock(&(lock)->mutex)
 
 #else
 
@@ -75,9 +98,9 @@ static inline void rp_lock_release(rp_lock *lock)
    only one module may lock objects: operation. */
 
 #ifdef Py_GIL_DISABLED
-static PyMutex rp_object_locks[64];
-#define rp_object_lock(target) (&rp_object_locks[((size_t)(target) >> 5) & 63])
-#define rp_lock_object(target) PyMutex_Lock(rp_object_lock(target))
+static rp_lock rp_object_locks[64];
+#define rp_object_lock(target) (&rp_object_locks[((size_t)(target) >> 5) & 63].mutex)
+#define rp_lock_object(target) rp_mutex_lock(rp_object_lock(target))
 #define rp_unlock_object(target) PyMutex_Unlock(rp_object_lock(target))
 #else
 #define rp_lock_object(target) ((void)0)
