@@ -343,16 +343,36 @@ static inline long long rp_monotonic_ns(void)
 
 #define rp_thread_tag() ((unsigned int)(PyThread_get_thread_ident() >> 12))
 
-/* ---- the number of nested checks on a thread, and whether it has postponed any
+/* ---- stripes: what threads count side by side, so that none waits for another one's cache line
 
-   These variables belong to the module that includes this file, so only one module may use them:
-   purgatory. */
+   The variables belong to the module that includes this file; only one module may use them: _counters. */
 
 #if defined(_MSC_VER)
 #define RP_THREAD_LOCAL static __declspec(thread)
 #else
 #define RP_THREAD_LOCAL static __thread
 #endif
+
+#ifdef Py_GIL_DISABLED
+#define RP_STRIPES 8
+RP_THREAD_LOCAL int rp_stripe; /* from 1 on; 0 while the thread has none */
+static int rp_last_stripe;
+static inline int rp_thread_stripe(void)
+{
+    if (rp_stripe == 0)
+        rp_stripe = 1 + (_Py_atomic_add_int(&rp_last_stripe, 1) & (RP_STRIPES - 1));
+    return rp_stripe - 1;
+}
+#else
+#define RP_STRIPES 1
+#define rp_thread_stripe() 0
+#endif
+
+/* ---- the number of nested checks on a thread, and whether it has postponed any
+
+   These variables belong to the module that includes this file, so only one module may use them:
+   purgatory. */
+
 RP_THREAD_LOCAL int rp_depth;
 RP_THREAD_LOCAL int rp_postponed;
 #define rp_set_postponed(value) ((void)(rp_postponed = (value)))

@@ -16,6 +16,7 @@ cdef extern from "primitives.h":
     int rp_bit_length(long long number) noexcept
     unsigned int rp_thread_tag() noexcept
     void rp_let_others_run() noexcept
+    int rp_thread_stripe() noexcept
     void rp_lock_object(object target) noexcept
     void rp_unlock_object(object target) noexcept
     object rp_dict_get(dict mapping, object key)
@@ -42,6 +43,7 @@ cdef extern from "primitives.h":
     int rp_postponed
     bint FORKS_HOLD_LOCKS "RP_FORKS_HOLD_LOCKS"
     bint HOLDS_GIL "RP_HOLDS_GIL"
+    int STRIPES "RP_STRIPES"
     long long LIMIT "RP_LIMIT"
     long long MAX_DELAY_MS "RP_MAX_DELAY_MS"
 
@@ -93,6 +95,10 @@ cdef inline int bit_length(long long number) noexcept:
 
 cdef inline void let_others_run() noexcept:
     rp_let_others_run()
+
+
+cdef inline int thread_stripe() noexcept:
+    return rp_thread_stripe()
 
 
 cdef inline void lock_object(object target) noexcept:

@@ -34,11 +34,19 @@ MAX_CHECK_DEPTH = 20
 #: True if no other thread runs between two statements that call nothing.
 HOLDS_GIL = False
 
+#: How many threads count side by side, each under a lock of its own.
+STRIPES = 1
+
 #: The bound of `clamp`: the sum of two such numbers fits 64 bits.
 LIMIT = 2**62 - 1
 
 #: The longest delay a timer takes: 10,000 years. Every sum with it fits 64 bits.
 MAX_DELAY_MS = 10_000 * 31_557_600_000
+
+
+def thread_stripe() -> int:
+    """Return in which of the `STRIPES` this thread counts."""
+    return 0
 
 
 def monotonic_ns(read: Callable[[], int] = time.monotonic_ns) -> int:

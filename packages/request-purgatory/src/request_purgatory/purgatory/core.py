@@ -927,7 +927,7 @@ class PurgatoryCore(OperationHost):
 
     def _fork_locks(self) -> list[primitives.CoreLock]:
         shard_locks = (shard.lock for shard in self._table.shards)
-        return [self._counters.lock, self._chain_lock, *shard_locks]
+        return [*self._counters.locks(), self._chain_lock, *shard_locks]
 
     def _reinit_locks(self) -> None:
         for shard in self._table.shards:

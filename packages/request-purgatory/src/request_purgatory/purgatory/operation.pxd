@@ -71,7 +71,7 @@ cdef class DelayedOperation(TimerTask):
     cdef _notify_end(self)
 
     @cython.final
-    @cython.locals(purgatory=OperationHost)
+    @cython.locals(is_counted=bint)
     cdef bint _end(self, int state, long long now_ms) except -1
 
     @cython.final

@@ -419,6 +419,13 @@ class DelayedOperation(TimerTask):
 
         A purgatory that has the operation only after this look finds that it is over.
         """
+        # No local name in the usual case: compiled, it would count a reference, as in `_end`.
+        if (
+            self._purgatory is not None
+            and self._purgatory._interrupts is None
+            and self._purgatory.on_end is None
+        ):
+            return
         purgatory = self._purgatory
         if purgatory is None:
             primitives.lock_object(self)
@@ -451,11 +458,11 @@ class DelayedOperation(TimerTask):
             primitives.unlock_object(self)
             return False
         self._state = state
-        purgatory = self._purgatory if self._entered_ms >= 0 else None
+        is_counted = self._purgatory is not None and self._entered_ms >= 0
         primitives.unlock_object(self)
         self._remove_from_timer()
-        if purgatory is not None:
-            purgatory._operation_ended(self, state, now_ms)
+        if is_counted:
+            self._purgatory._operation_ended(self, state, now_ms)  # type: ignore[union-attr]
         return True
 
     def _renew(self, now_ms: int, timeout_ms: int) -> bool:

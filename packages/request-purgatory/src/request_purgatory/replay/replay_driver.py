@@ -130,7 +130,7 @@ class ReplayDriver:
                 purgatory.check_and_complete(keys[event_rows[first_event]])
                 first_event += 1
             if self._interval_ms is None and purgatory._purge_due(
-                self._counters.estimate - self._counters.pending_unlocked()
+                self._counters.unpurged_unlocked()
             ):
                 purgatory.advance_clock(0)
         self.events += num_events

@@ -94,7 +94,7 @@ def test_reset_sets_every_counter_to_0() -> None:
     assert [name for name, value in used.items() if not value] == []
     counters.reset()
     assert counters.snapshot(0) == PurgatoryCounters().snapshot(0)
-    assert (counters.entered, counters.since_purge, counters.unpurged) == (0, 0, 0)
+    assert (counters.pending, counters.since_purge, counters.unpurged) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("metric", [*OF_PURGATORIES, *OF_TIMERS], ids=lambda metric: metric.field)

@@ -149,6 +149,31 @@ def test_counters_are_exact_whatever_threads_count(
     assert sum(reading.wait_histogram_ms) == 3_000
 
 
+def test_thread_counts_what_another_one_has_entered(thread_group: ThreadGroup) -> None:
+    counters = PurgatoryCounters()
+    for _ in range(100):
+        counters.count_entered()
+    thread_group.start(lambda: [counters.count_ended(states.EXPIRED, 2) for _ in range(60)])
+    thread_group.join()
+    assert (counters.pending, counters.unpurged, counters.estimate) == (40, 60, 100)
+    seen = [counters.count_ended(states.COMPLETED, 2) for _ in range(8)]
+    assert seen[-1] == counters.unpurged == 68
+    reading = counters.snapshot(0)
+    assert (reading.expirations, reading.completions, reading.total_wait_ms) == (60, 8, 136)
+    assert reading.wait_histogram_ms[2] == 68
+    counters.begin_purge()
+    assert (counters.pending, counters.unpurged, counters.estimate) == (32, 0, 32)
+    assert counters.since_purge == 0
+    assert counters.count_ended(states.COMPLETED, 2) == 1
+
+
+def test_longest_waits_share_the_last_bucket() -> None:
+    counters = PurgatoryCounters()
+    for waited_ms in (2**29, 2**30, 2**31, 2**40):
+        counters.count_ended(states.EXPIRED, waited_ms)
+    assert counters.snapshot(0).wait_histogram_ms[-2:] == (1, 3)
+
+
 def test_exports_have_times_in_seconds_and_all_else_as_it_is() -> None:
     reading = TimerMetrics(pending=2_500, callback_errors=0)
     assert Metric("pending", "gauge", "Tasks.").exported(reading) == 2_500

@@ -17,8 +17,9 @@ from request_purgatory import (
     PurgatoryClosedError,
     SystemTimer,
 )
-from request_purgatory._native import primitives
+from request_purgatory._native import primitives, states
 from request_purgatory.error_log import ErrorLog
+from request_purgatory.purgatory._counters import PurgatoryCounters
 from request_purgatory.timer.wheel import max_buckets
 from tests.support.failing_allocations import with_whole_lists
 from tests.support.invariants import check_invariants
@@ -63,6 +64,26 @@ def test_call_that_finds_no_memory_leaves_no_lock_held(thread_group: ThreadGroup
     assert purgatory.num_delayed == len(purgatory.close())
     timer.shutdown()
     check_invariants(timer)
+
+
+@with_whole_lists
+@compiled_only
+def test_reading_that_finds_no_memory_leaves_no_lock_held(thread_group: ThreadGroup) -> None:
+    counters = PurgatoryCounters()
+    for _ in range(1_000):
+        counters.count_ended(states.EXPIRED, 1_000)  # No small number, which Python keeps.
+    failed = 0
+    for number in range(MOST):
+        _testcapi.set_nomemory(number, number + 1)
+        try:
+            counters.snapshot(0)
+        except MemoryError:
+            failed += 1
+        finally:
+            _testcapi.remove_mem_hooks()
+        thread_group.start(counters.count_entered)
+        thread_group.join()
+    assert failed >= 5
 
 
 @with_whole_lists
