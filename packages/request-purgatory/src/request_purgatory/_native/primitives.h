@@ -4,6 +4,7 @@
 #define REQUEST_PURGATORY_NATIVE_H
 
 #include <Python.h>
+#include <math.h>
 
 #ifdef REQUEST_PURGATORY_ASSERT
 #include "planted.h"
@@ -336,8 +337,10 @@ static inline long long rp_monotonic_ns(void)
 #define rp_floor_ms(ns) ((ns) / 1000000)
 #define rp_ceil_ms(ns) (((ns) + 999999) / 1000000)
 
-/* For seconds whose milliseconds fit 64 bits. */
+/* For seconds whose milliseconds, or nanoseconds, fit 64 bits. */
 #define rp_seconds_to_ms(seconds) ((long long)((seconds) * 1000))
+#define rp_ceil_to_ms(seconds) ((long long)ceil((seconds) * 1000 - 0.0005))
+#define rp_round_to_ns(seconds) ((long long)rint((seconds) * 1e6) * 1000)
 
 /* ---- threads: idents are addresses at least a page apart, so 32 bits of them differ */
 

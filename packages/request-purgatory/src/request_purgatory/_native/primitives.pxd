@@ -13,6 +13,8 @@ cdef extern from "primitives.h":
     long long rp_floor_ms(long long ns) noexcept
     long long rp_ceil_ms(long long ns) noexcept
     long long rp_seconds_to_ms(double seconds) noexcept
+    long long rp_ceil_to_ms(double seconds) noexcept
+    long long rp_round_to_ns(double seconds) noexcept
     int rp_bit_length(long long number) noexcept
     unsigned int rp_thread_tag() noexcept
     void rp_let_others_run() noexcept
@@ -87,6 +89,14 @@ cdef inline long long ceil_ms(long long ns) noexcept:
 
 cdef inline long long seconds_to_ms(double seconds) noexcept:
     return rp_seconds_to_ms(seconds)
+
+
+cdef inline long long ceil_to_ms(double seconds) noexcept:
+    return rp_ceil_to_ms(seconds)
+
+
+cdef inline long long round_to_ns(double seconds) noexcept:
+    return rp_round_to_ns(seconds)
 
 
 cdef inline int bit_length(long long number) noexcept:

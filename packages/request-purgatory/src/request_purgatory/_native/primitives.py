@@ -7,6 +7,7 @@ reads the clock without a call into Python. All other modules have one text for 
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
@@ -320,6 +321,19 @@ def ceil_ms(ns: int) -> int:
 def seconds_to_ms(seconds: float) -> int:
     """Return seconds as whole milliseconds, rounded towards 0; the result has to fit 64 bits."""
     return int(seconds * 1000)
+
+
+def ceil_to_ms(seconds: float) -> int:
+    """Return seconds as whole milliseconds, rounded up; the result has to fit 64 bits.
+
+    2.007 * 1000 is 2007.0000000000002. Less than half a microsecond is not rounded up.
+    """
+    return math.ceil(seconds * 1000 - 0.0005)
+
+
+def round_to_ns(seconds: float) -> int:
+    """Return seconds as nanoseconds, rounded to microseconds; the result has to fit 64 bits."""
+    return round(seconds * 1e6) * 1000
 
 
 def bit_length(number: int) -> int:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from asyncio import _get_running_loop as running_loop
-from types import MethodType
 
-from request_purgatory._native import primitives
+from request_purgatory._native import loops, primitives
 from request_purgatory._native.parker import Parker
 from request_purgatory.clock import MAX_NOW_MS, Clock
 from request_purgatory.errors import InvalidArgumentError
@@ -17,6 +16,7 @@ __all__ = ["LoopClock", "is_foreign_thread", "running_loop"]
 _monotonic = time.monotonic
 _time_module = vars(time)
 _standard_time = asyncio.BaseEventLoop.time
+_max_seconds = MAX_NOW_MS / 1000
 
 
 class LoopClock(Clock):
@@ -36,20 +36,19 @@ class LoopClock(Clock):
         return round(self._loop.time() * 1e6) * 1000  # Compiled, no limit but the reader's.
 
     def read_ns(self) -> int:
-        time = self._loop.time
         if (
             primitives.COMPILED
-            and type(time) is MethodType
-            and time.__func__ is _standard_time
+            and loops.has_method(self._loop, "time", _standard_time)
             and _time_module["monotonic"] is _monotonic
         ):
             return primitives.monotonic_ns()
-        seconds = time()
-        if not 0 <= seconds <= MAX_NOW_MS / 1000:
-            raise InvalidArgumentError("loop.time()", "from 0 to 292 years", seconds)
+        given = self._loop.time()
+        seconds = given
+        if not 0 <= seconds <= _max_seconds:
+            raise InvalidArgumentError("loop.time()", "from 0 to 292 years", given)
         # Rounded: at 1.005 s the loop may return 1.00499999. In virtual time, which stands still,
         # it would never be 1,005 ms.
-        return round(seconds * 1e6) * 1000
+        return primitives.round_to_ns(seconds)
 
     def wait_until(self, parker: Parker, until_ms: int | None) -> None:  # noqa: ARG002
         raise RuntimeError("a thread can't sleep on an event loop's clock: use the loop's timers")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from datetime import timedelta
 from types import CoroutineType
@@ -43,20 +42,24 @@ def timeout_to_ms(timeout: float | timedelta | None, name: str = "timeout") -> i
     """Return whole milliseconds, rounded up; 10,000 years for None. InvalidArgumentError."""
     if timeout is None:
         return MAX_DELAY_MS
-    given = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-    seconds = -1.0
-    if isinstance(given, (int, float)) and not isinstance(given, bool):
-        try:
-            seconds = float(given)
-        except OverflowError:
-            seconds = math.inf
     # Compiled, these are C numbers.
+    seconds = -1.0
+    if type(timeout) is float:
+        seconds = timeout
+    elif type(timeout) is int:
+        seconds = primitives.clamp(timeout)
+    elif isinstance(timeout, timedelta):
+        seconds = timeout.total_seconds()
+    elif isinstance(timeout, (int, float)) and not isinstance(timeout, bool):
+        try:
+            seconds = float(timeout)
+        except OverflowError:
+            pass
     if not 0.0 <= seconds <= primitives.MAX_DELAY_MS / 1000:
         raise InvalidArgumentError(
             name, "seconds or a timedelta, not negative and at most 10,000 years", timeout
         )
-    # 2.007 * 1000 is 2007.0000000000002. Less than half a microsecond is not rounded up.
-    return math.ceil(seconds * 1000 - 0.0005)
+    return primitives.ceil_to_ms(seconds)
 
 
 class FutureOperation(DelayedOperation):

@@ -206,8 +206,14 @@ def test_shutdown_gives_the_future_a_clear_error(purgatory: DelayedOperationPurg
     assert cancelled.cancelled()
 
 
+class Whole(int):
+    """An int of another class."""
+
+
 @pytest.mark.parametrize(
-    "timeout", [-1, -0.001, float("nan"), float("inf"), 1e306, 10**400, True, "1"], ids=repr
+    "timeout",
+    [-1, -0.001, float("nan"), float("inf"), 1e306, 10**400, Whole(10**400), Whole(-1), True, "1"],
+    ids=repr,
 )
 def test_timeout_that_is_no_span_of_time_is_refused(
     purgatory: DelayedOperationPurgatory, timeout: Any

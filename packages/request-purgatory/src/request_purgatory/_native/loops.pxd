@@ -1,0 +1,8 @@
+# Compiled, the functions of loops.py are inlined where they are used.
+
+cdef extern from "loops.h":
+    bint rp_has_method(object target, object name, object function) except -1
+
+
+cdef inline bint has_method(object target, object name, object function) except -1:
+    return rp_has_method(target, name, function)
