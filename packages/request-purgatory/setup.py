@@ -64,6 +64,7 @@ MODULES = (
     "aio/_wait_answers.py",
     "aio/sweep.py",
     "aio/_alarm.py",
+    "aio/_loop_entrance.py",
     "replay/end_recorder.py",
     "replay/trace_operation.py",
     "replay/replay_driver.py",

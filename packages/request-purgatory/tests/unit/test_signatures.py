@@ -301,7 +301,7 @@ def test_class_without_a_signature_is_left_alone() -> None:
     no_signature = SimpleNamespace(__text_signature__=None)
     kind = type("Kind", (), {"__doc__": None, "__init__": no_signature, "renew": no_signature})
     class_signatures._add_signature(kind)
-    class_signatures._document(kind)
+    class_signatures.document(kind)
     assert kind.__doc__ is None
 
 

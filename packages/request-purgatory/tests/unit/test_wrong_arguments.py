@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,7 @@ from request_purgatory import (
 from request_purgatory.clock import MonotonicClock
 from request_purgatory.legacy import LegacyPurgatory
 from request_purgatory.testing import ManualPurgatory, run
+from tests.support.requests import Request
 from tests.support.whole_numbers import Index
 
 
@@ -152,9 +154,17 @@ def test_arguments_of_a_handle_are_a_tuple() -> None:
 def test_loop_purgatory_without_init_is_refused() -> None:
     purgatory = aio.Purgatory.__new__(aio.Purgatory)
     assert repr(purgatory) == "<request_purgatory.aio.purgatory.Purgatory not initialized>"
-    for use in (lambda: purgatory.notify("a"), purgatory.close, lambda: purgatory.num_delayed):
+    uses: list[Callable[[], object]] = [
+        lambda: purgatory.notify("a"),
+        lambda: purgatory.hold(["a"], until=bool),
+        lambda: purgatory.wait(Request(), ["a"]),
+        lambda: purgatory.num_delayed,
+        purgatory.close,
+    ]
+    for use in uses:
         with pytest.raises(NotInitializedError, match="Purgatory"):
             use()
+    assert "hold" in dict(inspect.getmembers(aio.Purgatory))
     with pytest.raises(TypeError, match="Purgatory can't be copied"):
         copy.copy(purgatory)
 

@@ -69,7 +69,8 @@ for _kind in (
     _add_signature(_kind)
 
 
-def _document(kind):
+def document(kind):
+    """As `documented`, of a class of C."""
     cdef bytes doc
     for name, docstring in DOCSTRINGS.items():
         method = vars(kind).get(name)
@@ -80,5 +81,5 @@ def _document(kind):
             (<MethodDescriptor *> <void *> method).d_method.ml_doc = doc
 
 
-_document(PurgatoryCore)
-_document(DelayedOperationPurgatory)
+document(PurgatoryCore)
+document(DelayedOperationPurgatory)

@@ -1,6 +1,8 @@
 cimport cython
 
-from request_purgatory.purgatory.core cimport PurgatoryCore
+from request_purgatory._native cimport linked_list, loops
+from request_purgatory.purgatory.core cimport PurgatoryCore, checked_keys
+from request_purgatory.purgatory.hold cimport HoldOperation, timeout_to_ms
 from request_purgatory.purgatory.operation cimport DelayedOperation
 from request_purgatory.timer.timer cimport SystemTimer
 
@@ -16,6 +18,10 @@ cdef class Alarm:
     cdef object __weakref__
     cdef readonly object handle
     cdef readonly double at_ms
+
+    cpdef bint is_open(self) except -1
+
+    cpdef hold(self, keys, until, timeout, not_yet)
 
     cpdef bint enter(self, DelayedOperation operation, keys) except -1
 
@@ -33,3 +39,6 @@ cdef class Alarm:
     cdef _insist(self)
 
     cdef _ring_on(self)
+
+
+cpdef unique_keys(keys)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from contextvars import Context
 from datetime import timedelta
+from typing import Any
 
-from request_purgatory.aio.hold import MAX_ATTEMPTS
+from request_purgatory._native import linked_list, loops
+from request_purgatory.aio.hold import MAX_ATTEMPTS, HoldFuture
 from request_purgatory.aio.loop_clock import running_loop
-from request_purgatory.purgatory.core import PurgatoryCore
+from request_purgatory.purgatory.core import PurgatoryCore, checked_keys
+from request_purgatory.purgatory.hold import HoldOperation, timeout_to_ms
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.timer.timer import SystemTimer
 
@@ -67,6 +70,23 @@ class Alarm:
         """
         return (self.handle is not None or self._rings) and running_loop() is self._loop
 
+    def is_open(self) -> bool:
+        """Return True on the loop's thread, as long as the block is open."""
+        return not self._core._closed and loops.runs_here(self._loop)
+
+    def hold(
+        self,
+        keys: Iterable[Hashable],
+        until: Callable[[], object],
+        timeout: float | timedelta | None,
+        not_yet: object,
+    ) -> HoldFuture[Any]:
+        """As `HoldsRequests.hold`; the caller has asked `is_open`."""
+        keys = unique_keys(keys)
+        future: HoldFuture[Any] = HoldFuture(loop=self._loop)
+        self.enter(HoldOperation(until, timeout_to_ms(timeout), future, not_yet), keys)
+        return future
+
     def enter(self, operation: DelayedOperation, keys: Iterable[Hashable]) -> bool:
         """Put an operation into the purgatory and set the alarm, or leave nothing of it behind."""
         completed = self._core.try_complete_else_watch(operation, keys)
@@ -94,7 +114,7 @@ class Alarm:
 
     def set_for(self, operation: DelayedOperation) -> None:
         """Set the alarm earlier if the operation's bucket is the first that falls due."""
-        if operation._timer_list is not None:
+        if linked_list.is_linked(operation):
             if operation.timer_expiration_ms < self.at_ms:
                 if self.handle is None:
                     self.set_next()  # The last one may have found no memory for this.
@@ -172,3 +192,8 @@ class Alarm:
             self._insist()
             if not issubclass(type(failure), MemoryError):
                 raise
+
+
+def unique_keys(keys: Iterable[Hashable]) -> list[Hashable]:
+    checked = checked_keys("keys", keys)
+    return checked if len(checked) == 1 else list(dict.fromkeys(checked))

@@ -7,11 +7,12 @@ import contextvars
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import timedelta
-from typing import Literal, NoReturn, TypeVar
+from typing import Any, NoReturn, cast
 
 from request_purgatory._native import primitives, states
 from request_purgatory._native.forks import Forkable, register_for_forks
-from request_purgatory.aio._alarm import Alarm
+from request_purgatory.aio._alarm import Alarm, unique_keys
+from request_purgatory.aio._loop_entrance import LoopEntrance
 from request_purgatory.aio._wait_answers import WaitAnswers
 from request_purgatory.aio.hold import HoldFuture
 from request_purgatory.aio.loop_clock import LoopClock, is_foreign_thread, running_loop
@@ -36,7 +37,7 @@ from request_purgatory.purgatory.core import (
     checked_purge_interval,
     raise_last,
 )
-from request_purgatory.purgatory.hold import HoldOperation, timeout_to_ms
+from request_purgatory.purgatory.hold import timeout_to_ms
 from request_purgatory.purgatory.operation import DelayedOperation, Hook, Outcome, WatchHook
 from request_purgatory.purgatory.quorum import FutureLike, Quorum, QuorumOperation
 from request_purgatory.timer.task import MAX_DELAY_MS
@@ -47,11 +48,18 @@ from request_purgatory.timer.timer import (
     SystemTimer,
 )
 
-T = TypeVar("T")
+
+class _Uninitialized:
+    """Stands for a field that `__init__` sets."""
+
+    def __get__(self, purgatory: object, _kind: type | None = None) -> Any:
+        if purgatory is None:
+            return self  # Asked of the class, as `inspect` does.
+        raise NotInitializedError(type(purgatory).__name__)
 
 
 @documented
-class Purgatory(Forkable):
+class Purgatory(LoopEntrance, Forkable):
     """Holds requests of asyncio until their condition holds or their timeout expires.
 
     It has no thread: conditions, callbacks and the clock run on the event loop of its `async with`
@@ -81,6 +89,8 @@ class Purgatory(Forkable):
     ['broker-2', 'broker-3']
     the condition did not hold within 20 ms
     """
+
+    _core: PurgatoryCore | None = cast("Any", _Uninitialized())
 
     def __init__(
         self,
@@ -130,14 +140,6 @@ class Purgatory(Forkable):
         if self._core is not None:
             self._core.on_watch, self._core.on_try = self._hooks
 
-    def __getattr__(self, name: str) -> NoReturn:
-        # Called for missing fields alone; every method looks at this one first.
-        if name == "_core":
-            raise NotInitializedError(type(self).__name__)
-        raise AttributeError(
-            f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
-        )
-
     # A copy would share the original's operations.
     __copy__ = __deepcopy__ = refuse_copy
     __reduce__ = refuse_pickling
@@ -181,24 +183,6 @@ class Purgatory(Forkable):
 
     # -- requests as futures
 
-    def hold(
-        self,
-        keys: Iterable[Hashable],
-        *,
-        until: Callable[[], T | Literal[False] | None],
-        timeout: float | timedelta | None = None,
-        not_yet: object = ...,
-    ) -> asyncio.Future[T]:
-        """As `HoldsRequests.hold`."""
-        core = self._core
-        if core is None or core.is_closed or running_loop() is not self._loop:
-            self._here()  # Raises.
-        keys = _unique_keys(keys)
-        future: HoldFuture[T] = HoldFuture(loop=self._loop)
-        operation = HoldOperation(until, timeout_to_ms(timeout), future, not_yet)
-        self._alarm.enter(operation, keys)
-        return future
-
     def gather(
         self,
         futures: Iterable[FutureLike],
@@ -207,12 +191,12 @@ class Purgatory(Forkable):
         timeout: float | timedelta | None = None,
     ) -> asyncio.Future[Quorum]:
         """As `HoldsRequests.gather`."""
-        core = self._here()
+        alarm = self._here()
         future: HoldFuture[Quorum] = HoldFuture(loop=self._loop)
         operation = QuorumOperation(tuple(futures), quorum, timeout_to_ms(timeout), future)
-        operation.watch_in(core)
+        operation.watch_in(self._entered())
         if not future.done():
-            self._alarm.set_first_for(operation)
+            alarm.set_first_for(operation)
         return future
 
     # -- requests as operations
@@ -240,9 +224,9 @@ class Purgatory(Forkable):
             BaseException: What the operation's own code raises in its first try; the operation has
                 ended then.
         """
-        self._here()
+        alarm = self._here()
         require_type("operation", operation, DelayedOperation)
-        keys = _unique_keys(keys)
+        keys = unique_keys(keys)
         future: HoldFuture[Outcome] = HoldFuture(loop=self._loop)
         future.operation = operation
         # Before the first try: any thread may end the operation, and looks up the future once the
@@ -251,7 +235,7 @@ class Purgatory(Forkable):
         try:
             if new:
                 self._answers.futures[id(operation)] = future
-            self._alarm.enter(operation, keys)
+            alarm.enter(operation, keys)
             if operation._try_state == states.OVER_BEFORE:
                 self._answers.answer(operation)
         except BaseException:
@@ -260,63 +244,11 @@ class Purgatory(Forkable):
             raise
         return future
 
-    def try_complete_else_watch(
-        self, operation: DelayedOperation, watch_keys: Iterable[Hashable]
-    ) -> bool:
-        """Try the operation; if its condition is false, watch it under every key until it ends.
-
-        For an operation that answers in its own `on_complete`; `wait` makes a future of its end.
-
-        Args:
-            operation: One that has not been in a purgatory.
-            watch_keys: One or more keys.
-
-        Returns:
-            True if this call completed the operation.
-
-        Raises:
-            RuntimeError: The block was not entered, or on another loop or thread. All other errors
-                as of DelayedOperationPurgatory.
-        """
-        core = self._core
-        if core is None or core.is_closed or running_loop() is not self._loop:
-            self._here()  # Raises.
-        return self._alarm.enter(operation, watch_keys)
-
     def renew(self, operation: DelayedOperation, timeout: float | timedelta | None) -> bool:
         """As `HoldsRequests.renew`."""
-        self._here()
-        return self._alarm.renew(operation, timeout)
+        return self._here().renew(operation, timeout)
 
     # -- events
-
-    def notify(self, key: Hashable) -> None:
-        """Try the requests that watch `key`, in the order of their arrival.
-
-        Call it after a change that conditions depend on. At most `batch` requests are tried before
-        it returns; the loop tries the rest in its next rounds. A further call meanwhile has the
-        requests that were tried before it tried again, once. Called by a condition or a callback,
-        it returns at once, and the key is handled after the present one. After the block it does
-        nothing.
-
-        Raises:
-            RuntimeError: The block was not entered, or on another thread than the loop's, which has
-                to call `notify_threadsafe`. So has a handler of `signal.signal`: this call does not
-                wake a loop that sleeps.
-            NotificationLoopError, KeyboardInterrupt, SystemExit: As of
-                `DelayedOperationPurgatory.check_and_complete`. The loop's later rounds leave them
-                to the loop, which logs the first.
-        """
-        core = self._core
-        if core is None or core.is_closed:
-            self._entered()
-            return
-        if running_loop() is not self._loop:
-            raise RuntimeError(
-                f"purgatory {self.name!r} belongs to its loop's thread: "
-                "call notify_threadsafe from other threads"
-            )
-        self._sweeper.notify(key)
 
     def notify_many(self, keys: Iterable[Hashable]) -> None:
         """Call `notify` for each of `keys`, once for a key that is given twice.
@@ -352,7 +284,7 @@ class Purgatory(Forkable):
         """
         core = self._entered()
         if running_loop() is not self._loop:
-            core = self._here()  # Raises.
+            self._here()  # Raises.
         return core.check_and_complete(key)
 
     def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
@@ -450,7 +382,8 @@ class Purgatory(Forkable):
             if core.is_closed:
                 self._timer.shutdown()
                 self._sweeper.clear()
-                self._alarm.cancel()
+                if self._alarm is not None:
+                    self._alarm.cancel()
 
     def _refuse_other_threads(self, instead: str) -> None:
         if is_foreign_thread(self._loop):
@@ -459,16 +392,20 @@ class Purgatory(Forkable):
                 f"call loop.{instead} from other threads"
             )
 
-    def _here(self) -> PurgatoryCore:
-        core = self._entered()
-        if core.is_closed:
+    def _refuse(self) -> NoReturn:
+        if self._entered().is_closed:
             raise PurgatoryClosedError(self.name)
-        if running_loop() is not self._loop:
+        raise RuntimeError(
+            f"purgatory {self.name!r} belongs to the loop on which its block was entered, "
+            "and to that loop's thread"
+        )
+
+    def _refuse_to_notify(self) -> None:
+        if not self._entered().is_closed:
             raise RuntimeError(
-                f"purgatory {self.name!r} belongs to the loop on which its block was entered, "
-                "and to that loop's thread"
+                f"purgatory {self.name!r} belongs to its loop's thread: "
+                "call notify_threadsafe from other threads"
             )
-        return core
 
     def _entered(self) -> PurgatoryCore:
         if self._core is None:
@@ -494,8 +431,3 @@ class Purgatory(Forkable):
             self._core._reset_in_child()
             if not self._core.is_closed:
                 self._close(self._core)
-
-
-def _unique_keys(keys: Iterable[Hashable]) -> list[Hashable]:
-    checked = checked_keys("keys", keys)
-    return checked if len(checked) == 1 else list(dict.fromkeys(checked))

@@ -43,10 +43,10 @@ def test_operation_that_ends_while_it_is_handed_over_wakes_its_waiter(play: Scen
     async def main() -> None:
         async with opened() as purgatory:
             request = Request(60_000)
-            alarm: Any = purgatory._alarm
-            purgatory._alarm = ElsewhereAlarm(alarm, request.force_complete)  # type: ignore[assignment]
+            elsewhere: Any = ElsewhereAlarm(purgatory._alarm, request.force_complete)
+            purgatory._here = lambda: elsewhere  # type: ignore[method-assign]
             waiting = purgatory.wait(request, ["a"])
-            purgatory._alarm = alarm
+            del purgatory._here
             assert await asyncio.wait_for(waiting, 1) == "completed"
             assert purgatory._answers.futures == {}
 
