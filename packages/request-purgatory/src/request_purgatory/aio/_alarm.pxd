@@ -2,7 +2,7 @@ cimport cython
 
 from request_purgatory._native cimport linked_list, loops
 from request_purgatory.purgatory.core cimport PurgatoryCore, checked_keys
-from request_purgatory.purgatory.hold cimport HoldOperation, timeout_to_ms
+from request_purgatory.purgatory.hold cimport new_hold, timeout_to_ms
 from request_purgatory.purgatory.operation cimport DelayedOperation
 from request_purgatory.timer.timer cimport SystemTimer
 
@@ -11,6 +11,7 @@ cdef class Alarm:
     cdef PurgatoryCore _core
     cdef SystemTimer _timer
     cdef object _loop
+    cdef dict _named
     cdef object _context
     cdef object _batch
     cdef bint _has_strays

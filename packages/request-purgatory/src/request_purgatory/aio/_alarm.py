@@ -13,7 +13,7 @@ from request_purgatory._native import linked_list, loops
 from request_purgatory.aio.hold import MAX_ATTEMPTS, HoldFuture
 from request_purgatory.aio.loop_clock import running_loop
 from request_purgatory.purgatory.core import PurgatoryCore, checked_keys
-from request_purgatory.purgatory.hold import HoldOperation, timeout_to_ms
+from request_purgatory.purgatory.hold import new_hold, timeout_to_ms
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.timer.timer import SystemTimer
 
@@ -36,6 +36,7 @@ class Alarm:
         "_core",
         "_has_strays",
         "_loop",
+        "_named",
         "_rings",
         "_timer",
         "at_ms",
@@ -54,6 +55,7 @@ class Alarm:
         self._core = core
         self._timer = timer
         self._loop = loop
+        self._named = {"loop": loop}  # The arguments of a future.
         self._context = context
         self._batch = batch
         # True once the loop's code raised: an alarm may be set that nobody knows of.
@@ -83,8 +85,8 @@ class Alarm:
     ) -> HoldFuture[Any]:
         """As `HoldsRequests.hold`; the caller has asked `is_open`."""
         keys = unique_keys(keys)
-        future: HoldFuture[Any] = HoldFuture(loop=self._loop)
-        self.enter(HoldOperation(until, timeout_to_ms(timeout), future, not_yet), keys)
+        future: HoldFuture[Any] = loops.call_with(HoldFuture, self._named)
+        self.enter(new_hold(until, timeout_to_ms(timeout), future, not_yet), keys)
         return future
 
     def enter(self, operation: DelayedOperation, keys: Iterable[Hashable]) -> bool:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import Any, TypeAlias, TypeVar
 
-from request_purgatory._native import primitives
-from request_purgatory.aio.loop_clock import is_foreign_thread, running_loop
+from request_purgatory._native import loops, primitives
+from request_purgatory.aio.loop_clock import is_foreign_thread
 from request_purgatory.purgatory.hold import discard, wrap_error
 from request_purgatory.purgatory.operation import DelayedOperation
 
@@ -18,6 +18,8 @@ T = TypeVar("T")
 # Those of the class that `HoldFuture` is made of. nest_asyncio replaces `asyncio.Future` by another
 # one later.
 _cancel = asyncio.Future.cancel
+_done = asyncio.Future.done
+_get_loop = asyncio.Future.get_loop
 _set_result = asyncio.Future.set_result
 _set_exception = asyncio.Future.set_exception
 
@@ -93,9 +95,9 @@ class HoldFuture(asyncio.Future[T]):
         Raises:
             BaseException: A signal handler raised it; the future ends all the same.
         """
-        loop = self.get_loop()
-        if running_loop() is loop:
-            self._answer(value, error)
+        loop = _get_loop(self)
+        if loops.runs_here(loop):
+            answer_here(self, value, error)
             return
         failure: BaseException | None = None
         attempts = MAX_ATTEMPTS
@@ -104,7 +106,7 @@ class HoldFuture(asyncio.Future[T]):
             attempts -= 1
             try:
                 # Twice does no harm: a call that raises may have told the loop, or not.
-                loop.call_soon_threadsafe(self._answer, value, error)
+                loop.call_soon_threadsafe(answer_here, self, value, error)
                 attempts = 0
             except BaseException as interruption:
                 failure = interruption
@@ -112,35 +114,10 @@ class HoldFuture(asyncio.Future[T]):
         if closed:
             try:
                 # It refuses the future's callbacks, too: no task is left that waits.
-                self._answer(value, error)
+                answer_here(self, value, error)
             except RuntimeError:
                 pass
         elif failure is not None:
-            raise failure
-
-    def _answer(self, value: Any, error: BaseException | None) -> None:
-        """End the future on its loop's thread, tell all who wait, and then raise what came between.
-
-        No-op if the future was cancelled.
-        """
-        failure: BaseException | None = None
-        attempts = MAX_ATTEMPTS
-        while not self.done() and attempts:
-            attempts -= 1
-            callbacks: Callbacks | None = None
-            try:
-                callbacks = self._callbacks
-                if error is None:
-                    _set_result(self, value)
-                elif issubclass(type(error), (StopIteration, asyncio.CancelledError)):
-                    _set_exception(self, wrap_error(error))
-                else:
-                    _set_exception(self, error)
-            except BaseException as interruption:
-                failure = interruption
-                if self.done():
-                    self._schedule(callbacks)
-        if failure is not None:
             raise failure
 
     def _schedule(self, callbacks: Callbacks | None) -> None:
@@ -171,13 +148,40 @@ class HoldFuture(asyncio.Future[T]):
         """Do nothing: a forked child closes the purgatory, which ends its futures."""
 
 
+def answer_here(future: HoldFuture[Any], value: Any, error: BaseException | None) -> None:
+    """End a future on its loop's thread, tell all who wait, and then raise what came between.
+
+    No-op if the future was cancelled.
+    """
+    failure: BaseException | None = None
+    attempts = MAX_ATTEMPTS
+    while attempts and not _done(future):
+        attempts -= 1
+        callbacks: Callbacks | None = None
+        try:
+            callbacks = future._callbacks
+            if error is None:
+                _set_result(future, value)
+            elif issubclass(type(error), (StopIteration, asyncio.CancelledError)):
+                _set_exception(future, wrap_error(error))
+            else:
+                _set_exception(future, error)
+            attempts = 0
+        except BaseException as interruption:
+            failure = interruption
+            if _done(future):
+                future._schedule(callbacks)
+    if failure is not None:
+        raise failure
+
+
 def _count_calls(ready: deque[Any], callback: object, future: object) -> int:
     """Return how often a loop with these handles is about to call a callback with a future."""
     calls = 0
     for handle in list(ready):
         # asyncio's, since Python 3.4; both None once the handle is cancelled.
-        if handle._callback is callback:  # noqa: SLF001
-            args = handle._args  # noqa: SLF001
+        if handle._callback is callback:
+            args = handle._args
             if args is not None and len(args) == 1 and args[0] is future:
                 calls += 1
     return calls

@@ -139,6 +139,7 @@ class Purgatory(LoopEntrance, Forkable):
         self._hooks = (on_watch, on_try)
         if self._core is not None:
             self._core.on_watch, self._core.on_try = self._hooks
+            self._core.on_end = self._answers.operation_ended
 
     # A copy would share the original's operations.
     __copy__ = __deepcopy__ = refuse_copy
@@ -165,7 +166,8 @@ class Purgatory(LoopEntrance, Forkable):
             reaper=False,
             on_watch=on_watch,
             on_try=on_try,
-            on_end=self._answers.operation_ended,
+            # Without a need for it, the end of each operation is spared the call.
+            on_end=None if self._answers.on_end is None else self._answers.operation_ended,
         )
         # A loop of `testing` fails the test of what callbacks raise.
         self._core._errors.listener = getattr(self._loop, "callback_failed", None)
@@ -232,8 +234,11 @@ class Purgatory(LoopEntrance, Forkable):
         # Before the first try: any thread may end the operation, and looks up the future once the
         # callbacks have run, if it finds the purgatory by then.
         new = getattr(operation, "_purgatory", None) is None  # Interpreted, without `__init__`.
+        core = self._entered()
         try:
             if new:
+                if core.on_end is None:
+                    core.on_end = self._answers.operation_ended
                 self._answers.futures[id(operation)] = future
             alarm.enter(operation, keys)
             if operation._try_state == states.OVER_BEFORE:

@@ -86,6 +86,8 @@ cdef class PurgatoryCore(OperationHost):
     )
     cpdef list cancel_for_key(self, key)
 
+    cpdef Py_ssize_t num_watchers(self, key) except -1
+
     cpdef Py_ssize_t check_and_complete(self, key) except -1
 
     @cython.locals(shard=WatchShard, watchers=WatcherList, depth=int)

@@ -16,6 +16,7 @@ cdef class FutureOperation(DelayedOperation):
 
     cdef _notify_end(self)
 
+    @cython.locals(tries=int)
     cdef _end_future(self)
 
     cdef _make_answer(self)
@@ -31,4 +32,12 @@ cdef class HoldOperation(FutureOperation):
     cdef public object _until
     cdef object _not_yet
 
+    cdef _init_hold(self, until, timeout_ms, future, not_yet)
+
     cdef _timeout_error(self)
+
+
+@cython.locals(operation=HoldOperation)
+cpdef HoldOperation new_hold(until, timeout_ms, future, not_yet)
+
+cpdef wrap_error(error)

@@ -123,16 +123,16 @@ class FutureOperation(DelayedOperation):
                 if not issubclass(type(first), MemoryError):
                     leaving = first
         value = self._value if error is None else None
-        tries = 0
-        while tries < MOST_TRIES:
+        tries = MOST_TRIES
+        while tries:
+            tries -= 1
             try:
                 self._let_go()
                 future.answer(value, error)
-                tries = MOST_TRIES
+                tries = 0
             except BaseException as failure:
                 # Of a future that has ended, the next call does nothing.
                 leaving = failure
-                tries += 1
         self.future = None
         if leaving is not None:
             raise leaving
@@ -179,6 +179,11 @@ class HoldOperation(FutureOperation):
         timeout_ms: int,
         future: Answerable,
         not_yet: object = ...,
+    ) -> None:
+        self._init_hold(until, timeout_ms, future, not_yet)
+
+    def _init_hold(
+        self, until: Callable[[], object], timeout_ms: int, future: Answerable, not_yet: object
     ) -> None:
         if not callable(until):
             raise InvalidArgumentError("until", "callable", until)
@@ -255,6 +260,15 @@ class HoldOperation(FutureOperation):
         self._until = None
         self._unlock_fields()
         del until
+
+
+def new_hold(
+    until: Callable[[], object], timeout_ms: int, future: Answerable, not_yet: object
+) -> HoldOperation:
+    """As `HoldOperation(...)`, which compiled packs its arguments into a tuple and out of it."""
+    operation = HoldOperation.__new__(HoldOperation)
+    operation._init_hold(until, timeout_ms, future, not_yet)  # noqa: SLF001 - its own class
+    return operation
 
 
 def discard(operation: DelayedOperation) -> None:

@@ -10,7 +10,7 @@ from typing import Literal, TypeVar
 from request_purgatory._native import primitives
 from request_purgatory.purgatory._holds_requests import documented
 from request_purgatory.purgatory.core import PurgatoryCore, checked_keys, raise_last
-from request_purgatory.purgatory.hold import HoldOperation, timeout_to_ms
+from request_purgatory.purgatory.hold import new_hold, timeout_to_ms
 from request_purgatory.purgatory.hold_future import HoldFuture
 from request_purgatory.purgatory.quorum import FutureLike, Quorum, QuorumOperation
 
@@ -60,7 +60,7 @@ class DelayedOperationPurgatory(PurgatoryCore):
         """As `HoldsRequests.hold`."""
         keys = checked_keys("keys", keys)
         future: HoldFuture[T] = HoldFuture()
-        operation = HoldOperation(until, timeout_to_ms(timeout), future, not_yet)
+        operation = new_hold(until, timeout_to_ms(timeout), future, not_yet)
         self.try_complete_else_watch(operation, keys)
         return future
 

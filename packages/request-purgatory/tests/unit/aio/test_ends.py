@@ -109,6 +109,25 @@ def test_waiter_is_woken_once_the_callbacks_have_run() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("when", ["given", "added before the block", "added in the block"])
+def test_hook_is_told_of_an_end_that_nobody_waits_for(play: Scenario, when: str) -> None:
+    async def scenario() -> None:
+        ended: list[DelayedOperation] = []
+        hook = ended.append
+        purgatory = Purgatory("test", on_end=hook if when == "given" else None)
+        if when == "added before the block":
+            purgatory._add_hooks(lambda *_: None, lambda _: None, hook)
+        async with purgatory:
+            if when == "added in the block":
+                purgatory._add_hooks(lambda *_: None, lambda _: None, hook)
+            request = Request()
+            request.ready = True
+            assert purgatory.try_complete_else_watch(request, ["a"])
+            assert ended == [request]
+
+    play(scenario)
+
+
 def test_every_end_is_reported_once_after_the_callbacks(play: Scenario) -> None:
     async def scenario() -> None:
         ended: list[tuple[DelayedOperation, list[str]]] = []

@@ -549,7 +549,7 @@ def test_answer_whose_error_can_not_be_shown_is_made_a_limited_number_of_times(
             assert isinstance(held, HoldFuture)
             error = Odd(times)
             with pytest.raises(KeyboardInterrupt):
-                held._answer(None, error)
+                held.answer(None, error)
             assert error.shown == min(times + 1, MAX_ATTEMPTS)
             assert held.done() is (times < MAX_ATTEMPTS)
             if held.done():
