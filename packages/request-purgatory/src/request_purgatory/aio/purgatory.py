@@ -175,7 +175,7 @@ class Purgatory(LoopEntrance, Forkable):
         # set the alarm.
         context = contextvars.copy_context()
         self._alarm = Alarm(self._core, self._timer, self._loop, context, self.batch)
-        self._core._alarm = weakref.ref(self._alarm)
+        self._core._alarm = self._answers.alarm = weakref.ref(self._alarm)
         self._sweeper = Sweeper(self._core, self._loop, self.batch)
         register_for_forks(self)
         return self
@@ -239,13 +239,14 @@ class Purgatory(LoopEntrance, Forkable):
             if new:
                 if core.on_end is None:
                     core.on_end = self._answers.operation_ended
-                self._answers.futures[id(operation)] = future
+                self._answers.add(operation, future)
             alarm.enter(operation, keys)
             if operation._try_state == states.OVER_BEFORE:
                 self._answers.answer(operation)
+            self._answers.hide(operation)
         except BaseException:
             if new:
-                self._answers.futures.pop(id(operation), None)
+                self._answers.drop(operation)
             raise
         return future
 
@@ -431,7 +432,7 @@ class Purgatory(LoopEntrance, Forkable):
         self._in_child = True
         if self._core is not None:
             self._sweeper.clear()
-            self._answers.futures.clear()
+            self._answers.clear()
             # Before `close`, whether or not the core was reset by itself already.
             self._core._reset_in_child()
             if not self._core.is_closed:
