@@ -7,8 +7,8 @@ from request_purgatory.purgatory._operation_chain import OperationChain
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.watch_table import WatchTable
 
-#: The backlog is first shrunk when it is longer than this.
-_MIN_SHRINK_LENGTH = 1000
+#: The backlog is first shrunk when it is longer than this: twice the usual purge interval.
+_MIN_SHRINK_LENGTH = 2000
 #: How many operations one addition looks at, for some microseconds.
 _LOOKS = 100
 
@@ -74,6 +74,7 @@ class PurgeBacklog:
     def purge(self) -> int:
         """Remove all remembered operations from their lists, and return the number of entries."""
         dropped = 0
+        self._unseen = 0
         for number in range(self.chain.length):
             if number % 2000 == 1999:  # Some 1 ms.
                 primitives.let_others_run()

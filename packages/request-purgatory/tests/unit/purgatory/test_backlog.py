@@ -9,7 +9,7 @@ from tests.conftest import MakePurgatory
 from tests.support.requests import Request
 
 #: From this length on the backlog looks for what checks have removed.
-FIRST_LOOK = 1000
+FIRST_LOOK = 2000
 #: How many it looks at with each further operation.
 LOOKS = 100
 
@@ -27,7 +27,7 @@ def end(purgatory: DelayedOperationPurgatory, count: int, *keys: str) -> None:
         request.force_complete()
 
 
-def test_backlog_is_looked_through_when_it_is_longer_than_a_thousand(
+def test_backlog_is_looked_through_when_it_is_longer_than_two_thousand(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
     end(purgatory, FIRST_LOOK, "gone")
@@ -55,7 +55,7 @@ def test_look_ends_with_the_last_one_that_was_there_when_it_began(
 def test_next_look_begins_when_the_backlog_has_doubled(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    # The last look of the first time is at the 1,011th.
+    # The last look of the first time is at the 2,021st.
     seen = FIRST_LOOK + 1 + FIRST_LOOK // LOOKS
     end(purgatory, seen, "stays")
     end(purgatory, seen, "gone")
@@ -89,6 +89,9 @@ def test_look_that_leaves_little_keeps_the_first_length(
 def test_purge_between_two_looks_leaves_nothing(purgatory: DelayedOperationPurgatory) -> None:
     end(purgatory, FIRST_LOOK + 1, "stays")
     assert purgatory.purge() == FIRST_LOOK + 1
+    end(purgatory, 5, "gone")
+    purgatory.cancel_for_key("gone")
     end(purgatory, 1, "last")
+    assert purgatory._backlog.chain.length == 6  # No look goes on.
     assert purgatory.purge() == 1
     assert (purgatory.watched, purgatory._backlog.chain.length) == (0, 0)

@@ -202,7 +202,7 @@ def test_collections_pass_over_what_waits_only_as_long_as_they_are_told() -> Non
 @needs_hiding
 def test_request_that_checks_have_met_under_all_keys_is_not_hidden_any_more() -> None:
     purgatory, _ = hiding_purgatory(purge_interval=1_000_000)
-    requests = [Request(1_000) for _ in range(1_002)]
+    requests = [Request(1_000) for _ in range(2_002)]
     for request in requests:
         purgatory.try_complete_else_watch(request, ["a"])
         request.force_complete()
@@ -210,7 +210,7 @@ def test_request_that_checks_have_met_under_all_keys_is_not_hidden_any_more() ->
     assert purgatory.check_and_complete("a") == 0
     last = Request(1_000)
     purgatory.try_complete_else_watch(last, ["a"])
-    for _ in range(1_001):
+    for _ in range(2_001):
         extra = Request(1_000)
         purgatory.try_complete_else_watch(extra, ["b"])
         extra.force_complete()
@@ -373,7 +373,7 @@ def test_requests_that_checks_have_met_under_all_keys_are_freed_before_a_purge()
     purgatory, _ = hiding_purgatory(purge_interval=1_000_000)
     payload = Payload()
     ghost = weakref.ref(payload)
-    for _ in range(1_000):
+    for _ in range(2_000):
         request = Request(1_000)
         request.during["try"] = payload
         purgatory.try_complete_else_watch(request, ["a"])
@@ -381,7 +381,7 @@ def test_requests_that_checks_have_met_under_all_keys_are_freed_before_a_purge()
     purgatory.check_and_complete("a")
     del payload
     assert ghost() is not None
-    for _ in range(1_000):
+    for _ in range(2_000):
         extra = Request(1_000)
         purgatory.try_complete_else_watch(extra, ["b"])
         extra.force_complete()

@@ -129,14 +129,14 @@ def test_finalizer_that_purges_while_met_operations_are_forgotten_loses_none(
     for key in ("b", "c"):
         purgatory.check_and_complete(key)
     del met
-    for _ in range(999):
+    for _ in range(1_999):
         watch(purgatory, "a").force_complete()
     # One more than is remembered without a look: the met ones are forgotten, the oldest first.
     last = watch(purgatory, "d")
     assert purged == []
     last.force_complete()
     # `met` goes when the next one is looked at, which is kept.
-    assert purged == [999]
+    assert purged == [1_999]
     assert (purgatory.watched, purgatory._backlog.chain.length) == (1, 1)
     assert purgatory.purge() == 1
     assert purgatory.watched == 0
