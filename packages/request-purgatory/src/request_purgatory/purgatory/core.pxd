@@ -152,4 +152,4 @@ cdef class PurgatoryCore(OperationHost):
     cdef long long _now_or(self, long long otherwise_ms) except? -1
 
     @cython.locals(now_ms=longlong, late_ms=longlong, took_ms=longlong)
-    cdef _callbacks_ran(self, DelayedOperation operation, long long began_ms)
+    cdef long long _callbacks_ran(self, DelayedOperation operation, long long began_ms) except? -2

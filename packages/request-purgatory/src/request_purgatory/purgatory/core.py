@@ -902,9 +902,9 @@ class PurgatoryCore(OperationHost):
             self._put_off(interrupt)
         return otherwise_ms
 
-    def _callbacks_ran(self, operation: DelayedOperation, began_ms: int) -> None:
+    def _callbacks_ran(self, operation: DelayedOperation, began_ms: int) -> int:
         if not self._measures:
-            return
+            return primitives.LIMIT
         now_ms = self._now_or(began_ms)
         late_ms = began_ms - operation._entered_ms - operation.timer_delay_ms
         took_ms = now_ms - began_ms
@@ -919,9 +919,12 @@ class PurgatoryCore(OperationHost):
                 operation,
                 took_ms,
             )
-        elif late_ms >= self.warn_after_ms and now_ms >= self._warned_ms + 1000:
+            return primitives.LIMIT  # A handler of the log may take long, too.
+        if late_ms >= self.warn_after_ms and now_ms >= self._warned_ms + 1000:
             self._warned_ms = now_ms
             warn(logger, "purgatory %r: %s expired %d ms late", self.name, operation, late_ms)
+            return primitives.LIMIT
+        return now_ms
 
     # -- the host interface: in a forked child
 

@@ -24,7 +24,7 @@ cdef class OperationHost(PutOff):
     cdef _callback_failed(self, DelayedOperation operation, error)
     cdef long long _now_or(self, long long otherwise_ms) except? -1
     cdef _ran_early(self, DelayedOperation operation)
-    cdef _callbacks_ran(self, DelayedOperation operation, long long began_ms)
+    cdef long long _callbacks_ran(self, DelayedOperation operation, long long began_ms) except? -2
 
 
 cdef class DelayedOperation(TimerTask):
@@ -50,6 +50,9 @@ cdef class DelayedOperation(TimerTask):
     cpdef bint force_complete(self) except -1
     cpdef bint cancel(self) except -1
     cpdef _abandon_in_child(self)
+
+    @cython.locals(purgatory=OperationHost, is_over=bint)
+    cdef long long _run_from_timer(self, long long now_ms) except? -2
 
     @cython.final
     @cython.locals(borrowed=bint, ended=bint)

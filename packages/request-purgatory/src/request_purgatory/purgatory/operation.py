@@ -157,8 +157,11 @@ class OperationHost(PutOff):
         """Take back a pending operation that the timer has run before its deadline."""
         raise NotImplementedError
 
-    def _callbacks_ran(self, operation: DelayedOperation, began_ms: int) -> None:
-        """Measure the callbacks of an operation that the timer ended, from `began_ms` on."""
+    def _callbacks_ran(self, operation: DelayedOperation, began_ms: int) -> int:
+        """Measure the callbacks of an operation that the timer ended, from `began_ms` on.
+
+        Return the time at their end, `primitives.LIMIT` where nobody has looked.
+        """
         raise NotImplementedError
 
 
@@ -340,23 +343,33 @@ class DelayedOperation(TimerTask):
             SystemExit: Raised by a callback.
         """
         primitives.require_init(self.timer_expiration_ms != 0, self)
+        self._run_from_timer(primitives.LIMIT)
+
+    def _run_from_timer(self, now_ms: int) -> int:
+        """As `TimerTask._run_from_timer`; no subclass has a `run` of its own.
+
+        Another thread may have renewed the operation since `now_ms`. Then it is early, and goes
+        back, or where its new timeout is 0, runs again at a time of its own.
+        """
         purgatory = self._purgatory
         if purgatory is None:
             self._run_out(primitives.LIMIT)  # Alone on a timer, which contains what this raises.
-            return
-        # Without a clock it is at least as late as the timer has found it.
-        began_ms = purgatory._now_or(self.timer_expiration_ms)
+            return primitives.LIMIT
+        if now_ms == primitives.LIMIT:
+            # Without a clock it is at least as late as the timer has found it.
+            now_ms = purgatory._now_or(self.timer_expiration_ms)
         try:
-            if not self._run_out(began_ms):
+            is_over = self._run_out(now_ms)
+            if not is_over:
                 if self._state == states.PENDING:
                     purgatory._ran_early(self)
                 purgatory._raise_interrupt()
-                return
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
             purgatory._callback_failed(self, error)
-        purgatory._callbacks_ran(self, began_ms)
+            is_over = True
+        return purgatory._callbacks_ran(self, now_ms) if is_over else primitives.LIMIT
 
     def drop(self) -> None:
         """End as cancelled: the timer's executor dropped the expiration that it had accepted.

@@ -39,7 +39,7 @@ cdef class TimerCore:
     @cython.locals(came_due=bint)
     cdef bint _advance(self, timeout_ms, long long num_wakes) except -1
 
-    @cython.locals(task=TimerTask)
+    @cython.locals(task=TimerTask, ended_ms=longlong)
     cdef _run_due(self, Py_ssize_t at_most)
 
     @cython.locals(
@@ -52,10 +52,10 @@ cdef class TimerCore:
     )
     cdef bint _wait(self, timeout_ms, long long num_wakes) except -1
 
-    cdef _execute(self, TimerTask task)
+    cdef long long _execute(self, TimerTask task, long long now_ms) except? -2
 
     @cython.locals(handle=TimerHandle)
-    cpdef _run_task(self, TimerTask task)
+    cpdef long long _run_task(self, TimerTask task, long long now_ms) except? -2
 
     cpdef wake(self)
 

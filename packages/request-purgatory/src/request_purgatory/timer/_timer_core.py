@@ -133,14 +133,16 @@ class TimerCore:
 
     def _run_due(self, at_most: int) -> None:
         """Execute due tasks; all of them if `at_most` is negative."""
+        ended_ms = primitives.LIMIT
         task = self._pop_due() if at_most != 0 else None
         while task is not None:
-            self._execute(task)
+            ended_ms = self._execute(task, ended_ms)
             # This may free the task, whose finalizer is user code: release it without the lock.
             task = None
             at_most -= 1
             if at_most & 63 == 0:  # After each 64th task.
                 give_way()
+                ended_ms = primitives.LIMIT
             if at_most != 0:
                 task = self._pop_due()
 
@@ -207,17 +209,16 @@ class TimerCore:
             if others:
                 sleepers.wake_all()
 
-    def _execute(self, task: TimerTask) -> None:
-        self._run_task(task)
+    def _execute(self, task: TimerTask, now_ms: int) -> int:
+        return self._run_task(task, now_ms)
 
-    def _run_task(self, task: TimerTask) -> None:
-        """Run the task; log and count what it raises, but exits."""
+    def _run_task(self, task: TimerTask, now_ms: int) -> int:
+        """Run the task as `TimerTask._run_from_timer`; log and count what it raises, but exits."""
         try:
-            if type(task) is TimerHandle:
-                handle = task
-                handle.run()
-            else:
-                primitives.call_run(task)
+            if type(task) is not TimerHandle:
+                return task._run_from_timer(now_ms)
+            handle = task
+            handle.run()
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # asyncio.CancelledError is not an Exception.
@@ -225,6 +226,7 @@ class TimerCore:
             self.callback_errors += 1
             self._lock.release()
             self._errors.log(error, "timer %r: %s raised", self.name, task)
+        return primitives.LIMIT
 
     def wake(self) -> None:
         """End all sleeps in `advance_clock`; if no thread sleeps, the next call returns at once."""

@@ -16,6 +16,9 @@ cdef class TimerTask:
     cpdef _abandon_in_child(self)
     cpdef bint cancel(self) except -1
 
+    # Operations override it.
+    cdef long long _run_from_timer(self, long long now_ms) except? -2
+
     @cython.final
     @cython.locals(pending=bint)
     cdef _init_task(self, str name, object delay_ms)

@@ -78,7 +78,10 @@ cdef class SystemTimer(TimerCore):
 
     cdef TimerTask _pop_due(self)
 
-    cdef _execute(self, TimerTask task)
+    cdef long long _execute(self, TimerTask task, long long now_ms) except? -2
+
+    @cython.final
+    cdef _submit(self, TimerTask task)
 
     cpdef _run_submission(self, submission)
 

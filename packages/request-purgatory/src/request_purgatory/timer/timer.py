@@ -347,7 +347,7 @@ class SystemTimer(TimerCore):
             raise TimerClosedError(self.name)
         if not mine:
             raise TaskInUseError(f"{shown(task)} is pending in another timer than {self.name!r}")
-        self._execute(task)
+        self._execute(task, primitives.LIMIT)
 
     def _wake_sleepers(self) -> None:
         """Wake the threads that sleep in `advance_clock`; in a forked child, start the first."""
@@ -450,11 +450,14 @@ class SystemTimer(TimerCore):
         self._lock.release()
         return task
 
-    def _execute(self, task: TimerTask) -> None:
+    def _execute(self, task: TimerTask, now_ms: int) -> int:
+        if self._executor is None:
+            return self._run_task(task, now_ms)
+        self._submit(task)
+        return primitives.LIMIT
+
+    def _submit(self, task: TimerTask) -> None:
         executor = self._executor
-        if executor is None:
-            self._run_task(task)
-            return
         submission: Submission | None = None
         try:
             submission = Submission(self._run_submission, task)
@@ -472,7 +475,7 @@ class SystemTimer(TimerCore):
                         task,
                     )
                 finally:
-                    self._run_task(task)
+                    self._run_task(task, primitives.LIMIT)
         except BaseException as error:
             begun = submission is not None and not submission.claimed.acquire(blocking=False)
             if not begun:
@@ -487,7 +490,7 @@ class SystemTimer(TimerCore):
                         task,
                     )
                 finally:
-                    self._run_task(task)
+                    self._run_task(task, primitives.LIMIT)
             elif not ends_program(error):
                 self._errors.log(
                     error, "timer %r: the executor raised after it had begun %s", self.name, task
@@ -501,7 +504,7 @@ class SystemTimer(TimerCore):
         Compiled, no signal handler comes between the claim and the task.
         """
         if submission.claimed.acquire(blocking=False):
-            self._run_task(submission.task)
+            self._run_task(submission.task, primitives.LIMIT)
 
     def _on_executor_done(self, submission: Submission, accepted: Future[object]) -> None:
         """Call `task.drop()` if the executor was shut down, or failed, before it ran the task."""

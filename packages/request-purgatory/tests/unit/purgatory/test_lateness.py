@@ -16,6 +16,7 @@ from request_purgatory import (
     InvalidArgumentError,
     ManualClock,
     SystemTimer,
+    TimerTask,
 )
 from request_purgatory._native.parker import Parker
 from tests.support.requests import Fault, Request, fail
@@ -28,9 +29,14 @@ class SteppedClock(Clock):
 
     def __init__(self) -> None:
         self.reads_ms = 0
+        self.readings = 0
+        self.interrupted_at = 0
 
     @property
     def now_ns(self) -> int:
+        self.readings += 1
+        if self.readings == self.interrupted_at:
+            raise KeyboardInterrupt
         return self.reads_ms * 1_000_000
 
     def wait_until(self, parker: Parker, until_ms: int | None) -> None:
@@ -48,6 +54,126 @@ def measured(stepped: SteppedClock) -> Iterator[DelayedOperationPurgatory]:
     timer = SystemTimer("test", clock=stepped)
     with DelayedOperationPurgatory("test", timer=timer, reaper=False) as purgatory:
         yield purgatory
+
+
+def test_expiration_right_after_another_reads_the_clock_once(
+    measured: DelayedOperationPurgatory, stepped: SteppedClock
+) -> None:
+    for _ in range(10):
+        measured.try_complete_else_watch(Request(10), ["a"])
+    stepped.reads_ms = 10
+    stepped.readings = 0
+    measured.advance_clock(0)
+    # What is due, the beginning of the first one, and the end of each.
+    assert (measured.metrics().expirations, stepped.readings) == (10, 1 + 1 + 10)
+
+
+@pytest.mark.parametrize("kind", ["task", "handle", "operation of no purgatory"])
+def test_expiration_is_not_blamed_for_a_task_of_another_owner(
+    measured: DelayedOperationPurgatory, stepped: SteppedClock, kind: str
+) -> None:
+    def take_half_a_second() -> None:
+        stepped.reads_ms += 500
+
+    class Slow(TimerTask):
+        def run(self) -> None:
+            take_half_a_second()
+
+    measured.try_complete_else_watch(Request(10), ["a"])
+    if kind == "handle":
+        measured.timer.call_later_ms(10, take_half_a_second)
+    else:
+        measured.timer.add(Slow(10) if kind == "task" else Request(10, complete=take_half_a_second))
+    measured.try_complete_else_watch(Request(10), ["a"])
+    stepped.reads_ms = 10
+    measured.advance_clock(0)
+    metrics = measured.metrics()
+    assert (metrics.expirations, metrics.max_late_ms, metrics.max_callback_ms) == (2, 500, 0)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_expiration_is_not_blamed_for_the_log_of_another(
+    measured: DelayedOperationPurgatory, stepped: SteppedClock, late: bool
+) -> None:
+    class SlowHandler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            stepped.reads_ms += 5_000
+
+    def take_half_a_second() -> None:
+        stepped.reads_ms += 500
+
+    first = Request(10) if late else Request(10, complete=take_half_a_second)
+    for request in (first, Request(10)):
+        measured.try_complete_else_watch(request, ["a"])
+    stepped.reads_ms = 510 if late else 10
+    handler = SlowHandler()
+    core_logger = logging.getLogger("request_purgatory")
+    core_logger.addHandler(handler)
+    try:
+        measured.advance_clock(0)
+    finally:
+        core_logger.removeHandler(handler)
+    metrics = measured.metrics()
+    assert (metrics.expirations, metrics.max_late_ms) == (2, 5_500)
+    assert metrics.max_callback_ms == (0 if late else 500)
+
+
+def test_expiration_in_a_later_call_reads_the_clock_anew(
+    measured: DelayedOperationPurgatory, stepped: SteppedClock
+) -> None:
+    """Also where the call before was interrupted in the middle of its last one."""
+    first, second = Request(10), Request(20)
+    for request in (first, second):
+        measured.try_complete_else_watch(request, ["a"])
+    stepped.reads_ms = 10
+    stepped.readings = 0
+    stepped.interrupted_at = 3  # When the callbacks of the first one have run.
+    with pytest.raises(KeyboardInterrupt):
+        measured.advance_clock(0)
+    assert first.outcome == "expired"
+    stepped.reads_ms = 110
+    stepped.readings = stepped.interrupted_at = 0
+    measured.advance_clock(0)
+    assert (second.outcome, stepped.readings) == ("expired", 3)
+    assert measured.metrics().max_late_ms == 90
+
+
+def test_expiration_after_others_had_a_turn_reads_the_clock_anew(
+    measured: DelayedOperationPurgatory, stepped: SteppedClock
+) -> None:
+    for _ in range(100):
+        measured.try_complete_else_watch(Request(10), ["a"])
+    stepped.reads_ms = 10
+    stepped.readings = 0
+    measured.advance_clock(0)
+    # What is due, the beginnings of the first one and of the one after 64, and the end of each.
+    assert (measured.metrics().expirations, stepped.readings) == (100, 1 + 2 + 100)
+
+
+def test_operation_that_is_renewed_between_two_expirations_is_not_lost(
+    measured: DelayedOperationPurgatory, stepped: SteppedClock
+) -> None:
+    """By the finalizer of the first one, when that has ended and nobody refers to it."""
+    renewed = [Request(10), Request(10), Request(10)]
+
+    class Last(Request):
+        def __del__(self) -> None:
+            stepped.reads_ms += 5
+            for request, timeout_s in zip(renewed, (0, 0.001, 0.02), strict=True):
+                assert measured.renew(request, timeout_s) is (timeout_s > 0)
+
+    measured.try_complete_else_watch(Last(10, complete=measured.purge), ["a"])
+    for request in renewed:
+        measured.try_complete_else_watch(request, ["a"])
+    stepped.reads_ms = 10
+    measured.advance_clock(0)
+    assert [request.outcome for request in renewed] == ["expired", None, None]
+    stepped.reads_ms = 16
+    measured.advance_clock(0)
+    assert [request.outcome for request in renewed] == ["expired", "expired", None]
+    stepped.reads_ms = 35
+    measured.advance_clock(0)
+    assert [request.calls for request in renewed] == [["complete", "expiration"]] * 3
 
 
 def test_slow_callback_is_measured_and_logged_with_its_operation(
