@@ -621,7 +621,7 @@ class PurgatoryCore(OperationHost):
             The number of entries that were removed.
         """
         primitives.require_init(self._initialized, self)
-        if self._hides:
+        if self._wheel_timer is not None:
             hiding.keep_installed()
         # First the estimate, then the lists: what ends during the purge makes the estimate a little
         # too high, never too low.

@@ -296,6 +296,18 @@ def test_purgatory_asks_to_be_called_again_when_others_emptied_the_callbacks() -
     purgatory.close()
 
 
+@pytest.mark.skipif(not primitives.COMPILED, reason="interpreted, no collection is noticed")
+def test_collections_are_noticed_again_on_builds_that_hide_nothing_too() -> None:
+    purgatory = DelayedOperationPurgatory("test", timer=make_timer()[0], reaper=False)
+    others = gc.callbacks[:]
+    gc.callbacks.clear()
+    purgatory.purge()
+    names = [callback.__name__ for callback in gc.callbacks]
+    gc.callbacks[:] = others
+    purgatory.close()
+    assert names == ["_around_collections"]
+
+
 def collect_twice_automatically() -> None:
     """Return after two full collections that the interpreter started by itself."""
     before = gc.get_stats()[2]["collections"]
