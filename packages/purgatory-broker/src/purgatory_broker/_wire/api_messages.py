@@ -1,0 +1,72 @@
+"""The messages of an API, as the modules of `protocol` define them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+from uuid import UUID
+
+from purgatory_broker._wire.reader import FlexibleReader, Reader
+from purgatory_broker._wire.writer import (
+    FlexibleRecordsWriter,
+    FlexibleWriter,
+    RecordsWriter,
+    Writer,
+)
+
+#: The request's and the response's class.
+Q = TypeVar("Q")
+S = TypeVar("S")
+
+
+class NamedTopic(NamedTuple):
+    """A topic that a request names by its name or by its id, and numbers of partitions."""
+
+    name: str | None
+    topic_id: UUID | None
+    partitions: Iterable[int] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ApiMessages(Generic[Q, S]):
+    """Readers and writers of an API's messages, in every version that Kafka has.
+
+    Attributes:
+        versions: Kafka's first and last version.
+        flexible_since: The first version that is flexible; None if none is.
+        error_response: Returns the response with an error code for every part of a request.
+        topics: Returns the topics that a request names.
+        names_partitions: Whether `topics` have partitions.
+        groups: Returns the ids of the groups that a request names.
+        transactional_ids: Returns the transactional ids that a request names.
+        fields: The fields of each struct that only some versions have: the first and the last one.
+    """
+
+    key: int
+    name: str
+    versions: tuple[int, int]
+    flexible_since: int | None
+    request: type[Q]
+    response: type[S]
+    read_request: Callable[[Reader, int], Q]
+    read_response: Callable[[Reader, int], S]
+    write_response: Callable[[Writer, S, int], None]
+    error_response: Callable[[Q, int], S]
+    fields: dict[type[Any], dict[str, tuple[int, int]]]
+    topics: Callable[[Q], Iterable[NamedTopic]] | None = None
+    names_partitions: bool = False
+    groups: Callable[[Q], Iterable[str]] | None = None
+    transactional_ids: Callable[[Q], Iterable[str]] | None = None
+
+    def is_flexible(self, version: int) -> bool:
+        return self.flexible_since is not None and version >= self.flexible_since
+
+    def reader(self, frame: bytes, position: int, version: int) -> Reader:
+        return (FlexibleReader if self.is_flexible(version) else Reader)(frame, position)
+
+    def writer(self, version: int, size: int = 0, *, is_limited: bool = True) -> Writer:
+        """Return a writer after `size` zeros; see `Writer.limit`."""
+        if self.is_flexible(version):
+            return FlexibleWriter(size) if is_limited else FlexibleRecordsWriter(size)
+        return Writer(size) if is_limited else RecordsWriter(size)

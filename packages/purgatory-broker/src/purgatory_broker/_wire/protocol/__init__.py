@@ -1,0 +1,1 @@
+"""The messages of Kafka's protocol, made by `python -m tools.protocol`; see its README."""

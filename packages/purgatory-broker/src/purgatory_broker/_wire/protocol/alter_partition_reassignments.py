@@ -1,0 +1,212 @@
+"""The messages of AlterPartitionReassignments.
+
+Made from Kafka 4.1.1's schemas: do not edit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.reader import Reader
+from purgatory_broker._wire.writer import Writer
+
+_I = struct.Struct(">i")
+_IT = struct.Struct(">i?")
+_ITH = struct.Struct(">i?h")
+_IH = struct.Struct(">ih")
+
+
+@dataclass(slots=True)
+class ReassignablePartition:
+    partition_index: int = 0
+    replicas: list[int] | None = None
+
+
+@dataclass(slots=True)
+class ReassignableTopic:
+    name: str = ""
+    partitions: list[ReassignablePartition] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class AlterPartitionReassignmentsRequest:
+    timeout_ms: int = 60000
+    allow_replication_factor_change: bool = True
+    topics: list[ReassignableTopic] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ReassignablePartitionResponse:
+    partition_index: int = 0
+    error_code: int = 0
+    error_message: str | None = ""
+
+
+@dataclass(slots=True)
+class ReassignableTopicResponse:
+    name: str = ""
+    partitions: list[ReassignablePartitionResponse] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class AlterPartitionReassignmentsResponse:
+    throttle_time_ms: int = 0
+    allow_replication_factor_change: bool = True
+    error_code: int = 0
+    error_message: str | None = ""
+    responses: list[ReassignableTopicResponse] = field(default_factory=list)
+
+
+def _read_reassignable_partition(reader: Reader, version: int) -> ReassignablePartition:
+    (partition_index,) = reader.unpack(_I)
+    replicas = reader.nullable_numbers("replicas", "i", 4)
+    reader.skip_tagged_fields()
+    return ReassignablePartition(partition_index, replicas)
+
+
+def _read_reassignable_topic(reader: Reader, version: int) -> ReassignableTopic:
+    name = reader.string("name")
+    partitions = [
+        _read_reassignable_partition(reader, version) for _ in range(reader.count("partitions", 6))
+    ]
+    reader.skip_tagged_fields()
+    return ReassignableTopic(name, partitions)
+
+
+def _read_alter_partition_reassignments_request(
+    reader: Reader, version: int
+) -> AlterPartitionReassignmentsRequest:
+    allow_replication_factor_change: bool = True
+    if version >= 1:
+        timeout_ms, allow_replication_factor_change = reader.unpack(_IT)
+    else:
+        (timeout_ms,) = reader.unpack(_I)
+    topics = [_read_reassignable_topic(reader, version) for _ in range(reader.count("topics", 3))]
+    reader.skip_tagged_fields()
+    return AlterPartitionReassignmentsRequest(timeout_ms, allow_replication_factor_change, topics)
+
+
+def _read_reassignable_partition_response(
+    reader: Reader, version: int
+) -> ReassignablePartitionResponse:
+    partition_index, error_code = reader.unpack(_IH)
+    error_message = reader.nullable_string("error_message")
+    reader.skip_tagged_fields()
+    return ReassignablePartitionResponse(partition_index, error_code, error_message)
+
+
+def _read_reassignable_topic_response(reader: Reader, version: int) -> ReassignableTopicResponse:
+    name = reader.string("name")
+    partitions = [
+        _read_reassignable_partition_response(reader, version)
+        for _ in range(reader.count("partitions", 8))
+    ]
+    reader.skip_tagged_fields()
+    return ReassignableTopicResponse(name, partitions)
+
+
+def _read_alter_partition_reassignments_response(
+    reader: Reader, version: int
+) -> AlterPartitionReassignmentsResponse:
+    allow_replication_factor_change: bool = True
+    if version >= 1:
+        throttle_time_ms, allow_replication_factor_change, error_code = reader.unpack(_ITH)
+    else:
+        throttle_time_ms, error_code = reader.unpack(_IH)
+    error_message = reader.nullable_string("error_message")
+    responses = [
+        _read_reassignable_topic_response(reader, version)
+        for _ in range(reader.count("responses", 3))
+    ]
+    reader.skip_tagged_fields()
+    return AlterPartitionReassignmentsResponse(
+        throttle_time_ms, allow_replication_factor_change, error_code, error_message, responses
+    )
+
+
+def _write_reassignable_partition_response(
+    out: Writer, data: ReassignablePartitionResponse, version: int
+) -> None:
+    out += _IH.pack(data.partition_index, data.error_code)
+    out.nullable_string(data.error_message)
+    out.append(0)
+
+
+def _write_reassignable_topic_response(
+    out: Writer, data: ReassignableTopicResponse, version: int
+) -> None:
+    out.string(data.name)
+    out.length(len(data.partitions))
+    for reassignable_partition_response in data.partitions:
+        _write_reassignable_partition_response(out, reassignable_partition_response, version)
+    out.append(0)
+
+
+def _write_alter_partition_reassignments_response(
+    out: Writer, data: AlterPartitionReassignmentsResponse, version: int
+) -> None:
+    if version >= 1:
+        out += _ITH.pack(
+            data.throttle_time_ms, data.allow_replication_factor_change, data.error_code
+        )
+    else:
+        out += _IH.pack(data.throttle_time_ms, data.error_code)
+    out.nullable_string(data.error_message)
+    out.length(len(data.responses))
+    for reassignable_topic_response in data.responses:
+        _write_reassignable_topic_response(out, reassignable_topic_response, version)
+    out.append(0)
+
+
+def _error_response(
+    request: AlterPartitionReassignmentsRequest, code: int
+) -> AlterPartitionReassignmentsResponse:
+    return AlterPartitionReassignmentsResponse(
+        error_code=code,
+        responses=[
+            ReassignableTopicResponse(
+                name=reassignable_topic.name,
+                partitions=[
+                    ReassignablePartitionResponse(
+                        partition_index=reassignable_partition.partition_index,
+                        error_code=code,
+                        error_message=None,
+                    )
+                    for reassignable_partition in reassignable_topic.partitions
+                ],
+            )
+            for reassignable_topic in request.topics
+        ],
+    )
+
+
+def _topics(request: AlterPartitionReassignmentsRequest) -> Iterator[NamedTopic]:
+    for reassignable_topic in request.topics:
+        yield NamedTopic(
+            reassignable_topic.name,
+            None,
+            [partition.partition_index for partition in reassignable_topic.partitions],
+        )
+
+
+ALTER_PARTITION_REASSIGNMENTS = ApiMessages(
+    key=45,
+    name="AlterPartitionReassignments",
+    versions=(0, 1),
+    flexible_since=0,
+    request=AlterPartitionReassignmentsRequest,
+    response=AlterPartitionReassignmentsResponse,
+    read_request=_read_alter_partition_reassignments_request,
+    read_response=_read_alter_partition_reassignments_response,
+    write_response=_write_alter_partition_reassignments_response,
+    error_response=_error_response,
+    fields={
+        AlterPartitionReassignmentsRequest: {"allow_replication_factor_change": (1, 1)},
+        AlterPartitionReassignmentsResponse: {"allow_replication_factor_change": (1, 1)},
+    },
+    topics=_topics,
+    names_partitions=True,
+)

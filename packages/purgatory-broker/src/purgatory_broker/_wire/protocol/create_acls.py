@@ -1,0 +1,128 @@
+"""The messages of CreateAcls.
+
+Made from Kafka 4.1.1's schemas: do not edit.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.reader import Reader
+from purgatory_broker._wire.writer import Writer
+
+_B = struct.Struct(">b")
+_BB = struct.Struct(">bb")
+_H = struct.Struct(">h")
+_I = struct.Struct(">i")
+
+
+@dataclass(slots=True)
+class AclCreation:
+    resource_type: int = 0
+    resource_name: str = ""
+    resource_pattern_type: int = 3
+    principal: str = ""
+    host: str = ""
+    operation: int = 0
+    permission_type: int = 0
+
+
+@dataclass(slots=True)
+class CreateAclsRequest:
+    creations: list[AclCreation] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class AclCreationResult:
+    error_code: int = 0
+    error_message: str | None = ""
+
+
+@dataclass(slots=True)
+class CreateAclsResponse:
+    throttle_time_ms: int = 0
+    results: list[AclCreationResult] = field(default_factory=list)
+
+
+def _read_acl_creation(reader: Reader, version: int) -> AclCreation:
+    (resource_type,) = reader.unpack(_B)
+    resource_name = reader.string("resource_name")
+    (resource_pattern_type,) = reader.unpack(_B)
+    principal = reader.string("principal")
+    host = reader.string("host")
+    operation, permission_type = reader.unpack(_BB)
+    if version >= 2:
+        reader.skip_tagged_fields()
+    return AclCreation(
+        resource_type,
+        resource_name,
+        resource_pattern_type,
+        principal,
+        host,
+        operation,
+        permission_type,
+    )
+
+
+def _read_create_acls_request(reader: Reader, version: int) -> CreateAclsRequest:
+    creations = [_read_acl_creation(reader, version) for _ in range(reader.count("creations", 8))]
+    if version >= 2:
+        reader.skip_tagged_fields()
+    return CreateAclsRequest(creations)
+
+
+def _read_acl_creation_result(reader: Reader, version: int) -> AclCreationResult:
+    (error_code,) = reader.unpack(_H)
+    error_message = reader.nullable_string("error_message")
+    if version >= 2:
+        reader.skip_tagged_fields()
+    return AclCreationResult(error_code, error_message)
+
+
+def _read_create_acls_response(reader: Reader, version: int) -> CreateAclsResponse:
+    (throttle_time_ms,) = reader.unpack(_I)
+    results = [
+        _read_acl_creation_result(reader, version) for _ in range(reader.count("results", 4))
+    ]
+    if version >= 2:
+        reader.skip_tagged_fields()
+    return CreateAclsResponse(throttle_time_ms, results)
+
+
+def _write_acl_creation_result(out: Writer, data: AclCreationResult, version: int) -> None:
+    out += _H.pack(data.error_code)
+    out.nullable_string(data.error_message)
+    if version >= 2:
+        out.append(0)
+
+
+def _write_create_acls_response(out: Writer, data: CreateAclsResponse, version: int) -> None:
+    out += _I.pack(data.throttle_time_ms)
+    out.length(len(data.results))
+    for acl_creation_result in data.results:
+        _write_acl_creation_result(out, acl_creation_result, version)
+    if version >= 2:
+        out.append(0)
+
+
+def _error_response(request: CreateAclsRequest, code: int) -> CreateAclsResponse:
+    return CreateAclsResponse(
+        results=[AclCreationResult(error_code=code, error_message=None) for _ in request.creations]
+    )
+
+
+CREATE_ACLS = ApiMessages(
+    key=30,
+    name="CreateAcls",
+    versions=(1, 3),
+    flexible_since=2,
+    request=CreateAclsRequest,
+    response=CreateAclsResponse,
+    read_request=_read_create_acls_request,
+    read_response=_read_create_acls_response,
+    write_response=_write_create_acls_response,
+    error_response=_error_response,
+    fields={},
+)

@@ -1,0 +1,153 @@
+"""The messages of CreatePartitions.
+
+Made from Kafka 4.1.1's schemas: do not edit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.reader import Reader
+from purgatory_broker._wire.writer import Writer
+
+_H = struct.Struct(">h")
+_I = struct.Struct(">i")
+_IT = struct.Struct(">i?")
+
+
+@dataclass(slots=True)
+class CreatePartitionsAssignment:
+    broker_ids: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class CreatePartitionsTopic:
+    name: str = ""
+    count: int = 0
+    assignments: list[CreatePartitionsAssignment] | None = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class CreatePartitionsRequest:
+    topics: list[CreatePartitionsTopic] = field(default_factory=list)
+    timeout_ms: int = 0
+    validate_only: bool = False
+
+
+@dataclass(slots=True)
+class CreatePartitionsTopicResult:
+    name: str = ""
+    error_code: int = 0
+    error_message: str | None = None
+
+
+@dataclass(slots=True)
+class CreatePartitionsResponse:
+    throttle_time_ms: int = 0
+    results: list[CreatePartitionsTopicResult] = field(default_factory=list)
+
+
+def _read_create_partitions_assignment(reader: Reader, version: int) -> CreatePartitionsAssignment:
+    broker_ids = reader.numbers("broker_ids", "i", 4)
+    if version >= 2:
+        reader.skip_tagged_fields()
+    return CreatePartitionsAssignment(broker_ids)
+
+
+def _read_create_partitions_topic(reader: Reader, version: int) -> CreatePartitionsTopic:
+    name = reader.string("name")
+    (count_,) = reader.unpack(_I)
+    assignments = (
+        None
+        if (count := reader.nullable_count("assignments", 2)) < 0
+        else [_read_create_partitions_assignment(reader, version) for _ in range(count)]
+    )
+    if version >= 2:
+        reader.skip_tagged_fields()
+    return CreatePartitionsTopic(name, count_, assignments)
+
+
+def _read_create_partitions_request(reader: Reader, version: int) -> CreatePartitionsRequest:
+    topics = [
+        _read_create_partitions_topic(reader, version) for _ in range(reader.count("topics", 7))
+    ]
+    timeout_ms, validate_only = reader.unpack(_IT)
+    if version >= 2:
+        reader.skip_tagged_fields()
+    return CreatePartitionsRequest(topics, timeout_ms, validate_only)
+
+
+def _read_create_partitions_topic_result(
+    reader: Reader, version: int
+) -> CreatePartitionsTopicResult:
+    name = reader.string("name")
+    (error_code,) = reader.unpack(_H)
+    error_message = reader.nullable_string("error_message")
+    if version >= 2:
+        reader.skip_tagged_fields()
+    return CreatePartitionsTopicResult(name, error_code, error_message)
+
+
+def _read_create_partitions_response(reader: Reader, version: int) -> CreatePartitionsResponse:
+    (throttle_time_ms,) = reader.unpack(_I)
+    results = [
+        _read_create_partitions_topic_result(reader, version)
+        for _ in range(reader.count("results", 5))
+    ]
+    if version >= 2:
+        reader.skip_tagged_fields()
+    return CreatePartitionsResponse(throttle_time_ms, results)
+
+
+def _write_create_partitions_topic_result(
+    out: Writer, data: CreatePartitionsTopicResult, version: int
+) -> None:
+    out.string(data.name)
+    out += _H.pack(data.error_code)
+    out.nullable_string(data.error_message)
+    if version >= 2:
+        out.append(0)
+
+
+def _write_create_partitions_response(
+    out: Writer, data: CreatePartitionsResponse, version: int
+) -> None:
+    out += _I.pack(data.throttle_time_ms)
+    out.length(len(data.results))
+    for create_partitions_topic_result in data.results:
+        _write_create_partitions_topic_result(out, create_partitions_topic_result, version)
+    if version >= 2:
+        out.append(0)
+
+
+def _error_response(request: CreatePartitionsRequest, code: int) -> CreatePartitionsResponse:
+    return CreatePartitionsResponse(
+        results=[
+            CreatePartitionsTopicResult(name=create_partitions_topic.name, error_code=code)
+            for create_partitions_topic in request.topics
+        ]
+    )
+
+
+def _topics(request: CreatePartitionsRequest) -> Iterator[NamedTopic]:
+    for create_partitions_topic in request.topics:
+        yield NamedTopic(create_partitions_topic.name, None)
+
+
+CREATE_PARTITIONS = ApiMessages(
+    key=37,
+    name="CreatePartitions",
+    versions=(0, 3),
+    flexible_since=2,
+    request=CreatePartitionsRequest,
+    response=CreatePartitionsResponse,
+    read_request=_read_create_partitions_request,
+    read_response=_read_create_partitions_response,
+    write_response=_write_create_partitions_response,
+    error_response=_error_response,
+    fields={},
+    topics=_topics,
+)

@@ -1,0 +1,248 @@
+"""The messages of CreateTopics.
+
+Made from Kafka 4.1.1's schemas: do not edit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.reader import Reader
+from purgatory_broker._wire.writer import Writer
+
+_TBT = struct.Struct(">?b?")
+_H = struct.Struct(">h")
+_I = struct.Struct(">i")
+_IT = struct.Struct(">i?")
+_IH = struct.Struct(">ih")
+
+
+@dataclass(slots=True)
+class CreatableReplicaAssignment:
+    partition_index: int = 0
+    broker_ids: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class CreatableTopicConfig:
+    name: str = ""
+    value: str | None = ""
+
+
+@dataclass(slots=True)
+class CreatableTopic:
+    name: str = ""
+    num_partitions: int = 0
+    replication_factor: int = 0
+    assignments: list[CreatableReplicaAssignment] = field(default_factory=list)
+    configs: list[CreatableTopicConfig] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class CreateTopicsRequest:
+    topics: list[CreatableTopic] = field(default_factory=list)
+    timeout_ms: int = 60000
+    validate_only: bool = False
+
+
+@dataclass(slots=True)
+class CreatableTopicConfigs:
+    name: str = ""
+    value: str | None = ""
+    read_only: bool = False
+    config_source: int = -1
+    is_sensitive: bool = False
+
+
+@dataclass(slots=True)
+class CreatableTopicResult:
+    name: str = ""
+    topic_id: UUID | None = None
+    error_code: int = 0
+    error_message: str | None = ""
+    topic_config_error_code: int = 0
+    num_partitions: int = -1
+    replication_factor: int = -1
+    configs: list[CreatableTopicConfigs] | None = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class CreateTopicsResponse:
+    throttle_time_ms: int = 0
+    topics: list[CreatableTopicResult] = field(default_factory=list)
+
+
+def _read_creatable_replica_assignment(reader: Reader, version: int) -> CreatableReplicaAssignment:
+    (partition_index,) = reader.unpack(_I)
+    broker_ids = reader.numbers("broker_ids", "i", 4)
+    if version >= 5:
+        reader.skip_tagged_fields()
+    return CreatableReplicaAssignment(partition_index, broker_ids)
+
+
+def _read_creatable_topic_config(reader: Reader, version: int) -> CreatableTopicConfig:
+    name = reader.string("name")
+    value_ = reader.nullable_string("value")
+    if version >= 5:
+        reader.skip_tagged_fields()
+    return CreatableTopicConfig(name, value_)
+
+
+def _read_creatable_topic(reader: Reader, version: int) -> CreatableTopic:
+    name = reader.string("name")
+    num_partitions, replication_factor = reader.unpack(_IH)
+    assignments = [
+        _read_creatable_replica_assignment(reader, version)
+        for _ in range(reader.count("assignments", 6))
+    ]
+    configs = [
+        _read_creatable_topic_config(reader, version) for _ in range(reader.count("configs", 3))
+    ]
+    if version >= 5:
+        reader.skip_tagged_fields()
+    return CreatableTopic(name, num_partitions, replication_factor, assignments, configs)
+
+
+def _read_create_topics_request(reader: Reader, version: int) -> CreateTopicsRequest:
+    topics = [_read_creatable_topic(reader, version) for _ in range(reader.count("topics", 10))]
+    timeout_ms, validate_only = reader.unpack(_IT)
+    if version >= 5:
+        reader.skip_tagged_fields()
+    return CreateTopicsRequest(topics, timeout_ms, validate_only)
+
+
+def _read_creatable_topic_configs(reader: Reader, version: int) -> CreatableTopicConfigs:
+    name = reader.string("name")
+    value_ = reader.nullable_string("value")
+    read_only, config_source, is_sensitive = reader.unpack(_TBT)
+    reader.skip_tagged_fields()
+    return CreatableTopicConfigs(name, value_, read_only, config_source, is_sensitive)
+
+
+def _read_creatable_topic_result(reader: Reader, version: int) -> CreatableTopicResult:
+    topic_id: UUID | None = None
+    topic_config_error_code: int = 0
+    num_partitions: int = -1
+    replication_factor: int = -1
+    configs: list[CreatableTopicConfigs] | None = []
+    name = reader.string("name")
+    if version >= 7:
+        topic_id = reader.topic_id("topic_id")
+    (error_code,) = reader.unpack(_H)
+    error_message = reader.nullable_string("error_message")
+    if version >= 5:
+        num_partitions, replication_factor = reader.unpack(_IH)
+        configs = (
+            None
+            if (count := reader.nullable_count("configs", 6)) < 0
+            else [_read_creatable_topic_configs(reader, version) for _ in range(count)]
+        )
+        for _ in range(reader.tagged_fields()):
+            tag = reader.tag()
+            if tag == 0:
+                topic_config_error_code = reader.unpack(_H)[0]
+            else:
+                reader.skip_value()
+    return CreatableTopicResult(
+        name,
+        topic_id,
+        error_code,
+        error_message,
+        topic_config_error_code,
+        num_partitions,
+        replication_factor,
+        configs,
+    )
+
+
+def _read_create_topics_response(reader: Reader, version: int) -> CreateTopicsResponse:
+    (throttle_time_ms,) = reader.unpack(_I)
+    topics = [
+        _read_creatable_topic_result(reader, version) for _ in range(reader.count("topics", 6))
+    ]
+    if version >= 5:
+        reader.skip_tagged_fields()
+    return CreateTopicsResponse(throttle_time_ms, topics)
+
+
+def _write_creatable_topic_configs(out: Writer, data: CreatableTopicConfigs, version: int) -> None:
+    out.string(data.name)
+    out.nullable_string(data.value)
+    out += _TBT.pack(data.read_only, data.config_source, data.is_sensitive)
+    out.append(0)
+
+
+def _write_creatable_topic_result(out: Writer, data: CreatableTopicResult, version: int) -> None:
+    out.string(data.name)
+    if version >= 7:
+        out.topic_id(data.topic_id)
+    out += _H.pack(data.error_code)
+    out.nullable_string(data.error_message)
+    if version >= 5:
+        out += _IH.pack(data.num_partitions, data.replication_factor)
+        if data.configs is None:
+            out.length(-1)
+        else:
+            out.length(len(data.configs))
+            for creatable_topic_configs in data.configs:
+                _write_creatable_topic_configs(out, creatable_topic_configs, version)
+        tagged: list[tuple[int, bytes | bytearray]] = []
+        if data.topic_config_error_code != 0:
+            value = out.value()
+            value += _H.pack(data.topic_config_error_code)
+            tagged.append((0, value))
+        if tagged:
+            out.tagged_fields(tagged)
+        else:
+            out.append(0)
+
+
+def _write_create_topics_response(out: Writer, data: CreateTopicsResponse, version: int) -> None:
+    out += _I.pack(data.throttle_time_ms)
+    out.length(len(data.topics))
+    for creatable_topic_result in data.topics:
+        _write_creatable_topic_result(out, creatable_topic_result, version)
+    if version >= 5:
+        out.append(0)
+
+
+def _error_response(request: CreateTopicsRequest, code: int) -> CreateTopicsResponse:
+    return CreateTopicsResponse(
+        topics=[
+            CreatableTopicResult(name=creatable_topic.name, error_code=code, error_message=None)
+            for creatable_topic in request.topics
+        ]
+    )
+
+
+def _topics(request: CreateTopicsRequest) -> Iterator[NamedTopic]:
+    for creatable_topic in request.topics:
+        yield NamedTopic(creatable_topic.name, None)
+
+
+CREATE_TOPICS = ApiMessages(
+    key=19,
+    name="CreateTopics",
+    versions=(2, 7),
+    flexible_since=5,
+    request=CreateTopicsRequest,
+    response=CreateTopicsResponse,
+    read_request=_read_create_topics_request,
+    read_response=_read_create_topics_response,
+    write_response=_write_create_topics_response,
+    error_response=_error_response,
+    fields={
+        CreatableTopicResult: {
+            "topic_id": (7, 7),
+            "topic_config_error_code": (5, 7),
+            "num_partitions": (5, 7),
+            "replication_factor": (5, 7),
+            "configs": (5, 7),
+        }
+    },
+    topics=_topics,
+)

@@ -1,0 +1,103 @@
+"""The messages of DeleteGroups.
+
+Made from Kafka 4.1.1's schemas: do not edit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.reader import Reader
+from purgatory_broker._wire.writer import Writer
+
+_H = struct.Struct(">h")
+_I = struct.Struct(">i")
+
+
+@dataclass(slots=True)
+class DeleteGroupsRequest:
+    groups_names: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class DeletableGroupResult:
+    group_id: str = ""
+    error_code: int = 0
+
+
+@dataclass(slots=True)
+class DeleteGroupsResponse:
+    throttle_time_ms: int = 0
+    results: list[DeletableGroupResult] = field(default_factory=list)
+
+
+def _read_delete_groups_request(reader: Reader, version: int) -> DeleteGroupsRequest:
+    groups_names = reader.strings("groups_names")
+    if version >= 2:
+        reader.skip_tagged_fields()
+    return DeleteGroupsRequest(groups_names)
+
+
+def _read_deletable_group_result(reader: Reader, version: int) -> DeletableGroupResult:
+    group_id = reader.string("group_id")
+    (error_code,) = reader.unpack(_H)
+    if version >= 2:
+        reader.skip_tagged_fields()
+    return DeletableGroupResult(group_id, error_code)
+
+
+def _read_delete_groups_response(reader: Reader, version: int) -> DeleteGroupsResponse:
+    (throttle_time_ms,) = reader.unpack(_I)
+    results = [
+        _read_deletable_group_result(reader, version) for _ in range(reader.count("results", 4))
+    ]
+    if version >= 2:
+        reader.skip_tagged_fields()
+    return DeleteGroupsResponse(throttle_time_ms, results)
+
+
+def _write_deletable_group_result(out: Writer, data: DeletableGroupResult, version: int) -> None:
+    out.string(data.group_id)
+    out += _H.pack(data.error_code)
+    if version >= 2:
+        out.append(0)
+
+
+def _write_delete_groups_response(out: Writer, data: DeleteGroupsResponse, version: int) -> None:
+    out += _I.pack(data.throttle_time_ms)
+    out.length(len(data.results))
+    for deletable_group_result in data.results:
+        _write_deletable_group_result(out, deletable_group_result, version)
+    if version >= 2:
+        out.append(0)
+
+
+def _error_response(request: DeleteGroupsRequest, code: int) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(
+        results=[
+            DeletableGroupResult(group_id=value, error_code=code) for value in request.groups_names
+        ]
+    )
+
+
+def _groups(request: DeleteGroupsRequest) -> Iterable[str]:
+    return request.groups_names
+
+
+DELETE_GROUPS = ApiMessages(
+    key=42,
+    name="DeleteGroups",
+    versions=(0, 2),
+    flexible_since=2,
+    request=DeleteGroupsRequest,
+    response=DeleteGroupsResponse,
+    read_request=_read_delete_groups_request,
+    read_response=_read_delete_groups_response,
+    write_response=_write_delete_groups_response,
+    error_response=_error_response,
+    fields={},
+    groups=_groups,
+)

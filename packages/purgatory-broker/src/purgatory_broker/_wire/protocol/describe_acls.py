@@ -1,0 +1,150 @@
+"""The messages of DescribeAcls.
+
+Made from Kafka 4.1.1's schemas: do not edit.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.reader import Reader
+from purgatory_broker._wire.writer import Writer
+
+_B = struct.Struct(">b")
+_BB = struct.Struct(">bb")
+_IH = struct.Struct(">ih")
+
+
+@dataclass(slots=True)
+class DescribeAclsRequest:
+    resource_type_filter: int = 0
+    resource_name_filter: str | None = ""
+    pattern_type_filter: int = 3
+    principal_filter: str | None = ""
+    host_filter: str | None = ""
+    operation: int = 0
+    permission_type: int = 0
+
+
+@dataclass(slots=True)
+class AclDescription:
+    principal: str = ""
+    host: str = ""
+    operation: int = 0
+    permission_type: int = 0
+
+
+@dataclass(slots=True)
+class DescribeAclsResource:
+    resource_type: int = 0
+    resource_name: str = ""
+    pattern_type: int = 3
+    acls: list[AclDescription] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class DescribeAclsResponse:
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    error_message: str | None = ""
+    resources: list[DescribeAclsResource] = field(default_factory=list)
+
+
+def _read_describe_acls_request(reader: Reader, version: int) -> DescribeAclsRequest:
+    (resource_type_filter,) = reader.unpack(_B)
+    resource_name_filter = reader.nullable_string("resource_name_filter")
+    (pattern_type_filter,) = reader.unpack(_B)
+    principal_filter = reader.nullable_string("principal_filter")
+    host_filter = reader.nullable_string("host_filter")
+    operation, permission_type = reader.unpack(_BB)
+    if version >= 2:
+        reader.skip_tagged_fields()
+    return DescribeAclsRequest(
+        resource_type_filter,
+        resource_name_filter,
+        pattern_type_filter,
+        principal_filter,
+        host_filter,
+        operation,
+        permission_type,
+    )
+
+
+def _read_acl_description(reader: Reader, version: int) -> AclDescription:
+    principal = reader.string("principal")
+    host = reader.string("host")
+    operation, permission_type = reader.unpack(_BB)
+    if version >= 2:
+        reader.skip_tagged_fields()
+    return AclDescription(principal, host, operation, permission_type)
+
+
+def _read_describe_acls_resource(reader: Reader, version: int) -> DescribeAclsResource:
+    (resource_type,) = reader.unpack(_B)
+    resource_name = reader.string("resource_name")
+    (pattern_type,) = reader.unpack(_B)
+    acls = [_read_acl_description(reader, version) for _ in range(reader.count("acls", 5))]
+    if version >= 2:
+        reader.skip_tagged_fields()
+    return DescribeAclsResource(resource_type, resource_name, pattern_type, acls)
+
+
+def _read_describe_acls_response(reader: Reader, version: int) -> DescribeAclsResponse:
+    throttle_time_ms, error_code = reader.unpack(_IH)
+    error_message = reader.nullable_string("error_message")
+    resources = [
+        _read_describe_acls_resource(reader, version) for _ in range(reader.count("resources", 5))
+    ]
+    if version >= 2:
+        reader.skip_tagged_fields()
+    return DescribeAclsResponse(throttle_time_ms, error_code, error_message, resources)
+
+
+def _write_acl_description(out: Writer, data: AclDescription, version: int) -> None:
+    out.string(data.principal)
+    out.string(data.host)
+    out += _BB.pack(data.operation, data.permission_type)
+    if version >= 2:
+        out.append(0)
+
+
+def _write_describe_acls_resource(out: Writer, data: DescribeAclsResource, version: int) -> None:
+    out += _B.pack(data.resource_type)
+    out.string(data.resource_name)
+    out += _B.pack(data.pattern_type)
+    out.length(len(data.acls))
+    for acl_description in data.acls:
+        _write_acl_description(out, acl_description, version)
+    if version >= 2:
+        out.append(0)
+
+
+def _write_describe_acls_response(out: Writer, data: DescribeAclsResponse, version: int) -> None:
+    out += _IH.pack(data.throttle_time_ms, data.error_code)
+    out.nullable_string(data.error_message)
+    out.length(len(data.resources))
+    for describe_acls_resource in data.resources:
+        _write_describe_acls_resource(out, describe_acls_resource, version)
+    if version >= 2:
+        out.append(0)
+
+
+def _error_response(request: DescribeAclsRequest, code: int) -> DescribeAclsResponse:
+    return DescribeAclsResponse(error_code=code, error_message=None)
+
+
+DESCRIBE_ACLS = ApiMessages(
+    key=29,
+    name="DescribeAcls",
+    versions=(1, 3),
+    flexible_since=2,
+    request=DescribeAclsRequest,
+    response=DescribeAclsResponse,
+    read_request=_read_describe_acls_request,
+    read_response=_read_describe_acls_response,
+    write_response=_write_describe_acls_response,
+    error_response=_error_response,
+    fields={},
+)

@@ -1,0 +1,227 @@
+"""The messages of DescribeConfigs.
+
+Made from Kafka 4.1.1's schemas: do not edit.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.reader import Reader
+from purgatory_broker._wire.writer import Writer
+
+_T = struct.Struct(">?")
+_TT = struct.Struct(">??")
+_TBT = struct.Struct(">?b?")
+_B = struct.Struct(">b")
+_H = struct.Struct(">h")
+_I = struct.Struct(">i")
+
+
+@dataclass(slots=True)
+class DescribeConfigsResource:
+    resource_type: int = 0
+    resource_name: str = ""
+    configuration_keys: list[str] | None = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class DescribeConfigsRequest:
+    resources: list[DescribeConfigsResource] = field(default_factory=list)
+    include_synonyms: bool = False
+    include_documentation: bool = False
+
+
+@dataclass(slots=True)
+class DescribeConfigsSynonym:
+    name: str = ""
+    value: str | None = ""
+    source: int = 0
+
+
+@dataclass(slots=True)
+class DescribeConfigsResourceResult:
+    name: str = ""
+    value: str | None = ""
+    read_only: bool = False
+    config_source: int = -1
+    is_sensitive: bool = False
+    synonyms: list[DescribeConfigsSynonym] = field(default_factory=list)
+    config_type: int = 0
+    documentation: str | None = ""
+
+
+@dataclass(slots=True)
+class DescribeConfigsResult:
+    error_code: int = 0
+    error_message: str | None = ""
+    resource_type: int = 0
+    resource_name: str = ""
+    configs: list[DescribeConfigsResourceResult] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class DescribeConfigsResponse:
+    throttle_time_ms: int = 0
+    results: list[DescribeConfigsResult] = field(default_factory=list)
+
+
+def _read_describe_configs_resource(reader: Reader, version: int) -> DescribeConfigsResource:
+    (resource_type,) = reader.unpack(_B)
+    resource_name = reader.string("resource_name")
+    configuration_keys = reader.nullable_strings("configuration_keys")
+    if version >= 4:
+        reader.skip_tagged_fields()
+    return DescribeConfigsResource(resource_type, resource_name, configuration_keys)
+
+
+def _read_describe_configs_request(reader: Reader, version: int) -> DescribeConfigsRequest:
+    include_documentation: bool = False
+    resources = [
+        _read_describe_configs_resource(reader, version)
+        for _ in range(reader.count("resources", 4))
+    ]
+    if version >= 3:
+        include_synonyms, include_documentation = reader.unpack(_TT)
+    else:
+        (include_synonyms,) = reader.unpack(_T)
+    if version >= 4:
+        reader.skip_tagged_fields()
+    return DescribeConfigsRequest(resources, include_synonyms, include_documentation)
+
+
+def _read_describe_configs_synonym(reader: Reader, version: int) -> DescribeConfigsSynonym:
+    name = reader.string("name")
+    value_ = reader.nullable_string("value")
+    (source,) = reader.unpack(_B)
+    if version >= 4:
+        reader.skip_tagged_fields()
+    return DescribeConfigsSynonym(name, value_, source)
+
+
+def _read_describe_configs_resource_result(
+    reader: Reader, version: int
+) -> DescribeConfigsResourceResult:
+    config_type: int = 0
+    documentation: str | None = ""
+    name = reader.string("name")
+    value_ = reader.nullable_string("value")
+    read_only, config_source, is_sensitive = reader.unpack(_TBT)
+    synonyms = [
+        _read_describe_configs_synonym(reader, version) for _ in range(reader.count("synonyms", 4))
+    ]
+    if version >= 3:
+        (config_type,) = reader.unpack(_B)
+        documentation = reader.nullable_string("documentation")
+    if version >= 4:
+        reader.skip_tagged_fields()
+    return DescribeConfigsResourceResult(
+        name, value_, read_only, config_source, is_sensitive, synonyms, config_type, documentation
+    )
+
+
+def _read_describe_configs_result(reader: Reader, version: int) -> DescribeConfigsResult:
+    (error_code,) = reader.unpack(_H)
+    error_message = reader.nullable_string("error_message")
+    (resource_type,) = reader.unpack(_B)
+    resource_name = reader.string("resource_name")
+    configs = [
+        _read_describe_configs_resource_result(reader, version)
+        for _ in range(reader.count("configs", 9))
+    ]
+    if version >= 4:
+        reader.skip_tagged_fields()
+    return DescribeConfigsResult(error_code, error_message, resource_type, resource_name, configs)
+
+
+def _read_describe_configs_response(reader: Reader, version: int) -> DescribeConfigsResponse:
+    (throttle_time_ms,) = reader.unpack(_I)
+    results = [
+        _read_describe_configs_result(reader, version) for _ in range(reader.count("results", 7))
+    ]
+    if version >= 4:
+        reader.skip_tagged_fields()
+    return DescribeConfigsResponse(throttle_time_ms, results)
+
+
+def _write_describe_configs_synonym(
+    out: Writer, data: DescribeConfigsSynonym, version: int
+) -> None:
+    out.string(data.name)
+    out.nullable_string(data.value)
+    out += _B.pack(data.source)
+    if version >= 4:
+        out.append(0)
+
+
+def _write_describe_configs_resource_result(
+    out: Writer, data: DescribeConfigsResourceResult, version: int
+) -> None:
+    out.string(data.name)
+    out.nullable_string(data.value)
+    out += _TBT.pack(data.read_only, data.config_source, data.is_sensitive)
+    out.length(len(data.synonyms))
+    for describe_configs_synonym in data.synonyms:
+        _write_describe_configs_synonym(out, describe_configs_synonym, version)
+    if version >= 3:
+        out += _B.pack(data.config_type)
+        out.nullable_string(data.documentation)
+    if version >= 4:
+        out.append(0)
+
+
+def _write_describe_configs_result(out: Writer, data: DescribeConfigsResult, version: int) -> None:
+    out += _H.pack(data.error_code)
+    out.nullable_string(data.error_message)
+    out += _B.pack(data.resource_type)
+    out.string(data.resource_name)
+    out.length(len(data.configs))
+    for describe_configs_resource_result in data.configs:
+        _write_describe_configs_resource_result(out, describe_configs_resource_result, version)
+    if version >= 4:
+        out.append(0)
+
+
+def _write_describe_configs_response(
+    out: Writer, data: DescribeConfigsResponse, version: int
+) -> None:
+    out += _I.pack(data.throttle_time_ms)
+    out.length(len(data.results))
+    for describe_configs_result in data.results:
+        _write_describe_configs_result(out, describe_configs_result, version)
+    if version >= 4:
+        out.append(0)
+
+
+def _error_response(request: DescribeConfigsRequest, code: int) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[
+            DescribeConfigsResult(
+                error_code=code,
+                error_message=None,
+                resource_type=describe_configs_resource.resource_type,
+                resource_name=describe_configs_resource.resource_name,
+            )
+            for describe_configs_resource in request.resources
+        ]
+    )
+
+
+DESCRIBE_CONFIGS = ApiMessages(
+    key=32,
+    name="DescribeConfigs",
+    versions=(1, 4),
+    flexible_since=4,
+    request=DescribeConfigsRequest,
+    response=DescribeConfigsResponse,
+    read_request=_read_describe_configs_request,
+    read_response=_read_describe_configs_response,
+    write_response=_write_describe_configs_response,
+    error_response=_error_response,
+    fields={
+        DescribeConfigsRequest: {"include_documentation": (3, 4)},
+        DescribeConfigsResourceResult: {"config_type": (3, 4), "documentation": (3, 4)},
+    },
+)

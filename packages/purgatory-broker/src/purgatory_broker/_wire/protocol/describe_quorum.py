@@ -1,0 +1,294 @@
+"""The messages of DescribeQuorum.
+
+Made from Kafka 4.1.1's schemas: do not edit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.reader import Reader
+from purgatory_broker._wire.writer import Writer
+
+_U = struct.Struct(">H")
+_H = struct.Struct(">h")
+_I = struct.Struct(">i")
+_IH = struct.Struct(">ih")
+_IIQ = struct.Struct(">iiq")
+_Q = struct.Struct(">q")
+_QQQ = struct.Struct(">qqq")
+
+
+@dataclass(slots=True)
+class RequestPartitionData:
+    partition_index: int = 0
+
+
+@dataclass(slots=True)
+class RequestTopicData:
+    topic_name: str = ""
+    partitions: list[RequestPartitionData] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class DescribeQuorumRequest:
+    topics: list[RequestTopicData] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ReplicaState:
+    replica_id: int = 0
+    replica_directory_id: UUID | None = None
+    log_end_offset: int = 0
+    last_fetch_timestamp: int = -1
+    last_caught_up_timestamp: int = -1
+
+
+@dataclass(slots=True)
+class ResponsePartitionData:
+    partition_index: int = 0
+    error_code: int = 0
+    error_message: str | None = ""
+    leader_id: int = 0
+    leader_epoch: int = 0
+    high_watermark: int = 0
+    current_voters: list[ReplicaState] = field(default_factory=list)
+    observers: list[ReplicaState] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ResponseTopicData:
+    topic_name: str = ""
+    partitions: list[ResponsePartitionData] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Listener:
+    name: str = ""
+    host: str = ""
+    port: int = 0
+
+
+@dataclass(slots=True)
+class Node:
+    node_id: int = 0
+    listeners: list[Listener] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class DescribeQuorumResponse:
+    error_code: int = 0
+    error_message: str | None = ""
+    topics: list[ResponseTopicData] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+
+
+def _read_request_partition_data(reader: Reader, version: int) -> RequestPartitionData:
+    (partition_index,) = reader.unpack(_I)
+    reader.skip_tagged_fields()
+    return RequestPartitionData(partition_index)
+
+
+def _read_request_topic_data(reader: Reader, version: int) -> RequestTopicData:
+    topic_name = reader.string("topic_name")
+    partitions = [
+        _read_request_partition_data(reader, version) for _ in range(reader.count("partitions", 5))
+    ]
+    reader.skip_tagged_fields()
+    return RequestTopicData(topic_name, partitions)
+
+
+def _read_describe_quorum_request(reader: Reader, version: int) -> DescribeQuorumRequest:
+    topics = [_read_request_topic_data(reader, version) for _ in range(reader.count("topics", 3))]
+    reader.skip_tagged_fields()
+    return DescribeQuorumRequest(topics)
+
+
+def _read_replica_state(reader: Reader, version: int) -> ReplicaState:
+    replica_directory_id: UUID | None = None
+    last_fetch_timestamp: int = -1
+    last_caught_up_timestamp: int = -1
+    (replica_id,) = reader.unpack(_I)
+    if version >= 2:
+        replica_directory_id = reader.topic_id("replica_directory_id")
+    if version >= 1:
+        log_end_offset, last_fetch_timestamp, last_caught_up_timestamp = reader.unpack(_QQQ)
+    else:
+        (log_end_offset,) = reader.unpack(_Q)
+    reader.skip_tagged_fields()
+    return ReplicaState(
+        replica_id,
+        replica_directory_id,
+        log_end_offset,
+        last_fetch_timestamp,
+        last_caught_up_timestamp,
+    )
+
+
+def _read_response_partition_data(reader: Reader, version: int) -> ResponsePartitionData:
+    error_message: str | None = ""
+    partition_index, error_code = reader.unpack(_IH)
+    if version >= 2:
+        error_message = reader.nullable_string("error_message")
+    leader_id, leader_epoch, high_watermark = reader.unpack(_IIQ)
+    current_voters = [
+        _read_replica_state(reader, version) for _ in range(reader.count("current_voters", 13))
+    ]
+    observers = [_read_replica_state(reader, version) for _ in range(reader.count("observers", 13))]
+    reader.skip_tagged_fields()
+    return ResponsePartitionData(
+        partition_index,
+        error_code,
+        error_message,
+        leader_id,
+        leader_epoch,
+        high_watermark,
+        current_voters,
+        observers,
+    )
+
+
+def _read_response_topic_data(reader: Reader, version: int) -> ResponseTopicData:
+    topic_name = reader.string("topic_name")
+    partitions = [
+        _read_response_partition_data(reader, version)
+        for _ in range(reader.count("partitions", 25))
+    ]
+    reader.skip_tagged_fields()
+    return ResponseTopicData(topic_name, partitions)
+
+
+def _read_listener(reader: Reader, version: int) -> Listener:
+    name = reader.string("name")
+    host = reader.string("host")
+    (port,) = reader.unpack(_U)
+    reader.skip_tagged_fields()
+    return Listener(name, host, port)
+
+
+def _read_node(reader: Reader, version: int) -> Node:
+    (node_id,) = reader.unpack(_I)
+    listeners = [_read_listener(reader, version) for _ in range(reader.count("listeners", 5))]
+    reader.skip_tagged_fields()
+    return Node(node_id, listeners)
+
+
+def _read_describe_quorum_response(reader: Reader, version: int) -> DescribeQuorumResponse:
+    error_message: str | None = ""
+    nodes: list[Node] = []
+    (error_code,) = reader.unpack(_H)
+    if version >= 2:
+        error_message = reader.nullable_string("error_message")
+    topics = [_read_response_topic_data(reader, version) for _ in range(reader.count("topics", 3))]
+    if version >= 2:
+        nodes = [_read_node(reader, version) for _ in range(reader.count("nodes", 6))]
+    reader.skip_tagged_fields()
+    return DescribeQuorumResponse(error_code, error_message, topics, nodes)
+
+
+def _write_replica_state(out: Writer, data: ReplicaState, version: int) -> None:
+    out += _I.pack(data.replica_id)
+    if version >= 2:
+        out.topic_id(data.replica_directory_id)
+    if version >= 1:
+        out += _QQQ.pack(
+            data.log_end_offset, data.last_fetch_timestamp, data.last_caught_up_timestamp
+        )
+    else:
+        out += _Q.pack(data.log_end_offset)
+    out.append(0)
+
+
+def _write_response_partition_data(out: Writer, data: ResponsePartitionData, version: int) -> None:
+    out += _IH.pack(data.partition_index, data.error_code)
+    if version >= 2:
+        out.nullable_string(data.error_message)
+    out += _IIQ.pack(data.leader_id, data.leader_epoch, data.high_watermark)
+    out.length(len(data.current_voters))
+    for replica_state in data.current_voters:
+        _write_replica_state(out, replica_state, version)
+    out.length(len(data.observers))
+    for replica_state in data.observers:
+        _write_replica_state(out, replica_state, version)
+    out.append(0)
+
+
+def _write_response_topic_data(out: Writer, data: ResponseTopicData, version: int) -> None:
+    out.string(data.topic_name)
+    out.length(len(data.partitions))
+    for response_partition_data in data.partitions:
+        _write_response_partition_data(out, response_partition_data, version)
+    out.append(0)
+
+
+def _write_listener(out: Writer, data: Listener, version: int) -> None:
+    out.string(data.name)
+    out.string(data.host)
+    out += _U.pack(data.port)
+    out.append(0)
+
+
+def _write_node(out: Writer, data: Node, version: int) -> None:
+    out += _I.pack(data.node_id)
+    out.length(len(data.listeners))
+    for listener in data.listeners:
+        _write_listener(out, listener, version)
+    out.append(0)
+
+
+def _write_describe_quorum_response(
+    out: Writer, data: DescribeQuorumResponse, version: int
+) -> None:
+    out += _H.pack(data.error_code)
+    if version >= 2:
+        out.nullable_string(data.error_message)
+    out.length(len(data.topics))
+    for response_topic_data in data.topics:
+        _write_response_topic_data(out, response_topic_data, version)
+    if version >= 2:
+        out.length(len(data.nodes))
+        for node in data.nodes:
+            _write_node(out, node, version)
+    out.append(0)
+
+
+def _error_response(request: DescribeQuorumRequest, code: int) -> DescribeQuorumResponse:
+    return DescribeQuorumResponse(error_code=code)
+
+
+def _topics(request: DescribeQuorumRequest) -> Iterator[NamedTopic]:
+    for request_topic_data in request.topics:
+        yield NamedTopic(
+            request_topic_data.topic_name,
+            None,
+            [partition.partition_index for partition in request_topic_data.partitions],
+        )
+
+
+DESCRIBE_QUORUM = ApiMessages(
+    key=55,
+    name="DescribeQuorum",
+    versions=(0, 2),
+    flexible_since=0,
+    request=DescribeQuorumRequest,
+    response=DescribeQuorumResponse,
+    read_request=_read_describe_quorum_request,
+    read_response=_read_describe_quorum_response,
+    write_response=_write_describe_quorum_response,
+    error_response=_error_response,
+    fields={
+        ReplicaState: {
+            "replica_directory_id": (2, 2),
+            "last_fetch_timestamp": (1, 2),
+            "last_caught_up_timestamp": (1, 2),
+        },
+        ResponsePartitionData: {"error_message": (2, 2)},
+        DescribeQuorumResponse: {"error_message": (2, 2), "nodes": (2, 2)},
+    },
+    topics=_topics,
+    names_partitions=True,
+)

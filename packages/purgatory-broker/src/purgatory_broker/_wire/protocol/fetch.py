@@ -1,0 +1,580 @@
+"""The messages of Fetch.
+
+Made from Kafka 4.1.1's schemas: do not edit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.reader import Reader
+from purgatory_broker._wire.writer import Writer
+
+_I = struct.Struct(">i")
+_IHI = struct.Struct(">ihi")
+_IHQQ = struct.Struct(">ihqq")
+_IHQQQ = struct.Struct(">ihqqq")
+_II = struct.Struct(">ii")
+_IIIBII = struct.Struct(">iiibii")
+_IIIIB = struct.Struct(">iiiib")
+_IIIIBII = struct.Struct(">iiiibii")
+_IIQIQI = struct.Struct(">iiqiqi")
+_IIQQI = struct.Struct(">iiqqi")
+_IQ = struct.Struct(">iq")
+_IQI = struct.Struct(">iqi")
+_IQQI = struct.Struct(">iqqi")
+_Q = struct.Struct(">q")
+_QI = struct.Struct(">qi")
+_QQ = struct.Struct(">qq")
+
+
+@dataclass(slots=True)
+class ReplicaState:
+    replica_id: int = -1
+    replica_epoch: int = -1
+
+
+@dataclass(slots=True)
+class FetchPartition:
+    partition: int = 0
+    current_leader_epoch: int = -1
+    fetch_offset: int = 0
+    last_fetched_epoch: int = -1
+    log_start_offset: int = -1
+    partition_max_bytes: int = 0
+    replica_directory_id: UUID | None = None
+    high_watermark: int = 9223372036854775807
+
+
+@dataclass(slots=True)
+class FetchTopic:
+    topic: str = ""
+    topic_id: UUID | None = None
+    partitions: list[FetchPartition] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ForgottenTopic:
+    topic: str = ""
+    topic_id: UUID | None = None
+    partitions: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class FetchRequest:
+    cluster_id: str | None = None
+    replica_id: int = -1
+    replica_state: ReplicaState | None = None
+    max_wait_ms: int = 0
+    min_bytes: int = 0
+    max_bytes: int = 2147483647
+    isolation_level: int = 0
+    session_id: int = 0
+    session_epoch: int = -1
+    topics: list[FetchTopic] = field(default_factory=list)
+    forgotten_topics_data: list[ForgottenTopic] = field(default_factory=list)
+    rack_id: str = ""
+
+
+@dataclass(slots=True)
+class EpochEndOffset:
+    epoch: int = -1
+    end_offset: int = -1
+
+
+@dataclass(slots=True)
+class LeaderIdAndEpoch:
+    leader_id: int = -1
+    leader_epoch: int = -1
+
+
+@dataclass(slots=True)
+class SnapshotId:
+    end_offset: int = -1
+    epoch: int = -1
+
+
+@dataclass(slots=True)
+class AbortedTransaction:
+    producer_id: int = 0
+    first_offset: int = 0
+
+
+@dataclass(slots=True)
+class PartitionData:
+    partition_index: int = 0
+    error_code: int = 0
+    high_watermark: int = 0
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    diverging_epoch: EpochEndOffset | None = None
+    current_leader: LeaderIdAndEpoch | None = None
+    snapshot_id: SnapshotId | None = None
+    aborted_transactions: list[AbortedTransaction] | None = field(default_factory=list)
+    preferred_read_replica: int = -1
+    records: bytes | None = b""
+
+
+@dataclass(slots=True)
+class FetchableTopicResponse:
+    topic: str = ""
+    topic_id: UUID | None = None
+    partitions: list[PartitionData] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class NodeEndpoint:
+    node_id: int = 0
+    host: str = ""
+    port: int = 0
+    rack: str | None = None
+
+
+@dataclass(slots=True)
+class FetchResponse:
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    session_id: int = 0
+    responses: list[FetchableTopicResponse] = field(default_factory=list)
+    node_endpoints: list[NodeEndpoint] = field(default_factory=list)
+
+
+def _read_replica_state(reader: Reader, version: int) -> ReplicaState:
+    replica_id, replica_epoch = reader.unpack(_IQ)
+    reader.skip_tagged_fields()
+    return ReplicaState(replica_id, replica_epoch)
+
+
+def _read_fetch_partition(reader: Reader, version: int) -> FetchPartition:
+    current_leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+    log_start_offset: int = -1
+    replica_directory_id: UUID | None = None
+    high_watermark: int = 9223372036854775807
+    if version >= 12:
+        (
+            partition,
+            current_leader_epoch,
+            fetch_offset,
+            last_fetched_epoch,
+            log_start_offset,
+            partition_max_bytes,
+        ) = reader.unpack(_IIQIQI)
+    elif version >= 9:
+        partition, current_leader_epoch, fetch_offset, log_start_offset, partition_max_bytes = (
+            reader.unpack(_IIQQI)
+        )
+    elif version >= 5:
+        partition, fetch_offset, log_start_offset, partition_max_bytes = reader.unpack(_IQQI)
+    else:
+        partition, fetch_offset, partition_max_bytes = reader.unpack(_IQI)
+    if version >= 12:
+        for _ in range(reader.tagged_fields()):
+            tag = reader.tag()
+            if tag == 0 and version >= 17:
+                replica_directory_id = reader.topic_id("replica_directory_id")
+            elif tag == 1 and version >= 18:
+                high_watermark = reader.unpack(_Q)[0]
+            else:
+                reader.skip_value()
+    return FetchPartition(
+        partition,
+        current_leader_epoch,
+        fetch_offset,
+        last_fetched_epoch,
+        log_start_offset,
+        partition_max_bytes,
+        replica_directory_id,
+        high_watermark,
+    )
+
+
+def _read_fetch_topic(reader: Reader, version: int) -> FetchTopic:
+    topic: str = ""
+    topic_id: UUID | None = None
+    if version <= 12:
+        topic = reader.string("topic")
+    if version >= 13:
+        topic_id = reader.topic_id("topic_id")
+    partitions = [
+        _read_fetch_partition(reader, version) for _ in range(reader.count("partitions", 16))
+    ]
+    if version >= 12:
+        reader.skip_tagged_fields()
+    return FetchTopic(topic, topic_id, partitions)
+
+
+def _read_forgotten_topic(reader: Reader, version: int) -> ForgottenTopic:
+    topic: str = ""
+    topic_id: UUID | None = None
+    if version <= 12:
+        topic = reader.string("topic")
+    if version >= 13:
+        topic_id = reader.topic_id("topic_id")
+    partitions = reader.numbers("partitions", "i", 4)
+    if version >= 12:
+        reader.skip_tagged_fields()
+    return ForgottenTopic(topic, topic_id, partitions)
+
+
+def _read_fetch_request(reader: Reader, version: int) -> FetchRequest:
+    cluster_id: str | None = None
+    replica_id: int = -1
+    replica_state: ReplicaState | None = None
+    session_id: int = 0
+    session_epoch: int = -1
+    forgotten_topics_data: list[ForgottenTopic] = []
+    rack_id: str = ""
+    if version >= 15:
+        max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch = (
+            reader.unpack(_IIIBII)
+        )
+    elif version >= 7:
+        (
+            replica_id,
+            max_wait_ms,
+            min_bytes,
+            max_bytes,
+            isolation_level,
+            session_id,
+            session_epoch,
+        ) = reader.unpack(_IIIIBII)
+    else:
+        replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level = reader.unpack(_IIIIB)
+    topics = [_read_fetch_topic(reader, version) for _ in range(reader.count("topics", 3))]
+    if version >= 7:
+        forgotten_topics_data = [
+            _read_forgotten_topic(reader, version)
+            for _ in range(reader.count("forgotten_topics_data", 3))
+        ]
+    if version >= 11:
+        rack_id = reader.string("rack_id")
+    if version >= 12:
+        for _ in range(reader.tagged_fields()):
+            tag = reader.tag()
+            if tag == 0:
+                cluster_id = reader.nullable_string("cluster_id")
+            elif tag == 1 and version >= 15:
+                replica_state = _read_replica_state(reader, version)
+            else:
+                reader.skip_value()
+    return FetchRequest(
+        cluster_id,
+        replica_id,
+        replica_state,
+        max_wait_ms,
+        min_bytes,
+        max_bytes,
+        isolation_level,
+        session_id,
+        session_epoch,
+        topics,
+        forgotten_topics_data,
+        rack_id,
+    )
+
+
+def _read_epoch_end_offset(reader: Reader, version: int) -> EpochEndOffset:
+    epoch, end_offset = reader.unpack(_IQ)
+    reader.skip_tagged_fields()
+    return EpochEndOffset(epoch, end_offset)
+
+
+def _read_leader_id_and_epoch(reader: Reader, version: int) -> LeaderIdAndEpoch:
+    leader_id, leader_epoch = reader.unpack(_II)
+    reader.skip_tagged_fields()
+    return LeaderIdAndEpoch(leader_id, leader_epoch)
+
+
+def _read_snapshot_id(reader: Reader, version: int) -> SnapshotId:
+    end_offset, epoch = reader.unpack(_QI)
+    reader.skip_tagged_fields()
+    return SnapshotId(end_offset, epoch)
+
+
+def _read_aborted_transaction(reader: Reader, version: int) -> AbortedTransaction:
+    producer_id, first_offset = reader.unpack(_QQ)
+    if version >= 12:
+        reader.skip_tagged_fields()
+    return AbortedTransaction(producer_id, first_offset)
+
+
+def _read_partition_data(reader: Reader, version: int) -> PartitionData:
+    log_start_offset: int = -1
+    diverging_epoch: EpochEndOffset | None = None
+    current_leader: LeaderIdAndEpoch | None = None
+    snapshot_id: SnapshotId | None = None
+    preferred_read_replica: int = -1
+    if version >= 5:
+        partition_index, error_code, high_watermark, last_stable_offset, log_start_offset = (
+            reader.unpack(_IHQQQ)
+        )
+    else:
+        partition_index, error_code, high_watermark, last_stable_offset = reader.unpack(_IHQQ)
+    aborted_transactions = (
+        None
+        if (count := reader.nullable_count("aborted_transactions", 16)) < 0
+        else [_read_aborted_transaction(reader, version) for _ in range(count)]
+    )
+    if version >= 11:
+        (preferred_read_replica,) = reader.unpack(_I)
+    records = reader.nullable_blob("records")
+    if version >= 12:
+        for _ in range(reader.tagged_fields()):
+            tag = reader.tag()
+            if tag == 0:
+                diverging_epoch = _read_epoch_end_offset(reader, version)
+            elif tag == 1:
+                current_leader = _read_leader_id_and_epoch(reader, version)
+            elif tag == 2:
+                snapshot_id = _read_snapshot_id(reader, version)
+            else:
+                reader.skip_value()
+    return PartitionData(
+        partition_index,
+        error_code,
+        high_watermark,
+        last_stable_offset,
+        log_start_offset,
+        diverging_epoch,
+        current_leader,
+        snapshot_id,
+        aborted_transactions,
+        preferred_read_replica,
+        records,
+    )
+
+
+def _read_fetchable_topic_response(reader: Reader, version: int) -> FetchableTopicResponse:
+    topic: str = ""
+    topic_id: UUID | None = None
+    if version <= 12:
+        topic = reader.string("topic")
+    if version >= 13:
+        topic_id = reader.topic_id("topic_id")
+    partitions = [
+        _read_partition_data(reader, version) for _ in range(reader.count("partitions", 30))
+    ]
+    if version >= 12:
+        reader.skip_tagged_fields()
+    return FetchableTopicResponse(topic, topic_id, partitions)
+
+
+def _read_node_endpoint(reader: Reader, version: int) -> NodeEndpoint:
+    (node_id,) = reader.unpack(_I)
+    host = reader.string("host")
+    (port,) = reader.unpack(_I)
+    rack = reader.nullable_string("rack")
+    reader.skip_tagged_fields()
+    return NodeEndpoint(node_id, host, port, rack)
+
+
+def _read_fetch_response(reader: Reader, version: int) -> FetchResponse:
+    error_code: int = 0
+    session_id: int = 0
+    node_endpoints: list[NodeEndpoint] = []
+    if version >= 7:
+        throttle_time_ms, error_code, session_id = reader.unpack(_IHI)
+    else:
+        (throttle_time_ms,) = reader.unpack(_I)
+    responses = [
+        _read_fetchable_topic_response(reader, version) for _ in range(reader.count("responses", 3))
+    ]
+    if version >= 12:
+        for _ in range(reader.tagged_fields()):
+            tag = reader.tag()
+            if tag == 0 and version >= 16:
+                node_endpoints = [
+                    _read_node_endpoint(reader, version)
+                    for _ in range(reader.count("node_endpoints", 11))
+                ]
+            else:
+                reader.skip_value()
+    return FetchResponse(throttle_time_ms, error_code, session_id, responses, node_endpoints)
+
+
+def _write_epoch_end_offset(out: Writer, data: EpochEndOffset, version: int) -> None:
+    out += _IQ.pack(data.epoch, data.end_offset)
+    out.append(0)
+
+
+def _write_leader_id_and_epoch(out: Writer, data: LeaderIdAndEpoch, version: int) -> None:
+    out += _II.pack(data.leader_id, data.leader_epoch)
+    out.append(0)
+
+
+def _write_snapshot_id(out: Writer, data: SnapshotId, version: int) -> None:
+    out += _QI.pack(data.end_offset, data.epoch)
+    out.append(0)
+
+
+def _write_aborted_transaction(out: Writer, data: AbortedTransaction, version: int) -> None:
+    out += _QQ.pack(data.producer_id, data.first_offset)
+    if version >= 12:
+        out.append(0)
+
+
+def _write_partition_data(out: Writer, data: PartitionData, version: int) -> None:
+    if version >= 5:
+        out += _IHQQQ.pack(
+            data.partition_index,
+            data.error_code,
+            data.high_watermark,
+            data.last_stable_offset,
+            data.log_start_offset,
+        )
+    else:
+        out += _IHQQ.pack(
+            data.partition_index, data.error_code, data.high_watermark, data.last_stable_offset
+        )
+    if data.aborted_transactions is None:
+        out.length(-1)
+    else:
+        out.length(len(data.aborted_transactions))
+        for aborted_transaction in data.aborted_transactions:
+            _write_aborted_transaction(out, aborted_transaction, version)
+    if version >= 11:
+        out += _I.pack(data.preferred_read_replica)
+    out.nullable_blob(data.records)
+    if version >= 12:
+        tagged: list[tuple[int, bytes | bytearray]] = []
+        if data.diverging_epoch is not None:
+            value = out.value()
+            _write_epoch_end_offset(value, data.diverging_epoch, version)
+            tagged.append((0, value))
+        if data.current_leader is not None:
+            value = out.value()
+            _write_leader_id_and_epoch(value, data.current_leader, version)
+            tagged.append((1, value))
+        if data.snapshot_id is not None:
+            value = out.value()
+            _write_snapshot_id(value, data.snapshot_id, version)
+            tagged.append((2, value))
+        if tagged:
+            out.tagged_fields(tagged)
+        else:
+            out.append(0)
+
+
+def _write_fetchable_topic_response(
+    out: Writer, data: FetchableTopicResponse, version: int
+) -> None:
+    if version <= 12:
+        out.string(data.topic)
+    if version >= 13:
+        out.topic_id(data.topic_id)
+    out.length(len(data.partitions))
+    for partition_data in data.partitions:
+        _write_partition_data(out, partition_data, version)
+    if version >= 12:
+        out.append(0)
+
+
+def _write_node_endpoint(out: Writer, data: NodeEndpoint, version: int) -> None:
+    out += _I.pack(data.node_id)
+    out.string(data.host)
+    out += _I.pack(data.port)
+    out.nullable_string(data.rack)
+    out.append(0)
+
+
+def _write_fetch_response(out: Writer, data: FetchResponse, version: int) -> None:
+    if version >= 7:
+        out += _IHI.pack(data.throttle_time_ms, data.error_code, data.session_id)
+    else:
+        out += _I.pack(data.throttle_time_ms)
+    out.length(len(data.responses))
+    for fetchable_topic_response in data.responses:
+        _write_fetchable_topic_response(out, fetchable_topic_response, version)
+    if version >= 12:
+        tagged: list[tuple[int, bytes | bytearray]] = []
+        if version >= 16 and data.node_endpoints:
+            value = out.value()
+            value.length(len(data.node_endpoints))
+            for node_endpoint in data.node_endpoints:
+                _write_node_endpoint(value, node_endpoint, version)
+            tagged.append((0, value))
+        if tagged:
+            out.tagged_fields(tagged)
+        else:
+            out.append(0)
+
+
+def _error_response(request: FetchRequest, code: int) -> FetchResponse:
+    return FetchResponse(
+        error_code=code,
+        responses=[
+            FetchableTopicResponse(
+                topic=fetch_topic.topic,
+                topic_id=fetch_topic.topic_id,
+                partitions=[
+                    PartitionData(
+                        partition_index=fetch_partition.partition,
+                        error_code=code,
+                        high_watermark=-1,
+                        aborted_transactions=None,
+                    )
+                    for fetch_partition in fetch_topic.partitions
+                ],
+            )
+            for fetch_topic in request.topics
+        ],
+    )
+
+
+def _topics(request: FetchRequest) -> Iterator[NamedTopic]:
+    for fetch_topic in request.topics:
+        yield NamedTopic(
+            fetch_topic.topic,
+            fetch_topic.topic_id,
+            [partition.partition for partition in fetch_topic.partitions],
+        )
+
+
+FETCH = ApiMessages(
+    key=1,
+    name="Fetch",
+    versions=(4, 18),
+    flexible_since=12,
+    request=FetchRequest,
+    response=FetchResponse,
+    read_request=_read_fetch_request,
+    read_response=_read_fetch_response,
+    write_response=_write_fetch_response,
+    error_response=_error_response,
+    fields={
+        FetchPartition: {
+            "current_leader_epoch": (9, 18),
+            "last_fetched_epoch": (12, 18),
+            "log_start_offset": (5, 18),
+            "replica_directory_id": (17, 18),
+            "high_watermark": (18, 18),
+        },
+        FetchTopic: {"topic": (4, 12), "topic_id": (13, 18)},
+        ForgottenTopic: {"topic": (7, 12), "topic_id": (13, 18)},
+        FetchRequest: {
+            "cluster_id": (12, 18),
+            "replica_id": (4, 14),
+            "replica_state": (15, 18),
+            "session_id": (7, 18),
+            "session_epoch": (7, 18),
+            "forgotten_topics_data": (7, 18),
+            "rack_id": (11, 18),
+        },
+        PartitionData: {
+            "log_start_offset": (5, 18),
+            "diverging_epoch": (12, 18),
+            "current_leader": (12, 18),
+            "snapshot_id": (12, 18),
+            "preferred_read_replica": (11, 18),
+        },
+        FetchableTopicResponse: {"topic": (4, 12), "topic_id": (13, 18)},
+        FetchResponse: {"error_code": (7, 18), "session_id": (7, 18), "node_endpoints": (16, 18)},
+    },
+    topics=_topics,
+    names_partitions=True,
+)

@@ -1,0 +1,91 @@
+"""The messages of Heartbeat.
+
+Made from Kafka 4.1.1's schemas: do not edit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.reader import Reader
+from purgatory_broker._wire.writer import Writer
+
+_H = struct.Struct(">h")
+_I = struct.Struct(">i")
+_IH = struct.Struct(">ih")
+
+
+@dataclass(slots=True)
+class HeartbeatRequest:
+    group_id: str = ""
+    generation_id: int = 0
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+@dataclass(slots=True)
+class HeartbeatResponse:
+    throttle_time_ms: int = 0
+    error_code: int = 0
+
+
+def _read_heartbeat_request(reader: Reader, version: int) -> HeartbeatRequest:
+    group_instance_id: str | None = None
+    group_id = reader.string("group_id")
+    (generation_id,) = reader.unpack(_I)
+    member_id = reader.string("member_id")
+    if version >= 3:
+        group_instance_id = reader.nullable_string("group_instance_id")
+    if version >= 4:
+        reader.skip_tagged_fields()
+    return HeartbeatRequest(group_id, generation_id, member_id, group_instance_id)
+
+
+def _read_heartbeat_response(reader: Reader, version: int) -> HeartbeatResponse:
+    throttle_time_ms: int = 0
+    if version >= 1:
+        throttle_time_ms, error_code = reader.unpack(_IH)
+    else:
+        (error_code,) = reader.unpack(_H)
+    if version >= 4:
+        reader.skip_tagged_fields()
+    return HeartbeatResponse(throttle_time_ms, error_code)
+
+
+def _write_heartbeat_response(out: Writer, data: HeartbeatResponse, version: int) -> None:
+    if version >= 1:
+        out += _IH.pack(data.throttle_time_ms, data.error_code)
+    else:
+        out += _H.pack(data.error_code)
+    if version >= 4:
+        out.append(0)
+
+
+def _error_response(request: HeartbeatRequest, code: int) -> HeartbeatResponse:
+    return HeartbeatResponse(error_code=code)
+
+
+def _groups(request: HeartbeatRequest) -> Iterable[str]:
+    return [request.group_id]
+
+
+HEARTBEAT = ApiMessages(
+    key=12,
+    name="Heartbeat",
+    versions=(0, 4),
+    flexible_since=4,
+    request=HeartbeatRequest,
+    response=HeartbeatResponse,
+    read_request=_read_heartbeat_request,
+    read_response=_read_heartbeat_response,
+    write_response=_write_heartbeat_response,
+    error_response=_error_response,
+    fields={
+        HeartbeatRequest: {"group_instance_id": (3, 4)},
+        HeartbeatResponse: {"throttle_time_ms": (1, 4)},
+    },
+    groups=_groups,
+)

@@ -1,0 +1,160 @@
+"""The messages of IncrementalAlterConfigs.
+
+Made from Kafka 4.1.1's schemas: do not edit.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.reader import Reader
+from purgatory_broker._wire.writer import Writer
+
+_T = struct.Struct(">?")
+_B = struct.Struct(">b")
+_H = struct.Struct(">h")
+_I = struct.Struct(">i")
+
+
+@dataclass(slots=True)
+class AlterableConfig:
+    name: str = ""
+    config_operation: int = 0
+    value: str | None = ""
+
+
+@dataclass(slots=True)
+class AlterConfigsResource:
+    resource_type: int = 0
+    resource_name: str = ""
+    configs: list[AlterableConfig] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class IncrementalAlterConfigsRequest:
+    resources: list[AlterConfigsResource] = field(default_factory=list)
+    validate_only: bool = False
+
+
+@dataclass(slots=True)
+class AlterConfigsResourceResponse:
+    error_code: int = 0
+    error_message: str | None = ""
+    resource_type: int = 0
+    resource_name: str = ""
+
+
+@dataclass(slots=True)
+class IncrementalAlterConfigsResponse:
+    throttle_time_ms: int = 0
+    responses: list[AlterConfigsResourceResponse] = field(default_factory=list)
+
+
+def _read_alterable_config(reader: Reader, version: int) -> AlterableConfig:
+    name = reader.string("name")
+    (config_operation,) = reader.unpack(_B)
+    value_ = reader.nullable_string("value")
+    if version >= 1:
+        reader.skip_tagged_fields()
+    return AlterableConfig(name, config_operation, value_)
+
+
+def _read_alter_configs_resource(reader: Reader, version: int) -> AlterConfigsResource:
+    (resource_type,) = reader.unpack(_B)
+    resource_name = reader.string("resource_name")
+    configs = [_read_alterable_config(reader, version) for _ in range(reader.count("configs", 4))]
+    if version >= 1:
+        reader.skip_tagged_fields()
+    return AlterConfigsResource(resource_type, resource_name, configs)
+
+
+def _read_incremental_alter_configs_request(
+    reader: Reader, version: int
+) -> IncrementalAlterConfigsRequest:
+    resources = [
+        _read_alter_configs_resource(reader, version) for _ in range(reader.count("resources", 4))
+    ]
+    (validate_only,) = reader.unpack(_T)
+    if version >= 1:
+        reader.skip_tagged_fields()
+    return IncrementalAlterConfigsRequest(resources, validate_only)
+
+
+def _read_alter_configs_resource_response(
+    reader: Reader, version: int
+) -> AlterConfigsResourceResponse:
+    (error_code,) = reader.unpack(_H)
+    error_message = reader.nullable_string("error_message")
+    (resource_type,) = reader.unpack(_B)
+    resource_name = reader.string("resource_name")
+    if version >= 1:
+        reader.skip_tagged_fields()
+    return AlterConfigsResourceResponse(error_code, error_message, resource_type, resource_name)
+
+
+def _read_incremental_alter_configs_response(
+    reader: Reader, version: int
+) -> IncrementalAlterConfigsResponse:
+    (throttle_time_ms,) = reader.unpack(_I)
+    responses = [
+        _read_alter_configs_resource_response(reader, version)
+        for _ in range(reader.count("responses", 6))
+    ]
+    if version >= 1:
+        reader.skip_tagged_fields()
+    return IncrementalAlterConfigsResponse(throttle_time_ms, responses)
+
+
+def _write_alter_configs_resource_response(
+    out: Writer, data: AlterConfigsResourceResponse, version: int
+) -> None:
+    out += _H.pack(data.error_code)
+    out.nullable_string(data.error_message)
+    out += _B.pack(data.resource_type)
+    out.string(data.resource_name)
+    if version >= 1:
+        out.append(0)
+
+
+def _write_incremental_alter_configs_response(
+    out: Writer, data: IncrementalAlterConfigsResponse, version: int
+) -> None:
+    out += _I.pack(data.throttle_time_ms)
+    out.length(len(data.responses))
+    for alter_configs_resource_response in data.responses:
+        _write_alter_configs_resource_response(out, alter_configs_resource_response, version)
+    if version >= 1:
+        out.append(0)
+
+
+def _error_response(
+    request: IncrementalAlterConfigsRequest, code: int
+) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=code,
+                error_message=None,
+                resource_type=alter_configs_resource.resource_type,
+                resource_name=alter_configs_resource.resource_name,
+            )
+            for alter_configs_resource in request.resources
+        ]
+    )
+
+
+INCREMENTAL_ALTER_CONFIGS = ApiMessages(
+    key=44,
+    name="IncrementalAlterConfigs",
+    versions=(0, 1),
+    flexible_since=1,
+    request=IncrementalAlterConfigsRequest,
+    response=IncrementalAlterConfigsResponse,
+    read_request=_read_incremental_alter_configs_request,
+    read_response=_read_incremental_alter_configs_response,
+    write_response=_write_incremental_alter_configs_response,
+    error_response=_error_response,
+    fields={},
+)

@@ -1,0 +1,145 @@
+"""The messages of LeaveGroup.
+
+Made from Kafka 4.1.1's schemas: do not edit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.reader import Reader
+from purgatory_broker._wire.writer import Writer
+
+_H = struct.Struct(">h")
+_IH = struct.Struct(">ih")
+
+
+@dataclass(slots=True)
+class MemberIdentity:
+    member_id: str = ""
+    group_instance_id: str | None = None
+    reason: str | None = None
+
+
+@dataclass(slots=True)
+class LeaveGroupRequest:
+    group_id: str = ""
+    member_id: str = ""
+    members: list[MemberIdentity] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class MemberResponse:
+    member_id: str = ""
+    group_instance_id: str | None = ""
+    error_code: int = 0
+
+
+@dataclass(slots=True)
+class LeaveGroupResponse:
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    members: list[MemberResponse] = field(default_factory=list)
+
+
+def _read_member_identity(reader: Reader, version: int) -> MemberIdentity:
+    reason: str | None = None
+    member_id = reader.string("member_id")
+    group_instance_id = reader.nullable_string("group_instance_id")
+    if version >= 5:
+        reason = reader.nullable_string("reason")
+    if version >= 4:
+        reader.skip_tagged_fields()
+    return MemberIdentity(member_id, group_instance_id, reason)
+
+
+def _read_leave_group_request(reader: Reader, version: int) -> LeaveGroupRequest:
+    member_id: str = ""
+    members: list[MemberIdentity] = []
+    group_id = reader.string("group_id")
+    if version <= 2:
+        member_id = reader.string("member_id")
+    if version >= 3:
+        members = [
+            _read_member_identity(reader, version) for _ in range(reader.count("members", 3))
+        ]
+    if version >= 4:
+        reader.skip_tagged_fields()
+    return LeaveGroupRequest(group_id, member_id, members)
+
+
+def _read_member_response(reader: Reader, version: int) -> MemberResponse:
+    member_id = reader.string("member_id")
+    group_instance_id = reader.nullable_string("group_instance_id")
+    (error_code,) = reader.unpack(_H)
+    if version >= 4:
+        reader.skip_tagged_fields()
+    return MemberResponse(member_id, group_instance_id, error_code)
+
+
+def _read_leave_group_response(reader: Reader, version: int) -> LeaveGroupResponse:
+    throttle_time_ms: int = 0
+    members: list[MemberResponse] = []
+    if version >= 1:
+        throttle_time_ms, error_code = reader.unpack(_IH)
+    else:
+        (error_code,) = reader.unpack(_H)
+    if version >= 3:
+        members = [
+            _read_member_response(reader, version) for _ in range(reader.count("members", 5))
+        ]
+    if version >= 4:
+        reader.skip_tagged_fields()
+    return LeaveGroupResponse(throttle_time_ms, error_code, members)
+
+
+def _write_member_response(out: Writer, data: MemberResponse, version: int) -> None:
+    out.string(data.member_id)
+    out.nullable_string(data.group_instance_id)
+    out += _H.pack(data.error_code)
+    if version >= 4:
+        out.append(0)
+
+
+def _write_leave_group_response(out: Writer, data: LeaveGroupResponse, version: int) -> None:
+    if version >= 1:
+        out += _IH.pack(data.throttle_time_ms, data.error_code)
+    else:
+        out += _H.pack(data.error_code)
+    if version >= 3:
+        out.length(len(data.members))
+        for member_response in data.members:
+            _write_member_response(out, member_response, version)
+    if version >= 4:
+        out.append(0)
+
+
+def _error_response(request: LeaveGroupRequest, code: int) -> LeaveGroupResponse:
+    return LeaveGroupResponse(error_code=code)
+
+
+def _groups(request: LeaveGroupRequest) -> Iterable[str]:
+    return [request.group_id]
+
+
+LEAVE_GROUP = ApiMessages(
+    key=13,
+    name="LeaveGroup",
+    versions=(0, 5),
+    flexible_since=4,
+    request=LeaveGroupRequest,
+    response=LeaveGroupResponse,
+    read_request=_read_leave_group_request,
+    read_response=_read_leave_group_response,
+    write_response=_write_leave_group_response,
+    error_response=_error_response,
+    fields={
+        MemberIdentity: {"reason": (5, 5)},
+        LeaveGroupRequest: {"member_id": (0, 2), "members": (3, 5)},
+        LeaveGroupResponse: {"throttle_time_ms": (1, 5), "members": (3, 5)},
+    },
+    groups=_groups,
+)

@@ -1,0 +1,121 @@
+"""The messages of ListGroups.
+
+Made from Kafka 4.1.1's schemas: do not edit.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.reader import Reader
+from purgatory_broker._wire.writer import Writer
+
+_H = struct.Struct(">h")
+_IH = struct.Struct(">ih")
+
+
+@dataclass(slots=True)
+class ListGroupsRequest:
+    states_filter: list[str] = field(default_factory=list)
+    types_filter: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ListedGroup:
+    group_id: str = ""
+    protocol_type: str = ""
+    group_state: str = ""
+    group_type: str = ""
+
+
+@dataclass(slots=True)
+class ListGroupsResponse:
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    groups: list[ListedGroup] = field(default_factory=list)
+
+
+def _read_list_groups_request(reader: Reader, version: int) -> ListGroupsRequest:
+    states_filter: list[str] = []
+    types_filter: list[str] = []
+    if version >= 4:
+        states_filter = reader.strings("states_filter")
+    if version >= 5:
+        types_filter = reader.strings("types_filter")
+    if version >= 3:
+        reader.skip_tagged_fields()
+    return ListGroupsRequest(states_filter, types_filter)
+
+
+def _read_listed_group(reader: Reader, version: int) -> ListedGroup:
+    group_state: str = ""
+    group_type: str = ""
+    group_id = reader.string("group_id")
+    protocol_type = reader.string("protocol_type")
+    if version >= 4:
+        group_state = reader.string("group_state")
+    if version >= 5:
+        group_type = reader.string("group_type")
+    if version >= 3:
+        reader.skip_tagged_fields()
+    return ListedGroup(group_id, protocol_type, group_state, group_type)
+
+
+def _read_list_groups_response(reader: Reader, version: int) -> ListGroupsResponse:
+    throttle_time_ms: int = 0
+    if version >= 1:
+        throttle_time_ms, error_code = reader.unpack(_IH)
+    else:
+        (error_code,) = reader.unpack(_H)
+    groups = [_read_listed_group(reader, version) for _ in range(reader.count("groups", 3))]
+    if version >= 3:
+        reader.skip_tagged_fields()
+    return ListGroupsResponse(throttle_time_ms, error_code, groups)
+
+
+def _write_listed_group(out: Writer, data: ListedGroup, version: int) -> None:
+    out.string(data.group_id)
+    out.string(data.protocol_type)
+    if version >= 4:
+        out.string(data.group_state)
+    if version >= 5:
+        out.string(data.group_type)
+    if version >= 3:
+        out.append(0)
+
+
+def _write_list_groups_response(out: Writer, data: ListGroupsResponse, version: int) -> None:
+    if version >= 1:
+        out += _IH.pack(data.throttle_time_ms, data.error_code)
+    else:
+        out += _H.pack(data.error_code)
+    out.length(len(data.groups))
+    for listed_group in data.groups:
+        _write_listed_group(out, listed_group, version)
+    if version >= 3:
+        out.append(0)
+
+
+def _error_response(request: ListGroupsRequest, code: int) -> ListGroupsResponse:
+    return ListGroupsResponse(error_code=code)
+
+
+LIST_GROUPS = ApiMessages(
+    key=16,
+    name="ListGroups",
+    versions=(0, 5),
+    flexible_since=3,
+    request=ListGroupsRequest,
+    response=ListGroupsResponse,
+    read_request=_read_list_groups_request,
+    read_response=_read_list_groups_response,
+    write_response=_write_list_groups_response,
+    error_response=_error_response,
+    fields={
+        ListGroupsRequest: {"states_filter": (4, 5), "types_filter": (5, 5)},
+        ListedGroup: {"group_state": (4, 5), "group_type": (5, 5)},
+        ListGroupsResponse: {"throttle_time_ms": (1, 5)},
+    },
+)

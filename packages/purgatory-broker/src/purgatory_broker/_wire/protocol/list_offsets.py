@@ -1,0 +1,219 @@
+"""The messages of ListOffsets.
+
+Made from Kafka 4.1.1's schemas: do not edit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.reader import Reader
+from purgatory_broker._wire.writer import Writer
+
+_I = struct.Struct(">i")
+_IB = struct.Struct(">ib")
+_IHQQ = struct.Struct(">ihqq")
+_IHQQI = struct.Struct(">ihqqi")
+_IIQ = struct.Struct(">iiq")
+_IQ = struct.Struct(">iq")
+
+
+@dataclass(slots=True)
+class ListOffsetsPartition:
+    partition_index: int = 0
+    current_leader_epoch: int = -1
+    timestamp: int = 0
+
+
+@dataclass(slots=True)
+class ListOffsetsTopic:
+    name: str = ""
+    partitions: list[ListOffsetsPartition] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ListOffsetsRequest:
+    replica_id: int = 0
+    isolation_level: int = 0
+    topics: list[ListOffsetsTopic] = field(default_factory=list)
+    timeout_ms: int = 0
+
+
+@dataclass(slots=True)
+class ListOffsetsPartitionResponse:
+    partition_index: int = 0
+    error_code: int = 0
+    timestamp: int = -1
+    offset: int = -1
+    leader_epoch: int = -1
+
+
+@dataclass(slots=True)
+class ListOffsetsTopicResponse:
+    name: str = ""
+    partitions: list[ListOffsetsPartitionResponse] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ListOffsetsResponse:
+    throttle_time_ms: int = 0
+    topics: list[ListOffsetsTopicResponse] = field(default_factory=list)
+
+
+def _read_list_offsets_partition(reader: Reader, version: int) -> ListOffsetsPartition:
+    current_leader_epoch: int = -1
+    if version >= 4:
+        partition_index, current_leader_epoch, timestamp = reader.unpack(_IIQ)
+    else:
+        partition_index, timestamp = reader.unpack(_IQ)
+    if version >= 6:
+        reader.skip_tagged_fields()
+    return ListOffsetsPartition(partition_index, current_leader_epoch, timestamp)
+
+
+def _read_list_offsets_topic(reader: Reader, version: int) -> ListOffsetsTopic:
+    name = reader.string("name")
+    partitions = [
+        _read_list_offsets_partition(reader, version) for _ in range(reader.count("partitions", 12))
+    ]
+    if version >= 6:
+        reader.skip_tagged_fields()
+    return ListOffsetsTopic(name, partitions)
+
+
+def _read_list_offsets_request(reader: Reader, version: int) -> ListOffsetsRequest:
+    isolation_level: int = 0
+    timeout_ms: int = 0
+    if version >= 2:
+        replica_id, isolation_level = reader.unpack(_IB)
+    else:
+        (replica_id,) = reader.unpack(_I)
+    topics = [_read_list_offsets_topic(reader, version) for _ in range(reader.count("topics", 3))]
+    if version >= 10:
+        (timeout_ms,) = reader.unpack(_I)
+    if version >= 6:
+        reader.skip_tagged_fields()
+    return ListOffsetsRequest(replica_id, isolation_level, topics, timeout_ms)
+
+
+def _read_list_offsets_partition_response(
+    reader: Reader, version: int
+) -> ListOffsetsPartitionResponse:
+    leader_epoch: int = -1
+    if version >= 4:
+        partition_index, error_code, timestamp, offset, leader_epoch = reader.unpack(_IHQQI)
+    else:
+        partition_index, error_code, timestamp, offset = reader.unpack(_IHQQ)
+    if version >= 6:
+        reader.skip_tagged_fields()
+    return ListOffsetsPartitionResponse(
+        partition_index, error_code, timestamp, offset, leader_epoch
+    )
+
+
+def _read_list_offsets_topic_response(reader: Reader, version: int) -> ListOffsetsTopicResponse:
+    name = reader.string("name")
+    partitions = [
+        _read_list_offsets_partition_response(reader, version)
+        for _ in range(reader.count("partitions", 22))
+    ]
+    if version >= 6:
+        reader.skip_tagged_fields()
+    return ListOffsetsTopicResponse(name, partitions)
+
+
+def _read_list_offsets_response(reader: Reader, version: int) -> ListOffsetsResponse:
+    throttle_time_ms: int = 0
+    if version >= 2:
+        (throttle_time_ms,) = reader.unpack(_I)
+    topics = [
+        _read_list_offsets_topic_response(reader, version) for _ in range(reader.count("topics", 3))
+    ]
+    if version >= 6:
+        reader.skip_tagged_fields()
+    return ListOffsetsResponse(throttle_time_ms, topics)
+
+
+def _write_list_offsets_partition_response(
+    out: Writer, data: ListOffsetsPartitionResponse, version: int
+) -> None:
+    if version >= 4:
+        out += _IHQQI.pack(
+            data.partition_index, data.error_code, data.timestamp, data.offset, data.leader_epoch
+        )
+    else:
+        out += _IHQQ.pack(data.partition_index, data.error_code, data.timestamp, data.offset)
+    if version >= 6:
+        out.append(0)
+
+
+def _write_list_offsets_topic_response(
+    out: Writer, data: ListOffsetsTopicResponse, version: int
+) -> None:
+    out.string(data.name)
+    out.length(len(data.partitions))
+    for list_offsets_partition_response in data.partitions:
+        _write_list_offsets_partition_response(out, list_offsets_partition_response, version)
+    if version >= 6:
+        out.append(0)
+
+
+def _write_list_offsets_response(out: Writer, data: ListOffsetsResponse, version: int) -> None:
+    if version >= 2:
+        out += _I.pack(data.throttle_time_ms)
+    out.length(len(data.topics))
+    for list_offsets_topic_response in data.topics:
+        _write_list_offsets_topic_response(out, list_offsets_topic_response, version)
+    if version >= 6:
+        out.append(0)
+
+
+def _error_response(request: ListOffsetsRequest, code: int) -> ListOffsetsResponse:
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=list_offsets_topic.name,
+                partitions=[
+                    ListOffsetsPartitionResponse(
+                        partition_index=list_offsets_partition.partition_index, error_code=code
+                    )
+                    for list_offsets_partition in list_offsets_topic.partitions
+                ],
+            )
+            for list_offsets_topic in request.topics
+        ]
+    )
+
+
+def _topics(request: ListOffsetsRequest) -> Iterator[NamedTopic]:
+    for list_offsets_topic in request.topics:
+        yield NamedTopic(
+            list_offsets_topic.name,
+            None,
+            [partition.partition_index for partition in list_offsets_topic.partitions],
+        )
+
+
+LIST_OFFSETS = ApiMessages(
+    key=2,
+    name="ListOffsets",
+    versions=(1, 10),
+    flexible_since=6,
+    request=ListOffsetsRequest,
+    response=ListOffsetsResponse,
+    read_request=_read_list_offsets_request,
+    read_response=_read_list_offsets_response,
+    write_response=_write_list_offsets_response,
+    error_response=_error_response,
+    fields={
+        ListOffsetsPartition: {"current_leader_epoch": (4, 10)},
+        ListOffsetsRequest: {"isolation_level": (2, 10), "timeout_ms": (10, 10)},
+        ListOffsetsPartitionResponse: {"leader_epoch": (4, 10)},
+        ListOffsetsResponse: {"throttle_time_ms": (2, 10)},
+    },
+    topics=_topics,
+    names_partitions=True,
+)

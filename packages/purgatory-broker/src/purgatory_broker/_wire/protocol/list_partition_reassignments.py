@@ -1,0 +1,171 @@
+"""The messages of ListPartitionReassignments.
+
+Made from Kafka 4.1.1's schemas: do not edit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.reader import Reader
+from purgatory_broker._wire.writer import Writer
+
+_I = struct.Struct(">i")
+_IH = struct.Struct(">ih")
+
+
+@dataclass(slots=True)
+class ListPartitionReassignmentsTopics:
+    name: str = ""
+    partition_indexes: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ListPartitionReassignmentsRequest:
+    timeout_ms: int = 60000
+    topics: list[ListPartitionReassignmentsTopics] | None = None
+
+
+@dataclass(slots=True)
+class OngoingPartitionReassignment:
+    partition_index: int = 0
+    replicas: list[int] = field(default_factory=list)
+    adding_replicas: list[int] = field(default_factory=list)
+    removing_replicas: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class OngoingTopicReassignment:
+    name: str = ""
+    partitions: list[OngoingPartitionReassignment] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ListPartitionReassignmentsResponse:
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    error_message: str | None = ""
+    topics: list[OngoingTopicReassignment] = field(default_factory=list)
+
+
+def _read_list_partition_reassignments_topics(
+    reader: Reader, version: int
+) -> ListPartitionReassignmentsTopics:
+    name = reader.string("name")
+    partition_indexes = reader.numbers("partition_indexes", "i", 4)
+    reader.skip_tagged_fields()
+    return ListPartitionReassignmentsTopics(name, partition_indexes)
+
+
+def _read_list_partition_reassignments_request(
+    reader: Reader, version: int
+) -> ListPartitionReassignmentsRequest:
+    (timeout_ms,) = reader.unpack(_I)
+    topics = (
+        None
+        if (count := reader.nullable_count("topics", 3)) < 0
+        else [_read_list_partition_reassignments_topics(reader, version) for _ in range(count)]
+    )
+    reader.skip_tagged_fields()
+    return ListPartitionReassignmentsRequest(timeout_ms, topics)
+
+
+def _read_ongoing_partition_reassignment(
+    reader: Reader, version: int
+) -> OngoingPartitionReassignment:
+    (partition_index,) = reader.unpack(_I)
+    replicas = reader.numbers("replicas", "i", 4)
+    adding_replicas = reader.numbers("adding_replicas", "i", 4)
+    removing_replicas = reader.numbers("removing_replicas", "i", 4)
+    reader.skip_tagged_fields()
+    return OngoingPartitionReassignment(
+        partition_index, replicas, adding_replicas, removing_replicas
+    )
+
+
+def _read_ongoing_topic_reassignment(reader: Reader, version: int) -> OngoingTopicReassignment:
+    name = reader.string("name")
+    partitions = [
+        _read_ongoing_partition_reassignment(reader, version)
+        for _ in range(reader.count("partitions", 8))
+    ]
+    reader.skip_tagged_fields()
+    return OngoingTopicReassignment(name, partitions)
+
+
+def _read_list_partition_reassignments_response(
+    reader: Reader, version: int
+) -> ListPartitionReassignmentsResponse:
+    throttle_time_ms, error_code = reader.unpack(_IH)
+    error_message = reader.nullable_string("error_message")
+    topics = [
+        _read_ongoing_topic_reassignment(reader, version) for _ in range(reader.count("topics", 3))
+    ]
+    reader.skip_tagged_fields()
+    return ListPartitionReassignmentsResponse(throttle_time_ms, error_code, error_message, topics)
+
+
+def _write_ongoing_partition_reassignment(
+    out: Writer, data: OngoingPartitionReassignment, version: int
+) -> None:
+    out += _I.pack(data.partition_index)
+    out.numbers(data.replicas, "i")
+    out.numbers(data.adding_replicas, "i")
+    out.numbers(data.removing_replicas, "i")
+    out.append(0)
+
+
+def _write_ongoing_topic_reassignment(
+    out: Writer, data: OngoingTopicReassignment, version: int
+) -> None:
+    out.string(data.name)
+    out.length(len(data.partitions))
+    for ongoing_partition_reassignment in data.partitions:
+        _write_ongoing_partition_reassignment(out, ongoing_partition_reassignment, version)
+    out.append(0)
+
+
+def _write_list_partition_reassignments_response(
+    out: Writer, data: ListPartitionReassignmentsResponse, version: int
+) -> None:
+    out += _IH.pack(data.throttle_time_ms, data.error_code)
+    out.nullable_string(data.error_message)
+    out.length(len(data.topics))
+    for ongoing_topic_reassignment in data.topics:
+        _write_ongoing_topic_reassignment(out, ongoing_topic_reassignment, version)
+    out.append(0)
+
+
+def _error_response(
+    request: ListPartitionReassignmentsRequest, code: int
+) -> ListPartitionReassignmentsResponse:
+    return ListPartitionReassignmentsResponse(error_code=code)
+
+
+def _topics(request: ListPartitionReassignmentsRequest) -> Iterator[NamedTopic]:
+    for list_partition_reassignments_topics in request.topics or ():
+        yield NamedTopic(
+            list_partition_reassignments_topics.name,
+            None,
+            list_partition_reassignments_topics.partition_indexes,
+        )
+
+
+LIST_PARTITION_REASSIGNMENTS = ApiMessages(
+    key=46,
+    name="ListPartitionReassignments",
+    versions=(0, 0),
+    flexible_since=0,
+    request=ListPartitionReassignmentsRequest,
+    response=ListPartitionReassignmentsResponse,
+    read_request=_read_list_partition_reassignments_request,
+    read_response=_read_list_partition_reassignments_response,
+    write_response=_write_list_partition_reassignments_response,
+    error_response=_error_response,
+    fields={},
+    topics=_topics,
+    names_partitions=True,
+)

@@ -1,0 +1,250 @@
+"""The messages of OffsetCommit.
+
+Made from Kafka 4.1.1's schemas: do not edit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.reader import Reader
+from purgatory_broker._wire.writer import Writer
+
+_I = struct.Struct(">i")
+_IH = struct.Struct(">ih")
+_IQ = struct.Struct(">iq")
+_IQI = struct.Struct(">iqi")
+_Q = struct.Struct(">q")
+
+
+@dataclass(slots=True)
+class OffsetCommitRequestPartition:
+    partition_index: int = 0
+    committed_offset: int = 0
+    committed_leader_epoch: int = -1
+    committed_metadata: str | None = ""
+
+
+@dataclass(slots=True)
+class OffsetCommitRequestTopic:
+    name: str = ""
+    topic_id: UUID | None = None
+    partitions: list[OffsetCommitRequestPartition] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class OffsetCommitRequest:
+    group_id: str = ""
+    generation_id_or_member_epoch: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+    retention_time_ms: int = -1
+    topics: list[OffsetCommitRequestTopic] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class OffsetCommitResponsePartition:
+    partition_index: int = 0
+    error_code: int = 0
+
+
+@dataclass(slots=True)
+class OffsetCommitResponseTopic:
+    name: str = ""
+    topic_id: UUID | None = None
+    partitions: list[OffsetCommitResponsePartition] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class OffsetCommitResponse:
+    throttle_time_ms: int = 0
+    topics: list[OffsetCommitResponseTopic] = field(default_factory=list)
+
+
+def _read_offset_commit_request_partition(
+    reader: Reader, version: int
+) -> OffsetCommitRequestPartition:
+    committed_leader_epoch: int = -1
+    if version >= 6:
+        partition_index, committed_offset, committed_leader_epoch = reader.unpack(_IQI)
+    else:
+        partition_index, committed_offset = reader.unpack(_IQ)
+    committed_metadata = reader.nullable_string("committed_metadata")
+    if version >= 8:
+        reader.skip_tagged_fields()
+    return OffsetCommitRequestPartition(
+        partition_index, committed_offset, committed_leader_epoch, committed_metadata
+    )
+
+
+def _read_offset_commit_request_topic(reader: Reader, version: int) -> OffsetCommitRequestTopic:
+    name: str = ""
+    topic_id: UUID | None = None
+    if version <= 9:
+        name = reader.string("name")
+    if version >= 10:
+        topic_id = reader.topic_id("topic_id")
+    partitions = [
+        _read_offset_commit_request_partition(reader, version)
+        for _ in range(reader.count("partitions", 14))
+    ]
+    if version >= 8:
+        reader.skip_tagged_fields()
+    return OffsetCommitRequestTopic(name, topic_id, partitions)
+
+
+def _read_offset_commit_request(reader: Reader, version: int) -> OffsetCommitRequest:
+    group_instance_id: str | None = None
+    retention_time_ms: int = -1
+    group_id = reader.string("group_id")
+    (generation_id_or_member_epoch,) = reader.unpack(_I)
+    member_id = reader.string("member_id")
+    if version >= 7:
+        group_instance_id = reader.nullable_string("group_instance_id")
+    if version >= 5:
+        pass
+    else:
+        (retention_time_ms,) = reader.unpack(_Q)
+    topics = [
+        _read_offset_commit_request_topic(reader, version) for _ in range(reader.count("topics", 3))
+    ]
+    if version >= 8:
+        reader.skip_tagged_fields()
+    return OffsetCommitRequest(
+        group_id,
+        generation_id_or_member_epoch,
+        member_id,
+        group_instance_id,
+        retention_time_ms,
+        topics,
+    )
+
+
+def _read_offset_commit_response_partition(
+    reader: Reader, version: int
+) -> OffsetCommitResponsePartition:
+    partition_index, error_code = reader.unpack(_IH)
+    if version >= 8:
+        reader.skip_tagged_fields()
+    return OffsetCommitResponsePartition(partition_index, error_code)
+
+
+def _read_offset_commit_response_topic(reader: Reader, version: int) -> OffsetCommitResponseTopic:
+    name: str = ""
+    topic_id: UUID | None = None
+    if version <= 9:
+        name = reader.string("name")
+    if version >= 10:
+        topic_id = reader.topic_id("topic_id")
+    partitions = [
+        _read_offset_commit_response_partition(reader, version)
+        for _ in range(reader.count("partitions", 6))
+    ]
+    if version >= 8:
+        reader.skip_tagged_fields()
+    return OffsetCommitResponseTopic(name, topic_id, partitions)
+
+
+def _read_offset_commit_response(reader: Reader, version: int) -> OffsetCommitResponse:
+    throttle_time_ms: int = 0
+    if version >= 3:
+        (throttle_time_ms,) = reader.unpack(_I)
+    topics = [
+        _read_offset_commit_response_topic(reader, version)
+        for _ in range(reader.count("topics", 3))
+    ]
+    if version >= 8:
+        reader.skip_tagged_fields()
+    return OffsetCommitResponse(throttle_time_ms, topics)
+
+
+def _write_offset_commit_response_partition(
+    out: Writer, data: OffsetCommitResponsePartition, version: int
+) -> None:
+    out += _IH.pack(data.partition_index, data.error_code)
+    if version >= 8:
+        out.append(0)
+
+
+def _write_offset_commit_response_topic(
+    out: Writer, data: OffsetCommitResponseTopic, version: int
+) -> None:
+    if version <= 9:
+        out.string(data.name)
+    if version >= 10:
+        out.topic_id(data.topic_id)
+    out.length(len(data.partitions))
+    for offset_commit_response_partition in data.partitions:
+        _write_offset_commit_response_partition(out, offset_commit_response_partition, version)
+    if version >= 8:
+        out.append(0)
+
+
+def _write_offset_commit_response(out: Writer, data: OffsetCommitResponse, version: int) -> None:
+    if version >= 3:
+        out += _I.pack(data.throttle_time_ms)
+    out.length(len(data.topics))
+    for offset_commit_response_topic in data.topics:
+        _write_offset_commit_response_topic(out, offset_commit_response_topic, version)
+    if version >= 8:
+        out.append(0)
+
+
+def _error_response(request: OffsetCommitRequest, code: int) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=offset_commit_request_topic.name,
+                topic_id=offset_commit_request_topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(
+                        partition_index=offset_commit_request_partition.partition_index,
+                        error_code=code,
+                    )
+                    for offset_commit_request_partition in offset_commit_request_topic.partitions
+                ],
+            )
+            for offset_commit_request_topic in request.topics
+        ]
+    )
+
+
+def _topics(request: OffsetCommitRequest) -> Iterator[NamedTopic]:
+    for offset_commit_request_topic in request.topics:
+        yield NamedTopic(
+            offset_commit_request_topic.name,
+            offset_commit_request_topic.topic_id,
+            [partition.partition_index for partition in offset_commit_request_topic.partitions],
+        )
+
+
+def _groups(request: OffsetCommitRequest) -> Iterable[str]:
+    return [request.group_id]
+
+
+OFFSET_COMMIT = ApiMessages(
+    key=8,
+    name="OffsetCommit",
+    versions=(2, 10),
+    flexible_since=8,
+    request=OffsetCommitRequest,
+    response=OffsetCommitResponse,
+    read_request=_read_offset_commit_request,
+    read_response=_read_offset_commit_response,
+    write_response=_write_offset_commit_response,
+    error_response=_error_response,
+    fields={
+        OffsetCommitRequestPartition: {"committed_leader_epoch": (6, 10)},
+        OffsetCommitRequestTopic: {"name": (2, 9), "topic_id": (10, 10)},
+        OffsetCommitRequest: {"group_instance_id": (7, 10), "retention_time_ms": (2, 4)},
+        OffsetCommitResponseTopic: {"name": (2, 9), "topic_id": (10, 10)},
+        OffsetCommitResponse: {"throttle_time_ms": (3, 10)},
+    },
+    topics=_topics,
+    names_partitions=True,
+    groups=_groups,
+)

@@ -1,0 +1,160 @@
+"""The messages of OffsetDelete.
+
+Made from Kafka 4.1.1's schemas: do not edit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.reader import Reader
+from purgatory_broker._wire.writer import Writer
+
+_HI = struct.Struct(">hi")
+_I = struct.Struct(">i")
+_IH = struct.Struct(">ih")
+
+
+@dataclass(slots=True)
+class OffsetDeleteRequestPartition:
+    partition_index: int = 0
+
+
+@dataclass(slots=True)
+class OffsetDeleteRequestTopic:
+    name: str = ""
+    partitions: list[OffsetDeleteRequestPartition] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class OffsetDeleteRequest:
+    group_id: str = ""
+    topics: list[OffsetDeleteRequestTopic] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class OffsetDeleteResponsePartition:
+    partition_index: int = 0
+    error_code: int = 0
+
+
+@dataclass(slots=True)
+class OffsetDeleteResponseTopic:
+    name: str = ""
+    partitions: list[OffsetDeleteResponsePartition] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class OffsetDeleteResponse:
+    error_code: int = 0
+    throttle_time_ms: int = 0
+    topics: list[OffsetDeleteResponseTopic] = field(default_factory=list)
+
+
+def _read_offset_delete_request_partition(
+    reader: Reader, version: int
+) -> OffsetDeleteRequestPartition:
+    (partition_index,) = reader.unpack(_I)
+    return OffsetDeleteRequestPartition(partition_index)
+
+
+def _read_offset_delete_request_topic(reader: Reader, version: int) -> OffsetDeleteRequestTopic:
+    name = reader.string("name")
+    partitions = [
+        _read_offset_delete_request_partition(reader, version)
+        for _ in range(reader.count("partitions", 4))
+    ]
+    return OffsetDeleteRequestTopic(name, partitions)
+
+
+def _read_offset_delete_request(reader: Reader, version: int) -> OffsetDeleteRequest:
+    group_id = reader.string("group_id")
+    topics = [
+        _read_offset_delete_request_topic(reader, version) for _ in range(reader.count("topics", 6))
+    ]
+    return OffsetDeleteRequest(group_id, topics)
+
+
+def _read_offset_delete_response_partition(
+    reader: Reader, version: int
+) -> OffsetDeleteResponsePartition:
+    partition_index, error_code = reader.unpack(_IH)
+    return OffsetDeleteResponsePartition(partition_index, error_code)
+
+
+def _read_offset_delete_response_topic(reader: Reader, version: int) -> OffsetDeleteResponseTopic:
+    name = reader.string("name")
+    partitions = [
+        _read_offset_delete_response_partition(reader, version)
+        for _ in range(reader.count("partitions", 6))
+    ]
+    return OffsetDeleteResponseTopic(name, partitions)
+
+
+def _read_offset_delete_response(reader: Reader, version: int) -> OffsetDeleteResponse:
+    error_code, throttle_time_ms = reader.unpack(_HI)
+    topics = [
+        _read_offset_delete_response_topic(reader, version)
+        for _ in range(reader.count("topics", 6))
+    ]
+    return OffsetDeleteResponse(error_code, throttle_time_ms, topics)
+
+
+def _write_offset_delete_response_partition(
+    out: Writer, data: OffsetDeleteResponsePartition, version: int
+) -> None:
+    out += _IH.pack(data.partition_index, data.error_code)
+
+
+def _write_offset_delete_response_topic(
+    out: Writer, data: OffsetDeleteResponseTopic, version: int
+) -> None:
+    out.string(data.name)
+    out.length(len(data.partitions))
+    for offset_delete_response_partition in data.partitions:
+        _write_offset_delete_response_partition(out, offset_delete_response_partition, version)
+
+
+def _write_offset_delete_response(out: Writer, data: OffsetDeleteResponse, version: int) -> None:
+    out += _HI.pack(data.error_code, data.throttle_time_ms)
+    out.length(len(data.topics))
+    for offset_delete_response_topic in data.topics:
+        _write_offset_delete_response_topic(out, offset_delete_response_topic, version)
+
+
+def _error_response(request: OffsetDeleteRequest, code: int) -> OffsetDeleteResponse:
+    return OffsetDeleteResponse(error_code=code)
+
+
+def _topics(request: OffsetDeleteRequest) -> Iterator[NamedTopic]:
+    for offset_delete_request_topic in request.topics:
+        yield NamedTopic(
+            offset_delete_request_topic.name,
+            None,
+            [partition.partition_index for partition in offset_delete_request_topic.partitions],
+        )
+
+
+def _groups(request: OffsetDeleteRequest) -> Iterable[str]:
+    return [request.group_id]
+
+
+OFFSET_DELETE = ApiMessages(
+    key=47,
+    name="OffsetDelete",
+    versions=(0, 0),
+    flexible_since=None,
+    request=OffsetDeleteRequest,
+    response=OffsetDeleteResponse,
+    read_request=_read_offset_delete_request,
+    read_response=_read_offset_delete_response,
+    write_response=_write_offset_delete_response,
+    error_response=_error_response,
+    fields={},
+    topics=_topics,
+    names_partitions=True,
+    groups=_groups,
+)

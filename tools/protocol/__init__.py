@@ -1,0 +1,1 @@
+"""Makes the messages of Kafka's protocol; see the README."""

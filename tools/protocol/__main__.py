@@ -1,0 +1,131 @@
+"""Writes the modules of `purgatory_broker._wire.protocol` from Kafka's schemas."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+from tools.protocol.python_code import module
+from tools.protocol.schema import load_message, snake_case
+
+_HERE = Path(__file__).parent
+_REPOSITORY = _HERE.parents[1]
+MODULES = _REPOSITORY / "packages/purgatory-broker/src/purgatory_broker/_wire/protocol"
+_FOLDER = "common/message/"
+#: The APIs whose messages are made.
+APIS = (
+    "AlterClientQuotas",
+    "AlterConfigs",
+    "AlterPartitionReassignments",
+    "AlterUserScramCredentials",
+    "ApiVersions",
+    "ConsumerGroupHeartbeat",
+    "CreateAcls",
+    "CreatePartitions",
+    "CreateTopics",
+    "DeleteAcls",
+    "DeleteGroups",
+    "DeleteRecords",
+    "DeleteTopics",
+    "DescribeAcls",
+    "DescribeClientQuotas",
+    "DescribeCluster",
+    "DescribeConfigs",
+    "DescribeGroups",
+    "DescribeLogDirs",
+    "DescribeProducers",
+    "DescribeQuorum",
+    "DescribeUserScramCredentials",
+    "ElectLeaders",
+    "Fetch",
+    "FindCoordinator",
+    "Heartbeat",
+    "IncrementalAlterConfigs",
+    "InitProducerId",
+    "JoinGroup",
+    "LeaveGroup",
+    "ListConfigResources",
+    "ListGroups",
+    "ListOffsets",
+    "ListPartitionReassignments",
+    "Metadata",
+    "OffsetCommit",
+    "OffsetDelete",
+    "OffsetFetch",
+    "OffsetForLeaderEpoch",
+    "Produce",
+    "SaslAuthenticate",
+    "SaslHandshake",
+    "SyncGroup",
+)
+
+
+def made_modules(jar: Path) -> dict[str, str]:
+    """Return the text of each module by its name, from the schemas in a jar of Kafka's client."""
+    kafka = jar.stem.removeprefix("kafka-clients-")
+    overrides = tomllib.loads((_HERE / "overrides.toml").read_text())
+    modules = {}
+    with zipfile.ZipFile(jar) as archive:
+        for api in APIS:
+            request, response = (
+                load_message(archive.read(f"{_FOLDER}{api}{kind}.json").decode())
+                for kind in ("Request", "Response")
+            )
+            text = module(request, response, overrides.get(api, {}), kafka)
+            modules[f"{snake_case(api)}.py"] = _formatted(text, f"{snake_case(api)}.py")
+    return modules
+
+
+def _formatted(text: str, name: str) -> str:
+    """Remove what is not used, and format."""
+    # The copy of the interpreter's environment, which need not be on the path.
+    ruff = Path(sys.executable).with_name("ruff")
+    path = str(MODULES / name)
+    for arguments in (
+        (
+            "check",
+            "--fix-only",
+            "--quiet",
+            "--select",
+            "F401,I001,UP",
+            "--stdin-filename",
+            path,
+            "-",
+        ),
+        ("format", "--quiet", "--stdin-filename", path, "-"),
+    ):
+        text = subprocess.run(
+            [ruff, *arguments], input=text, capture_output=True, text=True, check=True
+        ).stdout
+    return text
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.protocol", description=__doc__)
+    parser.add_argument("jar", type=Path, help="kafka-clients-VERSION.jar")
+    parser.add_argument("--check", action="store_true", help="fail if a module would change")
+    arguments = parser.parse_args()
+    modules = made_modules(arguments.jar)
+    present = {path.name for path in MODULES.glob("*.py")} - {"__init__.py"}
+    changed = sorted(
+        name
+        for name, text in modules.items()
+        if name not in present or (MODULES / name).read_text() != text
+    )
+    stale = sorted(present - modules.keys())
+    print("changed:", ", ".join(changed) or "nothing", *(f"stale: {name}" for name in stale))
+    if arguments.check:
+        return int(bool(changed or stale))
+    for name in changed:
+        (MODULES / name).write_text(modules[name])
+    for name in stale:
+        (MODULES / name).unlink()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
