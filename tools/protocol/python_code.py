@@ -54,7 +54,7 @@ def module(request: Message, response: Message, overrides: Mapping[str, Any], ka
     flexible = request.struct.flexible
     body += [
         "",
-        f"{snake_case(name).upper()} = ApiMessages(",
+        f"{snake_case(name).upper()}_MESSAGES = ApiMessages(",
         f"key={request.key},",
         f'name="{name}",',
         f"versions=({request.struct.versions.first}, {request.struct.versions.last}),",

@@ -17,6 +17,7 @@ from purgatory_broker.request_context import Client, RequestContext
 from tests.broker.conftest import Connect
 from tests.broker.parity.raw import ConnectionClosedError, RawClient
 from tests.broker.raw_requests import fetch, fetch_fields, produce
+from tests.broker.wire.schemas import read_body, request_class, response_class
 
 
 def test_request_error_is_answered_the_given_number_of_times(
@@ -107,21 +108,22 @@ def test_every_api_has_an_error_response(api: ServedApi) -> None:
             # The library reads every error of this API as if it were of the first version.
             assert encoded.startswith(b"\0\x38")
             continue
-        decoded = api.response.decode(encoded, version=version)
+        decoded = response_class(api).decode(encoded, version=version)
         assert "error_code=56" in repr(decoded), (version, decoded)
 
 
 def example(api: ServedApi, version: int) -> Any:
     """Return a request with one element in each of its arrays."""
-    return api.request.decode(encoded_example(api, version), version=version)
+    body = encoded_example(api, version)
+    return read_body(api, version, body)
 
 
 def encoded_example(api: ServedApi, version: int) -> bytes:
     """Return the bytes of such a request, without its header."""
-    made = api.request(
+    made = request_class(api)(
         **{
             name: field_value(field)
-            for name, field in api.request.fields.items()
+            for name, field in request_class(api).fields.items()
             if field.for_version_q(version)
         }
     )

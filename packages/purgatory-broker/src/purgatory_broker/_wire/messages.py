@@ -6,15 +6,11 @@ A connection's bytes are a sequence of frames, each preceded by its size in four
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, NamedTuple
-
-from kafka.protocol.schemas.fields.codecs import EncodeBuffer
+from typing import Any
 
 from purgatory_broker._wire.apis import Api, ApiTable
-from purgatory_broker._wire.limits import MAX_ELEMENTS, check_limits, read_uvarint
+from purgatory_broker._wire.reader import MAX_ELEMENTS, read_uvarint
 from purgatory_broker._wire.wire_error import WireError
 
 #: API key, version, correlation id, and the length of the client id.
@@ -105,108 +101,21 @@ def read_request(frame: bytes, header: Header) -> Any:
         raise WireError(
             f"{_name(header)}: {len(frame):,} bytes exceed the limit of {api.max_request_bytes:,}"
         )
-    read = api.read
+    reader = api.messages.reader(frame, header.body_offset, header.version)
     try:
-        if read is None:
-            request, end = _read_by_schema(frame, header)
-        else:
-            request, end = read(frame, header.body_offset, header.version)
+        return api.messages.read_request(reader, header.version)
     except WireError as error:
         raise WireError(f"{_name(header)}: {error}") from error
-    except Exception as error:
-        # kafka-python raises whatever the bytes lead to: struct.error, a failed look-up, a codec's
-        # error.
+    except (struct.error, IndexError, ValueError) as error:
         cause = f"{type(error).__name__}: {str(error)[:_MAX_CAUSE_CHARACTERS]}"
         raise WireError(f"{_name(header)}: {len(frame)} bytes can't be decoded: {cause}") from error
-    if end > len(frame):
-        # A string that exceeds the frame is read up to the frame's end.
-        raise WireError(f"{_name(header)}: its fields need {end} bytes, the frame has {len(frame)}")
-    return request
-
-
-def _read_by_schema(frame: bytes, header: Header) -> tuple[Any, int]:
-    """Return a request that is read by kafka-python's schema, and the position after it."""
-    api, version = header.api, header.version
-    check_limits(frame, header.body_offset, api, version)
-    request, end = api.request_decoder(version)(memoryview(frame), header.body_offset)
-    check_nullability(api, request, version)
-    return request, end
 
 
 def _name(header: Header) -> str:
     return f"{header.api.name} request of version {header.version}"
 
 
-# -- nulls that the protocol does not allow, which kafka-python decodes as None
-
-
-class _Field(NamedTuple):
-    name: str
-    nullable: bool
-    #: An array of strings or numbers, whose elements must not be null even if the array may.
-    is_plain_array: bool
-    element: tuple[_Field, ...]
-
-
-def check_nullability(api: Api, request: Any, version: int) -> None:
-    """Refuse a request with a null array, string or bytes where `version` allows none."""
-    _check(request, _request_fields(api, version))
-
-
-@cache
-def _request_fields(api: Api, version: int) -> tuple[_Field, ...]:
-    return _fields(api.request.fields.values(), version)
-
-
-def _fields(fields: Iterable[Any], version: int) -> tuple[_Field, ...]:
-    checked = []
-    for field in fields:
-        if not field.for_version_q(version) or field.tagged_field_q(version):
-            continue
-        nullable = bool(field.nullable_for_version_q(version))
-        is_struct_array = field.is_struct_array()
-        element = _fields(field.fields.values(), version) if is_struct_array else ()
-        is_plain_array = field.is_array() and not is_struct_array
-        # Numbers are never null. A topic id of zeros, which is decoded as None, means no id.
-        can_be_null = field.is_array() or field.type_str in ("string", "bytes", "records")
-        if can_be_null and (not nullable or element or is_plain_array):
-            checked.append(_Field(field.name, nullable, is_plain_array, element))
-    return tuple(checked)
-
-
-def _check(data: Any, fields: tuple[_Field, ...]) -> None:
-    for name, nullable, is_plain_array, element in fields:
-        value = getattr(data, name)
-        if value is None:
-            if not nullable:
-                raise WireError(f"{name} must not be null")
-        elif element:
-            for item in value:
-                _check(item, element)
-        elif is_plain_array and None in value:
-            raise WireError(f"an element of {name} must not be null")
-
-
-# -- responses
-
-
-class _ResponseBuffer(EncodeBuffer):  # type: ignore[misc]
-    """A buffer for one response, with a limit.
-
-    kafka-python's own buffers have no limit, and are kept for the next message.
-    """
-
-    def __init__(self, size: int, limit_bytes: int | None) -> None:
-        super().__init__(size)
-        self.limit_bytes = limit_bytes
-
-    def ensure(self, needed: int) -> None:
-        if self.limit_bytes is not None and self.pos + needed > self.limit_bytes:
-            raise WireError(f"a response exceeds the limit of {self.limit_bytes:,} bytes")
-        super().ensure(needed)
-
-
-def encode_response(header: Header, response: Any) -> bytes | bytearray:
+def encode_response(header: Header, response: Any) -> bytearray:
     """Return the frame of a response: its size, the correlation id and the message."""
     api = header.api
     # A client that sent an unsupported version can only be expected to read version 0.
@@ -215,21 +124,7 @@ def encode_response(header: Header, response: Any) -> bytes | bytearray:
     header_bytes = _SIZE_AND_CORRELATION.size
     if api.has_tagged_header and api.is_flexible(version):
         header_bytes += 1
-    write = api.write
-    if write is None:
-        frame = _write_by_schema(api, version, response, header_bytes)
-    else:
-        frame = bytearray(header_bytes)
-        write(frame, response, version)
+    frame = api.messages.writer(version, header_bytes, is_limited=not api.holds_records)
+    api.messages.write_response(frame, response, version)
     _SIZE_AND_CORRELATION.pack_into(frame, 0, len(frame) - SIZE_BYTES, header.correlation_id)
-    return frame
-
-
-def _write_by_schema(api: Api, version: int, response: Any, header_bytes: int) -> bytearray:
-    """Return a response written by kafka-python's schema, with zeros in place of its header."""
-    buffer = _ResponseBuffer(1_024, api.max_response_bytes)
-    buffer.pos = header_bytes
-    api.response_encoder(version)(response, buffer)
-    frame: bytearray = buffer.buf
-    del frame[buffer.pos :]
     return frame

@@ -5,20 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.protocol.admin import (
-    CreateAclsRequest,
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.protocol.create_acls import (
+    CREATE_ACLS_MESSAGES,
+    AclCreationResult,
     CreateAclsResponse,
-    DeleteAclsRequest,
+)
+from purgatory_broker._wire.protocol.delete_acls import (
+    DELETE_ACLS_MESSAGES,
+    DeleteAclsFilterResult,
     DeleteAclsResponse,
-    DescribeAclsRequest,
+)
+from purgatory_broker._wire.protocol.describe_acls import (
+    DESCRIBE_ACLS_MESSAGES,
     DescribeAclsResponse,
 )
-
-from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.request_context import RequestContext
-
-_Creation = CreateAclsResponse.AclCreationResult
 
 #: Kafka's message to clients that create or delete ACLs.
 NO_AUTHORIZER = "No Authorizer is configured."
@@ -34,13 +37,12 @@ def _decode_create_acls(message: Any, context: RequestContext) -> _AclChanges:
 
 
 def _create_acls_response(request: _AclChanges, code: ErrorCode, text: str | None = None) -> Any:
-    result = _Creation(error_code=int(code), error_message=text)
+    result = AclCreationResult(error_code=int(code), error_message=text)
     return CreateAclsResponse(results=[result] * request.count)
 
 
 CREATE_ACLS = ServedApi(
-    request=CreateAclsRequest,
-    response=CreateAclsResponse,
+    messages=CREATE_ACLS_MESSAGES,
     versions=(1, 3),
     decode=_decode_create_acls,
     answer=lambda _broker, _context, request: _create_acls_response(
@@ -50,21 +52,17 @@ CREATE_ACLS = ServedApi(
 )
 
 
-_Deletion = DeleteAclsResponse.DeleteAclsFilterResult
-
-
 def _decode_delete_acls(message: Any, context: RequestContext) -> _AclChanges:
     return _AclChanges(len(message.filters))
 
 
 def _delete_acls_response(request: _AclChanges, code: ErrorCode, text: str | None = None) -> Any:
-    result = _Deletion(error_code=int(code), error_message=text, matching_acls=[])
+    result = DeleteAclsFilterResult(error_code=int(code), error_message=text, matching_acls=[])
     return DeleteAclsResponse(filter_results=[result] * request.count)
 
 
 DELETE_ACLS = ServedApi(
-    request=DeleteAclsRequest,
-    response=DeleteAclsResponse,
+    messages=DELETE_ACLS_MESSAGES,
     versions=(1, 3),
     decode=_decode_delete_acls,
     answer=lambda _broker, _context, request: _delete_acls_response(
@@ -79,8 +77,7 @@ def _describe_acls_response(code: ErrorCode, text: str | None = None) -> Any:
 
 
 DESCRIBE_ACLS = ServedApi(
-    request=DescribeAclsRequest,
-    response=DescribeAclsResponse,
+    messages=DESCRIBE_ACLS_MESSAGES,
     versions=(1, 3),
     # What a request asks for does not matter.
     decode=lambda _message, _context: None,

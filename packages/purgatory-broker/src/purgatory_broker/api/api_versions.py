@@ -6,15 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
-
 from purgatory_broker._wire.apis import Api
 from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.protocol.api_versions import (
+    API_VERSIONS_MESSAGES,
+    ApiVersion,
+    ApiVersionsResponse,
+)
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.request_context import RequestContext
-
-_Version = ApiVersionsResponse.ApiVersion
 
 #: The first version with the client software's name (KIP-511).
 CLIENT_SOFTWARE_SINCE = 3
@@ -46,7 +47,7 @@ def _api_versions(broker: BrokerApi, context: RequestContext, request: _Request)
     keys = []
     for api in sorted(advertised, key=lambda api: api.key):
         min_version, max_version = api.advertised_versions
-        keys.append(_Version(api_key=api.key, min_version=min_version, max_version=max_version))
+        keys.append(ApiVersion(api_key=api.key, min_version=min_version, max_version=max_version))
     return ApiVersionsResponse(error_code=int(code), api_keys=keys)
 
 
@@ -60,8 +61,7 @@ def _is_software_name(name: str) -> bool:
 
 
 API_VERSIONS = ServedApi(
-    request=ApiVersionsRequest,
-    response=ApiVersionsResponse,
+    messages=API_VERSIONS_MESSAGES,
     versions=(0, 4),
     answers_unsupported_versions=True,
     # A client reads the header before it knows which versions the broker has (KIP-511).

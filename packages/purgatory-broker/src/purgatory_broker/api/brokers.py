@@ -6,21 +6,26 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.protocol.admin import (
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-    DescribeQuorumRequest,
-    DescribeQuorumResponse,
-)
-
 from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.protocol.describe_cluster import (
+    DESCRIBE_CLUSTER_MESSAGES,
+    DescribeClusterBroker,
+    DescribeClusterResponse,
+)
+from purgatory_broker._wire.protocol.describe_quorum import (
+    DESCRIBE_QUORUM_MESSAGES,
+    DescribeQuorumResponse,
+    Listener,
+    Node,
+    ReplicaState,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.metadata import ON_THE_CLUSTER
+from purgatory_broker.api.metadata import NOT_ASKED, ON_THE_CLUSTER
 from purgatory_broker.api.served_api import RequestedTopic, ServedApi, Subjects
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.request_context import RequestContext
-
-_Broker = DescribeClusterResponse.DescribeClusterBroker
 
 #: The first version with an endpoint type, and the types (KIP-919).
 ENDPOINT_TYPE_SINCE = 1
@@ -52,25 +57,22 @@ def _describe_cluster(broker: BrokerApi, context: RequestContext, request: _Desc
         cluster_id=broker.controller.cluster_id,
         controller_id=broker.controller.controller_id,
         brokers=[
-            _Broker(broker_id=node["node_id"], host=node["host"], port=node["port"])
+            DescribeClusterBroker(broker_id=node["node_id"], host=node["host"], port=node["port"])
             for node in broker.endpoints(broker.metadata.alive(), context.client.listener)
         ],
-        authorized_operations=(ON_THE_CLUSTER if request.include_authorized_operations else None),
+        cluster_authorized_operations=(
+            ON_THE_CLUSTER if request.include_authorized_operations else NOT_ASKED
+        ),
     )
 
 
 DESCRIBE_CLUSTER = ServedApi(
-    request=DescribeClusterRequest,
-    response=DescribeClusterResponse,
+    messages=DESCRIBE_CLUSTER_MESSAGES,
     versions=(0, 2),
     decode=_decode_describe_cluster,
     answer=_describe_cluster,
 )
 
-
-_Topic = DescribeQuorumResponse.TopicData
-_Partition = _Topic.PartitionData
-_Node = DescribeQuorumResponse.Node
 
 #: The partition of Kafka's metadata.
 _METADATA = TopicPartition("__cluster_metadata", 0)
@@ -101,7 +103,7 @@ def _describe_quorum(broker: BrokerApi, context: RequestContext, request: _Descr
     controller = broker.controller
     end, now_ms = controller.change_count, broker.wall_ms()
     voters = [
-        _Partition.ReplicaState(
+        ReplicaState(
             replica_id=node,
             replica_directory_id=uuid.UUID(int=0),
             log_end_offset=end if is_alive else _UNKNOWN,
@@ -113,10 +115,10 @@ def _describe_quorum(broker: BrokerApi, context: RequestContext, request: _Descr
     ]
     return DescribeQuorumResponse(
         topics=[
-            _Topic(
+            ResponseTopicData(
                 topic_name=_METADATA.topic,
                 partitions=[
-                    _Partition(
+                    ResponsePartitionData(
                         partition_index=_METADATA.partition,
                         leader_id=controller.controller_id,
                         leader_epoch=controller.controller_epoch,
@@ -128,9 +130,9 @@ def _describe_quorum(broker: BrokerApi, context: RequestContext, request: _Descr
             )
         ],
         nodes=[
-            _Node(
+            Node(
                 node_id=node["node_id"],
-                listeners=[_Node.Listener(name=_LISTENER, host=node["host"], port=node["port"])],
+                listeners=[Listener(name=_LISTENER, host=node["host"], port=node["port"])],
             )
             for node in broker.endpoints(controller.alive, context.client.listener)
         ],
@@ -140,10 +142,10 @@ def _describe_quorum(broker: BrokerApi, context: RequestContext, request: _Descr
 def _refusal(request: _DescribeQuorum, code: ErrorCode) -> Any:
     return DescribeQuorumResponse(
         topics=[
-            _Topic(
+            ResponseTopicData(
                 topic_name=name,
                 partitions=[
-                    _Partition(partition_index=partition, error_code=int(code))
+                    ResponsePartitionData(partition_index=partition, error_code=int(code))
                     for partition in partitions
                 ],
             )
@@ -153,8 +155,7 @@ def _refusal(request: _DescribeQuorum, code: ErrorCode) -> Any:
 
 
 DESCRIBE_QUORUM = ServedApi(
-    request=DescribeQuorumRequest,
-    response=DescribeQuorumResponse,
+    messages=DESCRIBE_QUORUM_MESSAGES,
     versions=(0, 2),
     needs_controller=True,
     decode=_decode_describe_quorum,

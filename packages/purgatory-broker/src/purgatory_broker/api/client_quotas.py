@@ -5,15 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.protocol.admin import (
-    AlterClientQuotasRequest,
-    AlterClientQuotasResponse,
-    DescribeClientQuotasRequest,
-    DescribeClientQuotasResponse,
-)
-
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.limits import truncate_message
+from purgatory_broker._wire.protocol.alter_client_quotas import (
+    ALTER_CLIENT_QUOTAS_MESSAGES,
+    AlterClientQuotasResponse,
+    ResponseEntryData,
+)
+from purgatory_broker._wire.protocol.alter_client_quotas import EntityData as AlteredEntity
+from purgatory_broker._wire.protocol.describe_client_quotas import (
+    DESCRIBE_CLIENT_QUOTAS_MESSAGES,
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
+)
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.metadata.client_quotas import (
@@ -27,8 +33,6 @@ from purgatory_broker.metadata.client_quotas import (
 from purgatory_broker.metadata.metadata_file import QuotaEntity
 from purgatory_broker.metadata.topics import ControllerError
 from purgatory_broker.request_context import RequestContext
-
-_Altered = AlterClientQuotasResponse.EntryData
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +71,10 @@ def _alter_client_quotas(
 
 
 def _altered(entity: QuotaEntity, code: ErrorCode, message: str | None = None) -> Any:
-    return _Altered(
+    return ResponseEntryData(
         error_code=int(code),
         error_message=truncate_message(message),
-        entity=[_Altered.EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+        entity=[AlteredEntity(entity_type=kind, entity_name=name) for kind, name in entity],
     )
 
 
@@ -81,8 +85,7 @@ def _refuse_alter_client_quotas(request: _AlterClientQuotas, code: ErrorCode) ->
 
 
 ALTER_CLIENT_QUOTAS = ServedApi(
-    request=AlterClientQuotasRequest,
-    response=AlterClientQuotasResponse,
+    messages=ALTER_CLIENT_QUOTAS_MESSAGES,
     versions=(0, 1),
     needs_controller=True,
     decode=_decode_alter_client_quotas,
@@ -90,8 +93,6 @@ ALTER_CLIENT_QUOTAS = ServedApi(
     refuse=_refuse_alter_client_quotas,
 )
 
-
-_Described = DescribeClientQuotasResponse.EntryData
 
 #: How a component of the request selects entities: by name, by the default, or by the type alone.
 _EXACT, _DEFAULT, _SPECIFIED = range(3)
@@ -160,14 +161,9 @@ def _describe_client_quotas(
         return _refuse_describe_client_quotas(request, error.code, str(error))
     return DescribeClientQuotasResponse(
         entries=[
-            _Described(
-                entity=[
-                    _Described.EntityData(entity_type=kind, entity_name=name)
-                    for kind, name in entity
-                ],
-                values=[
-                    _Described.ValueData(key=key, value=value) for key, value in values.items()
-                ],
+            EntryData(
+                entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+                values=[ValueData(key=key, value=value) for key, value in values.items()],
             )
             for entity, values in broker.metadata.client_quotas.items()
             if wanted.matches(entity)
@@ -184,8 +180,7 @@ def _refuse_describe_client_quotas(
 
 
 DESCRIBE_CLIENT_QUOTAS = ServedApi(
-    request=DescribeClientQuotasRequest,
-    response=DescribeClientQuotasResponse,
+    messages=DESCRIBE_CLIENT_QUOTAS_MESSAGES,
     versions=(0, 1),
     decode=_decode_describe_client_quotas,
     answer=_describe_client_quotas,

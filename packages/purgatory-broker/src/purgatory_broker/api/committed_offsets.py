@@ -6,16 +6,28 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from kafka.protocol.consumer import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-)
-
 from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.protocol.offset_commit import (
+    OFFSET_COMMIT_MESSAGES,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from purgatory_broker._wire.protocol.offset_delete import (
+    OFFSET_DELETE_MESSAGES,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from purgatory_broker._wire.protocol.offset_fetch import (
+    OFFSET_FETCH_MESSAGES,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import RequestedTopic, ServedApi, Subjects, refused_topics
 from purgatory_broker.groups.group_messages import (
@@ -85,9 +97,6 @@ def _topic_results(
     return topics
 
 
-_CommittedTopic = OffsetCommitResponse.OffsetCommitResponseTopic
-_CommittedPartition = _CommittedTopic.OffsetCommitResponsePartition
-
 #: The longest retention of a committed offset: practically for ever, and its expiration time still
 #: fits into a record's 64 bits.
 MAX_RETENTION_MS = 2**62
@@ -142,7 +151,9 @@ def _offset_commit(broker: BrokerApi, context: RequestContext, request: _OffsetC
     requested = _split_partitions(broker, request.topics)
 
     def reply(errors: tuple[ErrorCode, ...]) -> None:
-        topics = _topic_results(requested, errors, _CommittedTopic, _CommittedPartition)
+        topics = _topic_results(
+            requested, errors, OffsetCommitResponseTopic, OffsetCommitResponsePartition
+        )
         context.reply(OffsetCommitResponse(topics=topics))
 
     if requested.unknown and not requested.known:
@@ -163,13 +174,14 @@ def _offset_commit(broker: BrokerApi, context: RequestContext, request: _OffsetC
 def _refuse_offset_commit(request: _OffsetCommit, code: ErrorCode) -> Any:
     topics = _named_partitions(request)
     return OffsetCommitResponse(
-        topics=refused_topics(topics, _CommittedTopic, _CommittedPartition, code)
+        topics=refused_topics(
+            topics, OffsetCommitResponseTopic, OffsetCommitResponsePartition, code
+        )
     )
 
 
 OFFSET_COMMIT = ServedApi(
-    request=OffsetCommitRequest,
-    response=OffsetCommitResponse,
+    messages=OFFSET_COMMIT_MESSAGES,
     versions=(2, 9),
     decode=_decode_offset_commit,
     handle=_offset_commit,
@@ -180,12 +192,6 @@ OFFSET_COMMIT = ServedApi(
     ),
 )
 
-
-_FetchedTopic = OffsetFetchResponse.OffsetFetchResponseTopic
-_FetchedPartition = _FetchedTopic.OffsetFetchResponsePartition
-_Group = OffsetFetchResponse.OffsetFetchResponseGroup
-_GroupTopic = _Group.OffsetFetchResponseTopics
-_GroupPartition = _GroupTopic.OffsetFetchResponsePartitions
 
 #: The first versions with a top-level error code in the response, and for several groups at a time.
 ERROR_CODE_SINCE = 2
@@ -244,8 +250,10 @@ def _offset_fetch(broker: BrokerApi, context: RequestContext, request: _OffsetFe
 
 def _fetch_group(broker: BrokerApi, group: _RequestedGroup) -> Any:
     fetched = broker.groups.fetch_offsets(group.group_id, group.topics)
-    topics = _fetched_topics(fetched, _GroupTopic, _GroupPartition)
-    return _Group(group_id=group.group_id, topics=topics, error_code=int(fetched.error))
+    topics = _fetched_topics(fetched, OffsetFetchResponseTopics, OffsetFetchResponsePartitions)
+    return OffsetFetchResponseGroup(
+        group_id=group.group_id, topics=topics, error_code=int(fetched.error)
+    )
 
 
 def _fetch_one(broker: BrokerApi, request: _OffsetFetch) -> Any:
@@ -253,7 +261,9 @@ def _fetch_one(broker: BrokerApi, request: _OffsetFetch) -> Any:
     fetched = broker.groups.fetch_offsets(group.group_id, group.topics)
     if fetched.error is not ErrorCode.NONE:
         return _refuse_offset_fetch(request, fetched.error)
-    return OffsetFetchResponse(topics=_fetched_topics(fetched, _FetchedTopic, _FetchedPartition))
+    return OffsetFetchResponse(
+        topics=_fetched_topics(fetched, OffsetFetchResponseTopic, OffsetFetchResponsePartition)
+    )
 
 
 def _fetched_topics(offsets: FetchedOffsets, topic_class: Any, partition_class: Any) -> list[Any]:
@@ -283,19 +293,20 @@ def _refuse_offset_fetch(request: _OffsetFetch, code: ErrorCode) -> Any:
     groups = []
     if request.is_batched:
         groups = [
-            _Group(group_id=group.group_id, topics=[], error_code=int(code))
+            OffsetFetchResponseGroup(group_id=group.group_id, topics=[], error_code=int(code))
             for group in request.groups
         ]
     topics = []
     if not request.has_error_code:
         named = [topic for group in request.groups for topic in group.topics or ()]
-        topics = refused_topics(named, _FetchedTopic, _FetchedPartition, code, committed_offset=-1)
+        topics = refused_topics(
+            named, OffsetFetchResponseTopic, OffsetFetchResponsePartition, code, committed_offset=-1
+        )
     return OffsetFetchResponse(error_code=int(code), topics=topics, groups=groups)
 
 
 OFFSET_FETCH = ServedApi(
-    request=OffsetFetchRequest,
-    response=OffsetFetchResponse,
+    messages=OFFSET_FETCH_MESSAGES,
     versions=(1, 9),
     decode=_decode_offset_fetch,
     answer=_offset_fetch,
@@ -307,10 +318,6 @@ OFFSET_FETCH = ServedApi(
         groups=lambda _broker, request: (group.group_id for group in request.groups),
     ),
 )
-
-
-_DeletedTopic = OffsetDeleteResponse.OffsetDeleteResponseTopic
-_DeletedPartition = _DeletedTopic.OffsetDeleteResponsePartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +349,9 @@ def _offset_delete(broker: BrokerApi, context: RequestContext, request: _OffsetD
         if deleted.error is not ErrorCode.NONE:
             context.reply(OffsetDeleteResponse(error_code=int(deleted.error), topics=[]))
             return
-        topics = _topic_results(requested, deleted.parts, _DeletedTopic, _DeletedPartition)
+        topics = _topic_results(
+            requested, deleted.parts, OffsetDeleteResponseTopic, OffsetDeleteResponsePartition
+        )
         context.reply(OffsetDeleteResponse(topics=topics))
 
     known = [partition for _, partitions in requested.known for partition in partitions]
@@ -350,8 +359,7 @@ def _offset_delete(broker: BrokerApi, context: RequestContext, request: _OffsetD
 
 
 OFFSET_DELETE = ServedApi(
-    request=OffsetDeleteRequest,
-    response=OffsetDeleteResponse,
+    messages=OFFSET_DELETE_MESSAGES,
     versions=(0, 0),
     decode=_decode_offset_delete,
     handle=_offset_delete,

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from kafka.protocol.admin import (
-    AlterConfigsRequest,
-    AlterConfigsResponse,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
-
 from purgatory_broker._wire.error_code import ErrorCode
-from purgatory_broker._wire.limits import MAX_TEXT_BYTES, truncate_message
+from purgatory_broker._wire.limits import truncate_message
+from purgatory_broker._wire.protocol import alter_configs, incremental_alter_configs
+from purgatory_broker._wire.protocol.alter_configs import ALTER_CONFIGS_MESSAGES
+from purgatory_broker._wire.protocol.incremental_alter_configs import (
+    INCREMENTAL_ALTER_CONFIGS_MESSAGES,
+)
+from purgatory_broker._wire.reader import MAX_TEXT_BYTES
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, Subjects
 from purgatory_broker.metadata.topic_configs import (
@@ -77,7 +76,12 @@ def _decode(message: Any, context: RequestContext, *, is_incremental: bool) -> _
 
 
 def _alter_configs(
-    broker: BrokerApi, context: RequestContext, request: _AlterConfigs, *, response: Any
+    broker: BrokerApi,
+    context: RequestContext,
+    request: _AlterConfigs,
+    *,
+    response: Any,
+    result: Any,
 ) -> Any:
     results = []
     counts = Counter((resource.type, resource.name) for resource in request.resources)
@@ -92,18 +96,20 @@ def _alter_configs(
                 _alter(broker, request, resource)
             except ControllerError as error:
                 code, message = error.code, str(error)
-        results.append(_result(response, resource, code, message))
+        results.append(_result(result, resource, code, message))
     return response(responses=results)
 
 
-def _refuse_alter_configs(request: _AlterConfigs, code: ErrorCode, *, response: Any) -> Any:
+def _refuse_alter_configs(
+    request: _AlterConfigs, code: ErrorCode, *, response: Any, result: Any
+) -> Any:
     return response(
-        responses=[_result(response, resource, code, None) for resource in request.resources]
+        responses=[_result(result, resource, code, None) for resource in request.resources]
     )
 
 
-def _result(response: Any, resource: _ConfigResource, code: ErrorCode, message: str | None) -> Any:
-    return response.AlterConfigsResourceResponse(
+def _result(result: Any, resource: _ConfigResource, code: ErrorCode, message: str | None) -> Any:
+    return result(
         error_code=int(code),
         error_message=truncate_message(message),
         resource_type=resource.type,
@@ -226,21 +232,35 @@ _SUBJECTS: Subjects[_AlterConfigs] = Subjects(
 )
 
 INCREMENTAL_ALTER_CONFIGS = ServedApi(
-    request=IncrementalAlterConfigsRequest,
-    response=IncrementalAlterConfigsResponse,
+    messages=INCREMENTAL_ALTER_CONFIGS_MESSAGES,
     versions=(0, 1),
     decode=partial(_decode, is_incremental=True),
-    answer=partial(_alter_configs, response=IncrementalAlterConfigsResponse),
-    refuse=partial(_refuse_alter_configs, response=IncrementalAlterConfigsResponse),
+    answer=partial(
+        _alter_configs,
+        response=incremental_alter_configs.IncrementalAlterConfigsResponse,
+        result=incremental_alter_configs.AlterConfigsResourceResponse,
+    ),
+    refuse=partial(
+        _refuse_alter_configs,
+        response=incremental_alter_configs.IncrementalAlterConfigsResponse,
+        result=incremental_alter_configs.AlterConfigsResourceResponse,
+    ),
     subjects=_SUBJECTS,
 )
 
 ALTER_CONFIGS = ServedApi(
-    request=AlterConfigsRequest,
-    response=AlterConfigsResponse,
+    messages=ALTER_CONFIGS_MESSAGES,
     versions=(0, 2),
     decode=partial(_decode, is_incremental=False),
-    answer=partial(_alter_configs, response=AlterConfigsResponse),
-    refuse=partial(_refuse_alter_configs, response=AlterConfigsResponse),
+    answer=partial(
+        _alter_configs,
+        response=alter_configs.AlterConfigsResponse,
+        result=alter_configs.AlterConfigsResourceResponse,
+    ),
+    refuse=partial(
+        _refuse_alter_configs,
+        response=alter_configs.AlterConfigsResponse,
+        result=alter_configs.AlterConfigsResourceResponse,
+    ),
     subjects=_SUBJECTS,
 )

@@ -6,15 +6,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.protocol.admin import (
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
-    ListConfigResourcesRequest,
-    ListConfigResourcesResponse,
-)
-
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.limits import truncate_message
+from purgatory_broker._wire.protocol.describe_configs import (
+    DESCRIBE_CONFIGS_MESSAGES,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from purgatory_broker._wire.protocol.list_config_resources import (
+    LIST_CONFIG_RESOURCES_MESSAGES,
+    ConfigResource,
+    ListConfigResourcesResponse,
+)
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, Subjects
 from purgatory_broker.metadata.resource_configs import BROKER_CONFIGS, GROUP_CONFIGS
@@ -30,10 +35,6 @@ from purgatory_broker.metadata.topic_configs import (
 )
 from purgatory_broker.metadata.topics import ControllerError, Topic, topic_name_error
 from purgatory_broker.request_context import RequestContext
-
-_Described = DescribeConfigsResponse.DescribeConfigsResult
-_Config = _Described.DescribeConfigsResourceResult
-_Synonym = _Config.DescribeConfigsSynonym
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def _describe_configs(broker: BrokerApi, context: RequestContext, request: _Desc
 def _described(
     resource: _DescribedResource, code: ErrorCode, message: str | None, configs: Sequence[Any] = ()
 ) -> Any:
-    return _Described(
+    return DescribeConfigsResult(
         error_code=int(code),
         error_message=truncate_message(message),
         resource_type=resource.type,
@@ -137,12 +138,13 @@ def _config(
 ) -> Any:
     """Return a config; `sources` are names, values and kinds, the effective source first."""
     _, value, source = sources[0]
-    return _Config(
+    return DescribeConfigsResourceResult(
         name=name,
         value=value,
         config_source=int(source),
         synonyms=[
-            _Synonym(name=key, value=text, source=int(source)) for key, text, source in sources
+            DescribeConfigsSynonym(name=key, value=text, source=int(source))
+            for key, text, source in sources
         ]
         if synonyms
         else [],
@@ -197,7 +199,7 @@ def _dynamic_broker_configs(broker: BrokerApi, name: str) -> list[Any]:
 
 
 def _broker_config(config: BrokerConfig) -> Any:
-    return _Config(
+    return DescribeConfigsResourceResult(
         name=config.name,
         value=config.value,
         read_only=True,
@@ -216,8 +218,7 @@ def _refuse_describe_configs(request: _DescribeConfigs, code: ErrorCode) -> Any:
 
 
 DESCRIBE_CONFIGS = ServedApi(
-    request=DescribeConfigsRequest,
-    response=DescribeConfigsResponse,
+    messages=DESCRIBE_CONFIGS_MESSAGES,
     versions=(1, 4),
     decode=_decode_describe_configs,
     answer=_describe_configs,
@@ -229,8 +230,6 @@ DESCRIBE_CONFIGS = ServedApi(
     ),
 )
 
-
-_Resource = ListConfigResourcesResponse.ConfigResource
 
 #: The first version that names types of resources.
 RESOURCE_TYPES_SINCE = 1
@@ -271,7 +270,7 @@ def _list_config_resources(
     }
     return ListConfigResourcesResponse(
         config_resources=[
-            _Resource(resource_name=name, resource_type=int(kind))
+            ConfigResource(resource_name=name, resource_type=int(kind))
             for kind in sorted(wanted)
             for name in names[ResourceType(kind)]
         ]
@@ -279,8 +278,7 @@ def _list_config_resources(
 
 
 LIST_CONFIG_RESOURCES = ServedApi(
-    request=ListConfigResourcesRequest,
-    response=ListConfigResourcesResponse,
+    messages=LIST_CONFIG_RESOURCES_MESSAGES,
     versions=(0, 1),
     decode=_decode_list_config_resources,
     answer=_list_config_resources,

@@ -7,23 +7,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from kafka.protocol import consumer
-
 from purgatory_broker._wire.error_code import ErrorCode
-from purgatory_broker._wire.fetch_request import (
-    FetchRequest,
-    FetchTopic,
-    ForgottenTopic,
-    read_fetch_request,
-)
-from purgatory_broker._wire.fetch_response import (
+from purgatory_broker._wire.protocol.fetch import (
+    FETCH_MESSAGES,
     EpochEndOffset,
     FetchableTopicResponse,
+    FetchRequest,
     FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
-    write_fetch_response,
 )
-from purgatory_broker._wire.leaders import LeaderIdAndEpoch, NodeEndpoint
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, Subjects
 from purgatory_broker.metadata.topics import TopicPartition
@@ -290,12 +286,8 @@ def _named_partitions(
 
 
 FETCH = ServedApi(
-    request=consumer.FetchRequest,
-    response=consumer.FetchResponse,
-    read=read_fetch_request,
-    write=write_fetch_response,
+    messages=FETCH_MESSAGES,
     versions=(4, 18),
-    max_response_bytes=None,
     holds_records=True,
     decode=lambda message, _context: message,
     handle=_fetch,

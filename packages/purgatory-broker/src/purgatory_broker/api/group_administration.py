@@ -6,19 +6,30 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.protocol.admin import (
-    DeleteGroupsRequest,
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.protocol.delete_groups import (
+    DELETE_GROUPS_MESSAGES,
+    DeletableGroupResult,
     DeleteGroupsResponse,
-    DescribeGroupsRequest,
+)
+from purgatory_broker._wire.protocol.describe_groups import (
+    DESCRIBE_GROUPS_MESSAGES,
+    DescribedGroup,
+    DescribedGroupMember,
     DescribeGroupsResponse,
-    ListGroupsRequest,
+)
+from purgatory_broker._wire.protocol.find_coordinator import (
+    FIND_COORDINATOR_MESSAGES,
+    Coordinator,
+    FindCoordinatorResponse,
+)
+from purgatory_broker._wire.protocol.list_groups import (
+    LIST_GROUPS_MESSAGES,
+    ListedGroup,
     ListGroupsResponse,
 )
-from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
-
-from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.metadata import ON_GROUPS
+from purgatory_broker.api.metadata import NOT_ASKED, ON_GROUPS
 from purgatory_broker.api.served_api import ServedApi, Subjects
 from purgatory_broker.groups.group_messages import GroupDescription
 from purgatory_broker.metadata.topics import (
@@ -28,8 +39,6 @@ from purgatory_broker.metadata.topics import (
     TopicPartition,
 )
 from purgatory_broker.request_context import RequestContext
-
-_Coordinator = FindCoordinatorResponse.Coordinator
 
 #: The key types.
 GROUP = 0
@@ -66,7 +75,7 @@ def _find_coordinator(broker: BrokerApi, context: RequestContext, request: _Find
         (key, _coordinator_of(broker, context, key, request.key_type)) for key in request.keys
     ]
     if request.is_batched:
-        coordinators = [_Coordinator(**coordinator, key=key) for key, coordinator in located]
+        coordinators = [Coordinator(**coordinator, key=key) for key, coordinator in located]
         return FindCoordinatorResponse(coordinators=coordinators)
     ((_, coordinator),) = located
     return FindCoordinatorResponse(**coordinator)
@@ -112,7 +121,7 @@ def _coordinator_of(
 
 def _refuse_find_coordinator(request: _FindCoordinator, code: ErrorCode) -> Any:
     coordinators = [
-        _Coordinator(key=key, node_id=-1, port=-1, error_code=int(code), error_message=None)
+        Coordinator(key=key, node_id=-1, port=-1, error_code=int(code), error_message=None)
         for key in (request.keys if request.is_batched else ())
     ]
     return FindCoordinatorResponse(
@@ -121,8 +130,7 @@ def _refuse_find_coordinator(request: _FindCoordinator, code: ErrorCode) -> Any:
 
 
 FIND_COORDINATOR = ServedApi(
-    request=FindCoordinatorRequest,
-    response=FindCoordinatorResponse,
+    messages=FIND_COORDINATOR_MESSAGES,
     versions=(0, 6),
     decode=_decode_find_coordinator,
     answer=_find_coordinator,
@@ -131,9 +139,6 @@ FIND_COORDINATOR = ServedApi(
         groups=lambda _broker, request: request.keys if request.key_type == GROUP else ()
     ),
 )
-
-
-_Listed = ListGroupsResponse.ListedGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +157,7 @@ def _list_groups(broker: BrokerApi, context: RequestContext, request: _ListGroup
     listed = broker.groups.list_groups(request.states, request.types)
     return ListGroupsResponse(
         groups=[
-            _Listed(
+            ListedGroup(
                 group_id=group.group_id,
                 protocol_type=group.protocol_type,
                 group_state=group.state,
@@ -164,17 +169,12 @@ def _list_groups(broker: BrokerApi, context: RequestContext, request: _ListGroup
 
 
 LIST_GROUPS = ServedApi(
-    request=ListGroupsRequest,
-    response=ListGroupsResponse,
+    messages=LIST_GROUPS_MESSAGES,
     versions=(0, 5),
     decode=_decode_list_groups,
     answer=_list_groups,
 )
 
-
-_Group = DescribeGroupsResponse.DescribedGroup
-
-_Member = _Group.DescribedGroupMember
 
 #: The first version whose response has GROUP_ID_NOT_FOUND.
 GROUP_ID_NOT_FOUND_SINCE = 6
@@ -191,7 +191,7 @@ def _decode_describe_groups(message: Any, context: RequestContext) -> _DescribeG
 
 
 def _describe_groups(broker: BrokerApi, context: RequestContext, request: _DescribeGroups) -> Any:
-    operations = ON_GROUPS if request.include_authorized_operations else None
+    operations = ON_GROUPS if request.include_authorized_operations else NOT_ASKED
     groups = [
         _described(broker.groups.describe_group(group_id), operations, context.version)
         for group_id in dict.fromkeys(request.group_ids)
@@ -199,7 +199,7 @@ def _describe_groups(broker: BrokerApi, context: RequestContext, request: _Descr
     return DescribeGroupsResponse(groups=groups)
 
 
-def _described(group: GroupDescription, operations: frozenset[int] | None, version: int) -> Any:
+def _described(group: GroupDescription, operations: int, version: int) -> Any:
     """Return a group of the response; old versions report a group that is not found as dead."""
     error, message = group.error, None
     if error is ErrorCode.GROUP_ID_NOT_FOUND:
@@ -207,7 +207,7 @@ def _described(group: GroupDescription, operations: frozenset[int] | None, versi
             message = f"Group {group.group_id} not found."
         else:
             error = ErrorCode.NONE
-    return _Group(
+    return DescribedGroup(
         error_code=int(error),
         error_message=message,
         group_id=group.group_id,
@@ -215,7 +215,7 @@ def _described(group: GroupDescription, operations: frozenset[int] | None, versi
         protocol_type=group.protocol_type,
         protocol_data=group.protocol,
         members=[
-            _Member(
+            DescribedGroupMember(
                 member_id=member.member_id,
                 group_instance_id=member.instance_id,
                 client_id=member.client_id,
@@ -225,31 +225,27 @@ def _described(group: GroupDescription, operations: frozenset[int] | None, versi
             )
             for member in group.members
         ],
-        authorized_operations=operations if error is ErrorCode.NONE else None,
+        authorized_operations=operations if error is ErrorCode.NONE else NOT_ASKED,
     )
 
 
 def _refuse_describe_groups(request: _DescribeGroups, code: ErrorCode) -> Any:
     return DescribeGroupsResponse(
         groups=[
-            _Group(error_code=int(code), group_id=group_id, members=[])
+            DescribedGroup(error_code=int(code), group_id=group_id, members=[])
             for group_id in request.group_ids
         ]
     )
 
 
 DESCRIBE_GROUPS = ServedApi(
-    request=DescribeGroupsRequest,
-    response=DescribeGroupsResponse,
+    messages=DESCRIBE_GROUPS_MESSAGES,
     versions=(0, 6),
     decode=_decode_describe_groups,
     answer=_describe_groups,
     refuse=_refuse_describe_groups,
     subjects=Subjects(groups=lambda _broker, request: request.group_ids),
 )
-
-
-_Deleted = DeleteGroupsResponse.DeletableGroupResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +260,8 @@ def _decode_delete_groups(message: Any, context: RequestContext) -> _DeleteGroup
 def _delete_groups(broker: BrokerApi, context: RequestContext, request: _DeleteGroups) -> None:
     def reply(errors: dict[str, ErrorCode]) -> None:
         results = [
-            _Deleted(group_id=group_id, error_code=int(error)) for group_id, error in errors.items()
+            DeletableGroupResult(group_id=group_id, error_code=int(error))
+            for group_id, error in errors.items()
         ]
         context.reply(DeleteGroupsResponse(results=results))
 
@@ -274,14 +271,14 @@ def _delete_groups(broker: BrokerApi, context: RequestContext, request: _DeleteG
 def _refuse_delete_groups(request: _DeleteGroups, code: ErrorCode) -> Any:
     return DeleteGroupsResponse(
         results=[
-            _Deleted(group_id=group_id, error_code=int(code)) for group_id in request.group_ids
+            DeletableGroupResult(group_id=group_id, error_code=int(code))
+            for group_id in request.group_ids
         ]
     )
 
 
 DELETE_GROUPS = ServedApi(
-    request=DeleteGroupsRequest,
-    response=DeleteGroupsResponse,
+    messages=DELETE_GROUPS_MESSAGES,
     versions=(0, 2),
     decode=_decode_delete_groups,
     handle=_delete_groups,

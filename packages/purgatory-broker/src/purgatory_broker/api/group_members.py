@@ -7,23 +7,24 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from kafka.protocol.consumer import (
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    SyncGroupRequest,
-    SyncGroupResponse,
-)
-
-from purgatory_broker._wire.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.protocol.consumer_group_heartbeat import (
+    CONSUMER_GROUP_HEARTBEAT_MESSAGES,
     ConsumerGroupHeartbeatResponse,
 )
-from purgatory_broker._wire.error_code import ErrorCode
-from purgatory_broker._wire.limits import MAX_TEXT_BYTES
+from purgatory_broker._wire.protocol.heartbeat import HEARTBEAT_MESSAGES, HeartbeatResponse
+from purgatory_broker._wire.protocol.join_group import (
+    JOIN_GROUP_MESSAGES,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
+from purgatory_broker._wire.protocol.leave_group import (
+    LEAVE_GROUP_MESSAGES,
+    LeaveGroupResponse,
+    MemberResponse,
+)
+from purgatory_broker._wire.protocol.sync_group import SYNC_GROUP_MESSAGES, SyncGroupResponse
+from purgatory_broker._wire.reader import MAX_TEXT_BYTES
 from purgatory_broker._wire.wire_error import WireError
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, Subjects
@@ -43,7 +44,6 @@ MAX_PROTOCOLS = 1_000
 #: A member id is the client id or the instance id, a dash and a UUID.
 _MEMBER_ID_SUFFIX_BYTES = 37
 
-_JoinedMember = JoinGroupResponse.JoinGroupResponseMember
 
 #: The first versions with a rebalance timeout, whose clients handle MEMBER_ID_REQUIRED (KIP-394),
 #: whose response may have no protocol name, and whose response can tell the leader to skip the
@@ -104,7 +104,7 @@ def _join_response(result: JoinResult, version: int) -> Any:
         skip_assignment=result.skip_assignment,
         member_id=result.member_id,
         members=[
-            _JoinedMember(
+            JoinGroupResponseMember(
                 member_id=member.member_id,
                 group_instance_id=member.instance_id,
                 metadata=member.metadata,
@@ -119,8 +119,7 @@ def _refuse_join_group(request: JoinRequest, code: ErrorCode) -> Any:
 
 
 JOIN_GROUP = ServedApi(
-    request=JoinGroupRequest,
-    response=JoinGroupResponse,
+    messages=JOIN_GROUP_MESSAGES,
     versions=(0, 9),
     recorded_timeout_ms=lambda request: request.rebalance_timeout_ms,
     decode=_decode_join_group,
@@ -164,8 +163,7 @@ def _sync_group(broker: BrokerApi, context: RequestContext, request: SyncRequest
 
 
 SYNC_GROUP = ServedApi(
-    request=SyncGroupRequest,
-    response=SyncGroupResponse,
+    messages=SYNC_GROUP_MESSAGES,
     versions=(0, 5),
     # A sync waits for its group's rebalance, whose timeout is not in the request.
     recorded_timeout_ms=lambda _request: sys.maxsize,
@@ -189,16 +187,13 @@ def _heartbeat(broker: BrokerApi, context: RequestContext, request: Heartbeat) -
 
 
 HEARTBEAT = ServedApi(
-    request=HeartbeatRequest,
-    response=HeartbeatResponse,
+    messages=HEARTBEAT_MESSAGES,
     versions=(0, 4),
     decode=_decode_heartbeat,
     answer=_heartbeat,
     subjects=Subjects(groups=lambda _broker, request: [request.group_id]),
 )
 
-
-_LeftMember = LeaveGroupResponse.MemberResponse
 
 #: The first version with a list of members.
 MEMBER_LIST_SINCE = 3
@@ -234,7 +229,7 @@ def _leave_group(broker: BrokerApi, context: RequestContext, request: _LeaveGrou
     return LeaveGroupResponse(
         error_code=int(left.error),
         members=[
-            _LeftMember(
+            MemberResponse(
                 member_id=member.member_id,
                 group_instance_id=member.instance_id,
                 error_code=int(error),
@@ -245,8 +240,7 @@ def _leave_group(broker: BrokerApi, context: RequestContext, request: _LeaveGrou
 
 
 LEAVE_GROUP = ServedApi(
-    request=LeaveGroupRequest,
-    response=LeaveGroupResponse,
+    messages=LEAVE_GROUP_MESSAGES,
     versions=(0, 5),
     decode=_decode_leave_group,
     answer=_leave_group,
@@ -283,8 +277,7 @@ def _consumer_group_heartbeat(
 
 
 CONSUMER_GROUP_HEARTBEAT = ServedApi(
-    request=ConsumerGroupHeartbeatRequest,
-    response=ConsumerGroupHeartbeatResponse,
+    messages=CONSUMER_GROUP_HEARTBEAT_MESSAGES,
     versions=(0, 1),
     decode=_decode_consumer_group_heartbeat,
     answer=_consumer_group_heartbeat,

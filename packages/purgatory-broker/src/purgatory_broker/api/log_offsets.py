@@ -7,14 +7,19 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.protocol.consumer import (
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-)
-
 from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.protocol.list_offsets import (
+    LIST_OFFSETS_MESSAGES,
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from purgatory_broker._wire.protocol.offset_for_leader_epoch import (
+    OFFSET_FOR_LEADER_EPOCH_MESSAGES,
+    EpochEndOffset,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, Subjects, refused_topics
 from purgatory_broker.metadata.topics import TopicPartition
@@ -28,9 +33,6 @@ def _leader_replica(broker: BrokerApi, key: TopicPartition, leader_epoch: int) -
         raise ReplicaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return broker.replicas.require_leader(key, leader_epoch)
 
-
-_ListedTopic = ListOffsetsResponse.ListOffsetsTopicResponse
-_Listed = _ListedTopic.ListOffsetsPartitionResponse
 
 #: The special timestamps. Tiered storage is not supported, so EARLIEST_LOCAL is the
 #: same as EARLIEST, and LATEST_TIERED does not exist.
@@ -103,7 +105,9 @@ def _list_offsets(broker: BrokerApi, context: RequestContext, request: _ListOffs
         results: dict[int, Any] = {}
         for question in topic.partitions:
             key = TopicPartition(topic.name, question.index)
-            result = results[question.index] = _Listed(partition_index=question.index)
+            result = results[question.index] = ListOffsetsPartitionResponse(
+                partition_index=question.index
+            )
             since = SPECIAL_TIMESTAMP_SINCE.get(question.timestamp, sys.maxsize)
             if counts[key] > 1:
                 result.error_code = int(ErrorCode.INVALID_REQUEST)
@@ -117,7 +121,7 @@ def _list_offsets(broker: BrokerApi, context: RequestContext, request: _ListOffs
                     )
                 except ReplicaError as error:
                     result.error_code = int(error.code)
-        topics.append(_ListedTopic(name=topic.name, partitions=list(results.values())))
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=list(results.values())))
     return ListOffsetsResponse(topics=topics)
 
 
@@ -154,23 +158,20 @@ def _named_partitions(
 
 
 def _refuse_list_offsets(request: _ListOffsets, code: ErrorCode) -> Any:
-    topics = refused_topics(_named_partitions(request), _ListedTopic, _Listed, code)
+    topics = refused_topics(
+        _named_partitions(request), ListOffsetsTopicResponse, ListOffsetsPartitionResponse, code
+    )
     return ListOffsetsResponse(topics=topics)
 
 
 LIST_OFFSETS = ServedApi(
-    request=ListOffsetsRequest,
-    response=ListOffsetsResponse,
+    messages=LIST_OFFSETS_MESSAGES,
     versions=(1, 10),
     decode=_decode_list_offsets,
     answer=_list_offsets,
     refuse=_refuse_list_offsets,
     subjects=Subjects(partitions=lambda _broker, request: _named_partitions(request)),
 )
-
-
-_EpochTopic = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
-_EpochEnd = _EpochTopic.EpochEndOffset
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +217,7 @@ def _offset_for_leader_epoch(
     for topic in request.topics:
         results = []
         for partition in topic.partitions:
-            result = _EpochEnd(partition=partition.index)
+            result = EpochEndOffset(partition=partition.index)
             key = TopicPartition(topic.name, partition.index)
             try:
                 log = _leader_replica(broker, key, partition.current_leader_epoch).log
@@ -225,17 +226,17 @@ def _offset_for_leader_epoch(
             except ReplicaError as error:
                 result.error_code = int(error.code)
             results.append(result)
-        topics.append(_EpochTopic(topic=topic.name, partitions=results))
+        topics.append(OffsetForLeaderTopicResult(topic=topic.name, partitions=results))
     return OffsetForLeaderEpochResponse(topics=topics)
 
 
 def _refuse_offset_for_leader_epoch(request: _OffsetForLeaderEpoch, code: ErrorCode) -> Any:
     return OffsetForLeaderEpochResponse(
         topics=[
-            _EpochTopic(
+            OffsetForLeaderTopicResult(
                 topic=topic.name,
                 partitions=[
-                    _EpochEnd(partition=partition.index, error_code=int(code))
+                    EpochEndOffset(partition=partition.index, error_code=int(code))
                     for partition in topic.partitions
                 ],
             )
@@ -245,8 +246,7 @@ def _refuse_offset_for_leader_epoch(request: _OffsetForLeaderEpoch, code: ErrorC
 
 
 OFFSET_FOR_LEADER_EPOCH = ServedApi(
-    request=OffsetForLeaderEpochRequest,
-    response=OffsetForLeaderEpochResponse,
+    messages=OFFSET_FOR_LEADER_EPOCH_MESSAGES,
     versions=(2, 4),
     decode=_decode_offset_for_leader_epoch,
     answer=_offset_for_leader_epoch,

@@ -7,9 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from kafka.protocol.metadata import MetadataRequest, MetadataResponse
-
 from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.protocol.metadata import (
+    METADATA_MESSAGES,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, Subjects
 from purgatory_broker.api.topics import MAX_TOPICS_PER_METADATA, available_partitions
@@ -26,26 +31,28 @@ from purgatory_broker.request_context import RequestContext
 _READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = range(3, 9)
 _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = range(9, 13)
 
-ON_TOPICS = frozenset(
-    {_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS}
-)
-ON_GROUPS = frozenset({_READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS})
-ON_THE_CLUSTER = frozenset(
-    {
-        _CREATE,
-        _ALTER,
-        _DESCRIBE,
-        _CLUSTER_ACTION,
-        _DESCRIBE_CONFIGS,
-        _ALTER_CONFIGS,
-        _IDEMPOTENT_WRITE,
-    }
-)
+
+def _bits(*operations: int) -> int:
+    return sum(1 << operation for operation in operations)
 
 
-_Broker = MetadataResponse.MetadataResponseBroker
-_Topic = MetadataResponse.MetadataResponseTopic
-_Partition = _Topic.MetadataResponsePartition
+#: The authorized operations, as bits.
+ON_TOPICS = _bits(
+    _READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS
+)
+ON_GROUPS = _bits(_READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)
+ON_THE_CLUSTER = _bits(
+    _CREATE,
+    _ALTER,
+    _DESCRIBE,
+    _CLUSTER_ACTION,
+    _DESCRIBE_CONFIGS,
+    _ALTER_CONFIGS,
+    _IDEMPOTENT_WRITE,
+)
+#: The client has not asked for them.
+NOT_ASKED = -(2**31)
+
 
 #: The first versions where an empty list of topics means none instead of all, with
 #: `allow_auto_topic_creation`, with topic ids (KIP-516), and where a topic's name may be null.
@@ -105,9 +112,9 @@ def _metadata(broker: BrokerApi, context: RequestContext, request: _Request) -> 
         topics = sorted(described, key=lambda topic: topic.error_code != 0)
     if request.include_topic_operations:
         for topic in topics:
-            topic.authorized_operations = ON_TOPICS
+            topic.topic_authorized_operations = ON_TOPICS
     brokers = [
-        _Broker(node_id=node["node_id"], host=node["host"], port=node["port"])
+        MetadataResponseBroker(node_id=node["node_id"], host=node["host"], port=node["port"])
         for node in broker.endpoints(broker.metadata.alive(), context.client.listener)
     ]
     return MetadataResponse(
@@ -115,7 +122,9 @@ def _metadata(broker: BrokerApi, context: RequestContext, request: _Request) -> 
         cluster_id=broker.controller.cluster_id,
         controller_id=broker.controller.controller_id,
         topics=topics,
-        authorized_operations=(ON_THE_CLUSTER if request.include_cluster_operations else None),
+        cluster_authorized_operations=(
+            ON_THE_CLUSTER if request.include_cluster_operations else NOT_ASKED
+        ),
     )
 
 
@@ -126,7 +135,7 @@ def _find_topic(
     if topic_id is not None:
         name = broker.metadata.topic_name(topic_id)
         if name is None:
-            return _Topic(
+            return MetadataResponseTopic(
                 error_code=int(ErrorCode.UNKNOWN_TOPIC_ID),
                 name=None if context.version >= NULL_TOPIC_NAME_SINCE else "",
                 topic_id=topic_id,
@@ -145,7 +154,9 @@ def _find_topic(
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     elif topic_name_error(name) is not None:
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
-    return _Topic(error_code=int(code), name=name, is_internal=name == OFFSETS_TOPIC, partitions=[])
+    return MetadataResponseTopic(
+        error_code=int(code), name=name, is_internal=name == OFFSETS_TOPIC, partitions=[]
+    )
 
 
 def _create_topic(broker: BrokerApi, name: str) -> ErrorCode:
@@ -165,7 +176,7 @@ def _create_topic(broker: BrokerApi, name: str) -> ErrorCode:
 
 def _describe_topic(broker: BrokerApi, topic: Topic) -> Any:
     alive = broker.metadata.alive()
-    return _Topic(
+    return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
@@ -174,7 +185,7 @@ def _describe_topic(broker: BrokerApi, topic: Topic) -> Any:
 
 
 def _describe_partition(partition: Partition, alive: AbstractSet[int]) -> Any:
-    return _Partition(
+    return MetadataResponsePartition(
         error_code=int(
             ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else ErrorCode.NONE
         ),
@@ -189,15 +200,16 @@ def _describe_partition(partition: Partition, alive: AbstractSet[int]) -> Any:
 
 def _error_response(request: _Request, code: ErrorCode) -> Any:
     topics = [
-        _Topic(error_code=int(code), name=topic.name or "", topic_id=topic.topic_id, partitions=[])
+        MetadataResponseTopic(
+            error_code=int(code), name=topic.name or "", topic_id=topic.topic_id, partitions=[]
+        )
         for topic in request.topics or ()
     ]
     return MetadataResponse(brokers=[], topics=topics, error_code=int(code))
 
 
 METADATA = ServedApi(
-    request=MetadataRequest,
-    response=MetadataResponse,
+    messages=METADATA_MESSAGES,
     versions=(0, 13),
     decode=_decode,
     answer=_metadata,

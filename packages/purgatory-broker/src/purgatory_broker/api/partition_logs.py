@@ -6,25 +6,33 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.protocol.admin import (
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-    DescribeProducersRequest,
-    DescribeProducersResponse,
-)
-
 from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.protocol.delete_records import (
+    DELETE_RECORDS_MESSAGES,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from purgatory_broker._wire.protocol.describe_log_dirs import (
+    DESCRIBE_LOG_DIRS_MESSAGES,
+    DescribeLogDirsPartition,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from purgatory_broker._wire.protocol.describe_producers import (
+    DESCRIBE_PRODUCERS_MESSAGES,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import RequestedTopic, ServedApi, Subjects, refused_topics
 from purgatory_broker.metadata.topic_configs import topic_value
 from purgatory_broker.metadata.topics import TopicPartition, topic_name_error
 from purgatory_broker.replication.record_deletions import DeletedPartition
 from purgatory_broker.request_context import RequestContext
-
-_DeletedTopic = DeleteRecordsResponse.DeleteRecordsTopicResult
-_Deleted = _DeletedTopic.DeleteRecordsPartitionResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +82,7 @@ def _delete_records(broker: BrokerApi, context: RequestContext, request: _Delete
         topics: dict[str, list[Any]] = {}
         for partition in [*refused.values(), *deleted]:
             low = partition.low_watermark if partition.error is ErrorCode.NONE else -1
-            result = _Deleted(
+            result = DeleteRecordsPartitionResult(
                 partition_index=partition.key.partition,
                 low_watermark=low,
                 error_code=int(partition.error),
@@ -83,7 +91,7 @@ def _delete_records(broker: BrokerApi, context: RequestContext, request: _Delete
         context.reply(
             DeleteRecordsResponse(
                 topics=[
-                    _DeletedTopic(name=name, partitions=partitions)
+                    DeleteRecordsTopicResult(name=name, partitions=partitions)
                     for name, partitions in topics.items()
                 ]
             )
@@ -109,14 +117,17 @@ def _named_partitions(request: _DeleteRecords) -> list[tuple[str, list[int]]]:
 
 def _refuse_delete_records(request: _DeleteRecords, code: ErrorCode) -> Any:
     topics = refused_topics(
-        _named_partitions(request), _DeletedTopic, _Deleted, code, low_watermark=-1
+        _named_partitions(request),
+        DeleteRecordsTopicResult,
+        DeleteRecordsPartitionResult,
+        code,
+        low_watermark=-1,
     )
     return DeleteRecordsResponse(topics=topics)
 
 
 DELETE_RECORDS = ServedApi(
-    request=DeleteRecordsRequest,
-    response=DeleteRecordsResponse,
+    messages=DELETE_RECORDS_MESSAGES,
     versions=(0, 2),
     recorded_timeout_ms=lambda request: request.timeout_ms,
     decode=_decode_delete_records,
@@ -125,10 +136,6 @@ DELETE_RECORDS = ServedApi(
     subjects=Subjects(partitions=lambda _broker, request: _named_partitions(request)),
 )
 
-
-_ProducersTopic = DescribeProducersResponse.TopicResponse
-_ProducersPartition = _ProducersTopic.PartitionResponse
-_Producer = _ProducersPartition.ProducerState
 
 #: The longest error message: every partition of a topic repeats the topic's name.
 _MAX_MESSAGE_CHARACTERS = 400
@@ -156,7 +163,7 @@ def _describe_producers(
         wanted.setdefault(name, {}).update(dict.fromkeys(indexes))
     return DescribeProducersResponse(
         topics=[
-            _ProducersTopic(name=name, partitions=_describe_topic(broker, name, indexes))
+            TopicResponse(name=name, partitions=_describe_topic(broker, name, indexes))
             for name, indexes in wanted.items()
         ]
     )
@@ -177,10 +184,10 @@ def _describe_active(broker: BrokerApi, key: TopicPartition) -> Any:
             return _refused(key.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         message = "This server does not host this topic-partition."
         return _refused(key.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
-    return _ProducersPartition(
+    return PartitionResponse(
         partition_index=key.partition,
         active_producers=[
-            _Producer(
+            ProducerState(
                 producer_id=producer_id,
                 producer_epoch=producer.epoch,
                 last_sequence=producer.last_sequence,
@@ -193,7 +200,7 @@ def _describe_active(broker: BrokerApi, key: TopicPartition) -> Any:
 
 
 def _refused(index: int, code: ErrorCode, message: str | None = None) -> Any:
-    return _ProducersPartition(
+    return PartitionResponse(
         partition_index=index, error_code=int(code), error_message=message, active_producers=[]
     )
 
@@ -201,26 +208,20 @@ def _refused(index: int, code: ErrorCode, message: str | None = None) -> Any:
 def _refuse_describe_producers(request: _DescribeProducers, code: ErrorCode) -> Any:
     return DescribeProducersResponse(
         topics=[
-            _ProducersTopic(name=name, partitions=[_refused(index, code) for index in indexes])
+            TopicResponse(name=name, partitions=[_refused(index, code) for index in indexes])
             for name, indexes in request.topics
         ]
     )
 
 
 DESCRIBE_PRODUCERS = ServedApi(
-    request=DescribeProducersRequest,
-    response=DescribeProducersResponse,
+    messages=DESCRIBE_PRODUCERS_MESSAGES,
     versions=(0, 0),
     decode=_decode_describe_producers,
     answer=_describe_producers,
     refuse=_refuse_describe_producers,
     subjects=Subjects(partitions=lambda _broker, request: request.topics),
 )
-
-
-_Directory = DescribeLogDirsResponse.DescribeLogDirsResult
-_DirectoryTopic = _Directory.DescribeLogDirsTopic
-_DirectoryPartition = _DirectoryTopic.DescribeLogDirsPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +251,7 @@ def _describe_log_dirs(
         described = [replica for key, replica in replicas.items() if key in wanted]
     topics: dict[str, list[Any]] = {}
     for replica in described:
-        partition = _DirectoryPartition(
+        partition = DescribeLogDirsPartition(
             partition_index=replica.key.partition,
             partition_size=replica.log.size_bytes,
             # As in Kafka, the lag behind the high watermark, not behind the leader.
@@ -260,10 +261,10 @@ def _describe_log_dirs(
     space = broker.log_manager.space()
     return DescribeLogDirsResponse(
         results=[
-            _Directory(
+            DescribeLogDirsResult(
                 log_dir=space.path,
                 topics=[
-                    _DirectoryTopic(name=name, partitions=partitions)
+                    DescribeLogDirsTopic(name=name, partitions=partitions)
                     for name, partitions in topics.items()
                 ],
                 total_bytes=space.total_bytes,
@@ -275,13 +276,12 @@ def _describe_log_dirs(
 
 def _refuse_describe_log_dirs(request: _DescribeLogDirs, code: ErrorCode) -> Any:
     """Return the response with an error; old versions have one in each directory only."""
-    directory = _Directory(error_code=int(code), topics=[])
+    directory = DescribeLogDirsResult(error_code=int(code), topics=[])
     return DescribeLogDirsResponse(error_code=int(code), results=[directory])
 
 
 DESCRIBE_LOG_DIRS = ServedApi(
-    request=DescribeLogDirsRequest,
-    response=DescribeLogDirsResponse,
+    messages=DESCRIBE_LOG_DIRS_MESSAGES,
     versions=(1, 4),
     decode=_decode_describe_log_dirs,
     answer=_describe_log_dirs,

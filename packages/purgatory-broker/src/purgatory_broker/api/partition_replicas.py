@@ -5,25 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.protocol.admin import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-)
-
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.limits import truncate_message
+from purgatory_broker._wire.protocol.alter_partition_reassignments import (
+    ALTER_PARTITION_REASSIGNMENTS_MESSAGES,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from purgatory_broker._wire.protocol.elect_leaders import (
+    ELECT_LEADERS_MESSAGES,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from purgatory_broker._wire.protocol.list_partition_reassignments import (
+    LIST_PARTITION_REASSIGNMENTS_MESSAGES,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import RequestedTopic, ServedApi, Subjects, refused_topics
 from purgatory_broker.metadata.reassignment import Reassignment
 from purgatory_broker.metadata.topics import ControllerError, Partition, TopicPartition
 from purgatory_broker.request_context import RequestContext
-
-_ElectedTopic = ElectLeadersResponse.ReplicaElectionResult
-_ElectedPartition = _ElectedTopic.PartitionResult
 
 #: The first version with an election type, and the types. Older ones mean the first type.
 ELECTION_TYPE_SINCE = 1
@@ -80,7 +86,7 @@ def _elect_leaders(broker: BrokerApi, context: RequestContext, request: _ElectLe
         context.reply(
             ElectLeadersResponse(
                 replica_election_results=[
-                    _ElectedTopic(
+                    ReplicaElectionResult(
                         topic=name,
                         partition_result=[
                             result(TopicPartition(name, partition), late)
@@ -97,7 +103,7 @@ def _elect_leaders(broker: BrokerApi, context: RequestContext, request: _ElectLe
 
 
 def _elected(index: int, error: ErrorCode, message: str | None = None) -> Any:
-    return _ElectedPartition(
+    return PartitionResult(
         partition_id=index, error_code=int(error), error_message=truncate_message(message)
     )
 
@@ -106,15 +112,16 @@ def _refuse_elect_leaders(request: _ElectLeaders, code: ErrorCode) -> Any:
     return ElectLeadersResponse(
         error_code=int(code),
         replica_election_results=[
-            _ElectedTopic(topic=name, partition_result=[_elected(index, code) for index in indexes])
+            ReplicaElectionResult(
+                topic=name, partition_result=[_elected(index, code) for index in indexes]
+            )
             for name, indexes in request.topics or ()
         ],
     )
 
 
 ELECT_LEADERS = ServedApi(
-    request=ElectLeadersRequest,
-    response=ElectLeadersResponse,
+    messages=ELECT_LEADERS_MESSAGES,
     versions=(0, 2),
     needs_controller=True,
     recorded_timeout_ms=lambda request: request.timeout_ms,
@@ -123,10 +130,6 @@ ELECT_LEADERS = ServedApi(
     refuse=_refuse_elect_leaders,
     subjects=Subjects(partitions=lambda _broker, request: request.topics or ()),
 )
-
-
-_AlteredTopic = AlterPartitionReassignmentsResponse.ReassignableTopicResponse
-_AlteredPartition = _AlteredTopic.ReassignablePartitionResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +170,7 @@ def _alter_partition_reassignments(
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.may_change_factor,
         responses=[
-            _AlteredTopic(
+            ReassignableTopicResponse(
                 name=name,
                 partitions=[
                     _altered(reassignment, next(results)) for reassignment in reassignments
@@ -179,7 +182,7 @@ def _alter_partition_reassignments(
 
 
 def _altered(reassignment: Reassignment, refusal: ControllerError | None) -> Any:
-    return _AlteredPartition(
+    return ReassignablePartitionResponse(
         partition_index=reassignment.key.partition,
         error_code=0 if refusal is None else int(refusal.code),
         error_message=None if refusal is None else truncate_message(str(refusal)),
@@ -196,13 +199,14 @@ def _named_partitions(request: _AlterPartitionReassignments) -> list[tuple[str, 
 def _refuse_alter_partition_reassignments(
     request: _AlterPartitionReassignments, code: ErrorCode
 ) -> Any:
-    topics = refused_topics(_named_partitions(request), _AlteredTopic, _AlteredPartition, code)
+    topics = refused_topics(
+        _named_partitions(request), ReassignableTopicResponse, ReassignablePartitionResponse, code
+    )
     return AlterPartitionReassignmentsResponse(error_code=int(code), responses=topics)
 
 
 ALTER_PARTITION_REASSIGNMENTS = ServedApi(
-    request=AlterPartitionReassignmentsRequest,
-    response=AlterPartitionReassignmentsResponse,
+    messages=ALTER_PARTITION_REASSIGNMENTS_MESSAGES,
     versions=(0, 1),
     needs_controller=True,
     decode=_decode_alter_partition_reassignments,
@@ -210,10 +214,6 @@ ALTER_PARTITION_REASSIGNMENTS = ServedApi(
     refuse=_refuse_alter_partition_reassignments,
     subjects=Subjects(partitions=lambda _broker, request: _named_partitions(request)),
 )
-
-
-_OngoingTopic = ListPartitionReassignmentsResponse.OngoingTopicReassignment
-_OngoingPartition = _OngoingTopic.OngoingPartitionReassignment
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,10 +251,10 @@ def _list_partition_reassignments(
         by_topic.setdefault(partition.topic, []).append(partition)
     return ListPartitionReassignmentsResponse(
         topics=[
-            _OngoingTopic(
+            OngoingTopicReassignment(
                 name=name,
                 partitions=[
-                    _OngoingPartition(
+                    OngoingPartitionReassignment(
                         partition_index=reassigned.index,
                         replicas=list(reassigned.replicas),
                         adding_replicas=list(reassigned.adding),
@@ -269,8 +269,7 @@ def _list_partition_reassignments(
 
 
 LIST_PARTITION_REASSIGNMENTS = ServedApi(
-    request=ListPartitionReassignmentsRequest,
-    response=ListPartitionReassignmentsResponse,
+    messages=LIST_PARTITION_REASSIGNMENTS_MESSAGES,
     versions=(0, 0),
     needs_controller=True,
     decode=_decode_list_partition_reassignments,

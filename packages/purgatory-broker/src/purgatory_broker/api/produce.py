@@ -6,18 +6,20 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from kafka.protocol import producer
-from kafka.protocol.producer import InitProducerIdRequest, InitProducerIdResponse
-
 from purgatory_broker._wire.error_code import ErrorCode
-from purgatory_broker._wire.leaders import LeaderIdAndEpoch, NodeEndpoint
-from purgatory_broker._wire.produce_request import ProduceRequest, read_produce_request
-from purgatory_broker._wire.produce_response import (
+from purgatory_broker._wire.protocol.init_producer_id import (
+    INIT_PRODUCER_ID_MESSAGES,
+    InitProducerIdResponse,
+)
+from purgatory_broker._wire.protocol.produce import (
+    PRODUCE_MESSAGES,
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceResponse,
+    ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
-    write_produce_response,
 )
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, Subjects
@@ -150,10 +152,7 @@ def _refuse_produce(request: ProduceRequest, code: ErrorCode) -> Any:
 
 
 PRODUCE = ServedApi(
-    request=producer.ProduceRequest,
-    response=producer.ProduceResponse,
-    read=read_produce_request,
-    write=write_produce_response,
+    messages=PRODUCE_MESSAGES,
     versions=(3, 13),
     # librdkafka assumes that a broker that does not advertise the oldest versions of Produce
     # supports no compression. Kafka therefore advertises them, and refuses them (KAFKA-18659).
@@ -217,8 +216,7 @@ def _refuse_init_producer_id(request: _InitProducerId, code: ErrorCode) -> Any:
 
 
 INIT_PRODUCER_ID = ServedApi(
-    request=InitProducerIdRequest,
-    response=InitProducerIdResponse,
+    messages=INIT_PRODUCER_ID_MESSAGES,
     versions=(0, 5),
     decode=_decode_init_producer_id,
     answer=_init_producer_id,

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka.protocol.sasl import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
-
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.limits import truncate_message
+from purgatory_broker._wire.protocol.sasl_authenticate import (
+    SASL_AUTHENTICATE_MESSAGES,
+    SaslAuthenticateResponse,
+)
+from purgatory_broker._wire.protocol.sasl_handshake import (
+    SASL_HANDSHAKE_MESSAGES,
+    SaslHandshakeResponse,
+)
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.request_context import LoginFailedError, RequestContext
@@ -45,8 +46,7 @@ def _sasl_handshake(broker: BrokerApi, context: RequestContext, request: _Handsh
 
 
 SASL_HANDSHAKE = ServedApi(
-    request=SaslHandshakeRequest,
-    response=SaslHandshakeResponse,
+    messages=SASL_HANDSHAKE_MESSAGES,
     versions=(0, 1),
     decode=_decode_sasl_handshake,
     answer=_sasl_handshake,
@@ -83,8 +83,7 @@ def _failure(code: ErrorCode, message: str | None) -> Any:
 
 
 SASL_AUTHENTICATE = ServedApi(
-    request=SaslAuthenticateRequest,
-    response=SaslAuthenticateResponse,
+    messages=SASL_AUTHENTICATE_MESSAGES,
     versions=(0, 2),
     decode=_decode_sasl_authenticate,
     answer=_sasl_authenticate,

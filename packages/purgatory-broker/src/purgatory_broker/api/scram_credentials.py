@@ -6,15 +6,19 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kafka.protocol.admin import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-    DescribeUserScramCredentialsRequest,
-    DescribeUserScramCredentialsResponse,
-)
-
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.limits import truncate_message
+from purgatory_broker._wire.protocol.alter_user_scram_credentials import (
+    ALTER_USER_SCRAM_CREDENTIALS_MESSAGES,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
+from purgatory_broker._wire.protocol.describe_user_scram_credentials import (
+    DESCRIBE_USER_SCRAM_CREDENTIALS_MESSAGES,
+    CredentialInfo,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.metadata.scram import (
@@ -27,8 +31,6 @@ from purgatory_broker.metadata.scram import (
 from purgatory_broker.metadata.scram_credentials import ScramCredentials
 from purgatory_broker.metadata.topics import ControllerError
 from purgatory_broker.request_context import RequestContext
-
-_Altered = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
 
 #: The most users with credentials: each costs up to some kilobytes for ever.
 MAX_USERS = 10_000
@@ -159,7 +161,9 @@ def _credential(change: _Deletion | _Upsertion) -> ScramCredential | None:
 
 
 def _altered(user: str, code: ErrorCode, message: str | None) -> Any:
-    return _Altered(user=user, error_code=int(code), error_message=truncate_message(message))
+    return AlterUserScramCredentialsResult(
+        user=user, error_code=int(code), error_message=truncate_message(message)
+    )
 
 
 def _refuse_alter_user_scram_credentials(request: _AlterCredentials, code: ErrorCode) -> Any:
@@ -172,8 +176,7 @@ def _refuse_alter_user_scram_credentials(request: _AlterCredentials, code: Error
 
 
 ALTER_USER_SCRAM_CREDENTIALS = ServedApi(
-    request=AlterUserScramCredentialsRequest,
-    response=AlterUserScramCredentialsResponse,
+    messages=ALTER_USER_SCRAM_CREDENTIALS_MESSAGES,
     versions=(0, 0),
     needs_controller=True,
     decode=_decode_alter_user_scram_credentials,
@@ -181,10 +184,6 @@ ALTER_USER_SCRAM_CREDENTIALS = ServedApi(
     refuse=_refuse_alter_user_scram_credentials,
     secrets=frozenset({"salted_password"}),
 )
-
-
-_Described = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
-_Credential = _Described.CredentialInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,18 +227,18 @@ def _describe(broker: BrokerApi, user: str, times: int) -> Any:
             ErrorCode.RESOURCE_NOT_FOUND,
             f"Attempt to describe a user credential that does not exist: {user}",
         )
-    return _Described(
+    return DescribeUserScramCredentialsResult(
         user=user,
         error_message=None,
         credential_infos=[
-            _Credential(mechanism=int(mechanism), iterations=iterations)
+            CredentialInfo(mechanism=int(mechanism), iterations=iterations)
             for mechanism, iterations in by_mechanism.items()
         ],
     )
 
 
 def _failure(user: str, code: ErrorCode, message: str | None) -> Any:
-    return _Described(
+    return DescribeUserScramCredentialsResult(
         user=user,
         error_code=int(code),
         error_message=truncate_message(message),
@@ -256,8 +255,7 @@ def _refuse_describe_user_scram_credentials(request: _DescribeCredentials, code:
 
 
 DESCRIBE_USER_SCRAM_CREDENTIALS = ServedApi(
-    request=DescribeUserScramCredentialsRequest,
-    response=DescribeUserScramCredentialsResponse,
+    messages=DESCRIBE_USER_SCRAM_CREDENTIALS_MESSAGES,
     versions=(0, 0),
     decode=_decode_describe_user_scram_credentials,
     answer=_describe_user_scram_credentials,

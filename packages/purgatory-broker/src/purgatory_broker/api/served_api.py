@@ -103,9 +103,7 @@ class ServedApi(Api, Generic[R]):
         """
         if self.refuse is not None:
             return self.refuse(request, code)
-        arrays = (name for name, field in self.response.fields.items() if field.is_array())
-        # Lists of its own: kafka-python's defaults are the same ones in all messages.
-        return self.response(error_code=int(code), **{name: [] for name in arrays})
+        return self.messages.response(error_code=int(code))
 
     @property
     def names(self) -> frozenset[Subject]:

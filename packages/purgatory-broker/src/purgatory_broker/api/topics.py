@@ -7,17 +7,24 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from kafka.protocol.admin import (
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-)
-
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.limits import truncate_message
+from purgatory_broker._wire.protocol.create_partitions import (
+    CREATE_PARTITIONS_MESSAGES,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+from purgatory_broker._wire.protocol.create_topics import (
+    CREATE_TOPICS_MESSAGES,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsResponse,
+)
+from purgatory_broker._wire.protocol.delete_topics import (
+    DELETE_TOPICS_MESSAGES,
+    DeletableTopicResult,
+    DeleteTopicsResponse,
+)
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi, Subjects
 from purgatory_broker.metadata.topic_configs import TOPIC_CONFIGS, ConfigSource, topic_value
@@ -41,10 +48,6 @@ TOO_MANY = f"The cluster would have more than {MAX_PARTITIONS} partitions."
 def available_partitions(broker: BrokerApi) -> int:
     """Return the number of partitions that clients may still create; below 0 if exceeded."""
     return MAX_PARTITIONS - sum(len(topic.partitions) for topic in broker.metadata.topics.values())
-
-
-_Created = CreateTopicsResponse.CreatableTopicResult
-_CreatedConfig = _Created.CreatableTopicConfigs
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,7 @@ def _create(broker: BrokerApi, requested: _NewTopic, *, validate_only: bool) -> 
         )
     except ControllerError as error:
         return _not_created(requested.name, error.code, str(error))
-    return _Created(
+    return CreatableTopicResult(
         name=topic.name,
         topic_id=topic.topic_id,
         error_message=None,
@@ -143,7 +146,7 @@ def _create(broker: BrokerApi, requested: _NewTopic, *, validate_only: bool) -> 
 
 def _configs(broker: BrokerApi, topic: Topic) -> list[Any]:
     return [
-        _CreatedConfig(
+        CreatableTopicConfigs(
             name=name,
             value=topic_value(name, topic.configs, broker.settings),
             config_source=int(
@@ -157,7 +160,7 @@ def _configs(broker: BrokerApi, topic: Topic) -> list[Any]:
 
 
 def _not_created(name: str, code: ErrorCode, message: str | None) -> Any:
-    return _Created(
+    return CreatableTopicResult(
         name=name, error_code=int(code), error_message=truncate_message(message), configs=[]
     )
 
@@ -169,8 +172,7 @@ def _refuse_create_topics(request: _CreateTopics, code: ErrorCode) -> Any:
 
 
 CREATE_TOPICS = ServedApi(
-    request=CreateTopicsRequest,
-    response=CreateTopicsResponse,
+    messages=CREATE_TOPICS_MESSAGES,
     versions=(2, 7),
     needs_controller=True,
     decode=_decode_create_topics,
@@ -178,9 +180,6 @@ CREATE_TOPICS = ServedApi(
     refuse=_refuse_create_topics,
     subjects=Subjects(topics=lambda _broker, request: (topic.name for topic in request.topics)),
 )
-
-
-_Grown = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +230,9 @@ def _create_partitions(
 
 
 def _grown(name: str, code: ErrorCode, message: str | None) -> Any:
-    return _Grown(name=name, error_code=int(code), error_message=truncate_message(message))
+    return CreatePartitionsTopicResult(
+        name=name, error_code=int(code), error_message=truncate_message(message)
+    )
 
 
 def _grow(
@@ -258,13 +259,15 @@ def _grow(
 
 def _refuse_create_partitions(request: _CreatePartitions, code: ErrorCode) -> Any:
     return CreatePartitionsResponse(
-        results=[_Grown(name=topic.name, error_code=int(code)) for topic in request.topics]
+        results=[
+            CreatePartitionsTopicResult(name=topic.name, error_code=int(code))
+            for topic in request.topics
+        ]
     )
 
 
 CREATE_PARTITIONS = ServedApi(
-    request=CreatePartitionsRequest,
-    response=CreatePartitionsResponse,
+    messages=CREATE_PARTITIONS_MESSAGES,
     versions=(0, 3),
     needs_controller=True,
     decode=_decode_create_partitions,
@@ -273,8 +276,6 @@ CREATE_PARTITIONS = ServedApi(
     subjects=Subjects(topics=lambda _broker, request: (topic.name for topic in request.topics)),
 )
 
-
-_Deleted = DeleteTopicsResponse.DeletableTopicResult
 
 #: The first version with topic ids (KIP-516).
 TOPIC_ID_SINCE = 6
@@ -308,7 +309,7 @@ def _delete_topics(broker: BrokerApi, context: RequestContext, request: _DeleteT
 
 def _delete(broker: BrokerApi, name: str | None, topic_id: UUID | None) -> Any:
     def result(code: ErrorCode, message: str | None) -> Any:
-        return _Deleted(
+        return DeletableTopicResult(
             name=name,
             topic_id=topic_id,
             error_code=int(code),
@@ -338,15 +339,14 @@ def _delete(broker: BrokerApi, name: str | None, topic_id: UUID | None) -> Any:
 def _refuse_delete_topics(request: _DeleteTopics, code: ErrorCode) -> Any:
     return DeleteTopicsResponse(
         responses=[
-            _Deleted(name=topic.name, topic_id=topic.topic_id, error_code=int(code))
+            DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=int(code))
             for topic in request.topics
         ]
     )
 
 
 DELETE_TOPICS = ServedApi(
-    request=DeleteTopicsRequest,
-    response=DeleteTopicsResponse,
+    messages=DELETE_TOPICS_MESSAGES,
     versions=(1, 6),
     needs_controller=True,
     decode=_decode_delete_topics,

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from purgatory_broker._wire.apis import Api
+from purgatory_broker._wire.reader import Reader
 from purgatory_broker.server.request_log import LoggedRequest
 from request_purgatory.error_log import ErrorLog
 
@@ -59,11 +63,11 @@ def client_request(logged: LoggedRequest) -> ClientRequest:
     request = response = None
     if logged.frame is not None and header.is_supported:
         body = logged.frame[header.body_offset :]
-        request = _fields(api.request, body, version, api.secrets)
+        request = _fields(api, api.messages.read_request, body, version)
     if logged.response is not None:
         tagged = api.has_tagged_header and api.is_flexible(version)
         body = bytes(logged.response[_RESPONSE_HEADER_BYTES + tagged :])
-        response = _fields(api.response, body, version, api.secrets)
+        response = _fields(api, api.messages.read_response, body, version)
     return ClientRequest(
         node=logged.node_id,
         api=api.name,
@@ -78,27 +82,26 @@ def client_request(logged: LoggedRequest) -> ClientRequest:
 
 
 def _fields(
-    message: Any, body: bytes, version: int, secrets: frozenset[str]
+    api: Api, read: Callable[[Reader, int], Any], body: bytes, version: int
 ) -> dict[str, Any] | None:
-    """Return the fields of a message; None if kafka-python can't decode it."""
+    """Return the fields of a message; None if it can't be decoded."""
     try:
-        # As JSON, kafka-python's fields lose all bytes that are no text.
-        decoded = message.decode(body, version=version).to_dict(json=False)
-        fields: dict[str, Any] = _plain(decoded, secrets)
-    except Exception as error:  # It raises whatever the bytes lead to.
-        _errors.log(error, "can't show a %s of version %d", message.__name__, version)
+        message = read(api.messages.reader(body, 0, version), version)
+    except Exception as error:  # A response may be of a function's making.
+        _errors.log(error, "can't show a message of %s, version %d", api.name, version)
         return None
+    fields: dict[str, Any] = _plain(message, api, version)
     return fields
 
 
-def _plain(value: Any, secrets: frozenset[str]) -> Any:
-    if isinstance(value, dict):
-        return {
-            name: _HIDDEN if name in secrets else _plain(field, secrets)
-            for name, field in value.items()
-        }
+def _plain(value: Any, api: Api, version: int) -> Any:
     if isinstance(value, list):
-        return [_plain(element, secrets) for element in value]
-    if isinstance(value, UUID):
-        return str(value)
-    return bytes(value) if isinstance(value, (bytearray, memoryview)) else value
+        return [_plain(element, api, version) for element in value]
+    if dataclasses.is_dataclass(value):
+        versions = api.messages.fields.get(type(value), {})
+        return {
+            name: _HIDDEN if name in api.secrets else _plain(getattr(value, name), api, version)
+            for name in (field.name for field in dataclasses.fields(value))
+            if name not in versions or versions[name][0] <= version <= versions[name][1]
+        }
+    return str(value) if isinstance(value, UUID) else value

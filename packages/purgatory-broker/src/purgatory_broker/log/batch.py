@@ -113,6 +113,19 @@ class BatchHeader(NamedTuple):
         return self.producer_id > UNSET and not self.is_control
 
 
+def new_batch(records: Buffer, count: int, timestamp_ms: int) -> bytes:
+    """Return the batch of encoded records of one timestamp, without a producer."""
+    length = HEADER_BYTES - _LENGTH_BYTES + len(records)
+    times = timestamp_ms, timestamp_ms
+    batch = bytearray(
+        _HEADER.pack(0, length, 0, MAGIC, 0, 0, count - 1, *times, UNSET, UNSET, UNSET, count)
+    )
+    batch += records
+    crc = crc32c(memoryview(batch)[_ATTRIBUTES_POSITION:])
+    struct.pack_into(">I", batch, _CRC_POSITION, crc)
+    return bytes(batch)
+
+
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """Return the header of the batch at `position`.
 

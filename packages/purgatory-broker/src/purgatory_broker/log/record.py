@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
-from kafka.record.default_records import DefaultRecordBatchBuilder
-
 from purgatory_broker._wire.error_code import ErrorCode
-from purgatory_broker.log.batch import HEADER_BYTES, UNSET, BatchHeader, Buffer
+from purgatory_broker.log.batch import HEADER_BYTES, BatchHeader, Buffer, new_batch
 from purgatory_broker.log.compression import decompress
 from purgatory_broker.log.log_errors import RecordError
 
@@ -187,15 +185,24 @@ def first_at_or_after(
 
 def build_batch(records: Iterable[tuple[bytes | None, bytes | None]], now_ms: int) -> bytes:
     """Build an uncompressed batch of (key, value) pairs with timestamp `now_ms`, no producer."""
-    builder = DefaultRecordBatchBuilder(
-        magic=2,
-        compression_type=0,
-        is_transactional=False,
-        producer_id=UNSET,
-        producer_epoch=UNSET,
-        base_sequence=UNSET,
-        batch_size=2**31 - 1,
-    )
-    for index, (key, value) in enumerate(records):
-        builder.append(index, now_ms, key, value, [])
-    return bytes(builder.build())
+    encoded = bytearray()
+    count = 0
+    for key, value in records:
+        record = bytearray(2)  # No attributes, and the batch's timestamp.
+        _write_varint(record, count)
+        for part in (key, value):
+            _write_varint(record, -1 if part is None else len(part))
+            record += part or b""
+        record.append(0)  # No headers.
+        _write_varint(encoded, len(record))
+        encoded += record
+        count += 1
+    return new_batch(encoded, count, now_ms)
+
+
+def _write_varint(out: bytearray, value: int) -> None:
+    value = value << 1 ^ value >> 63
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)

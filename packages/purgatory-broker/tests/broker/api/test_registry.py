@@ -11,6 +11,7 @@ import purgatory_broker.api as package
 from purgatory_broker.api.registry import APIS, find_api
 from purgatory_broker.api.served_api import ServedApi
 from request_purgatory.errors import InvalidArgumentError
+from tests.broker.wire.schemas import request_class, response_class
 
 every_api = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
 
@@ -18,9 +19,9 @@ every_api = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.na
 @every_api
 def test_key_and_classes_are_those_of_the_name(api: ServedApi) -> None:
     """The name is the one in Kafka's protocol."""
-    classes = (api.request, api.response)
+    classes = (api.messages.request, api.messages.response)
     assert [each.__name__ for each in classes] == [f"{api.name}Request", f"{api.name}Response"]
-    assert [each.API_KEY for each in classes] == [api.key, api.key]
+    assert [each.API_KEY for each in (request_class(api), response_class(api))] == [api.key] * 2
 
 
 def test_each_api_of_a_file_is_in_the_table() -> None:

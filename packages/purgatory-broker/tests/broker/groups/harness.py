@@ -23,6 +23,7 @@ from kafka.protocol.consumer import (
     SyncGroupRequest,
 )
 
+from purgatory_broker._wire.apis import Api
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.messages import Header
 from purgatory_broker.api.registry import APIS, handle
@@ -33,6 +34,7 @@ from purgatory_broker.groups.rebalancer import GroupPurgatories
 from purgatory_broker.request_context import Client, RequestContext
 from purgatory_broker.settings import ClusterSettings
 from request_purgatory.aio import Purgatory
+from tests.broker.wire.schemas import read_body
 from tests.unit.aio.virtual import run
 
 GROUP = "orders"
@@ -41,20 +43,21 @@ RANGE = (("range", b"r"),)
 PARTITIONS = 4
 
 
-def over_the_wire(message: Any, version: int) -> Any:
-    """Encode and decode a message, as it arrives at the other side."""
-    return type(message).decode(memoryview(message.encode(version=version)), version=version)
-
-
 class CapturedResponse:
     """The response to one request; the harness checks that there is exactly one."""
 
-    def __init__(self, version: int) -> None:
+    def __init__(self, api: Api, version: int) -> None:
+        self.api = api
         self.version = version
         self.responses: list[Any] = []
 
     def __call__(self, response: Any) -> None:
-        self.responses.append(over_the_wire(response, self.version))
+        """Take a response as it arrives at the client."""
+        messages, version = self.api.messages, self.version
+        out = messages.writer(version)
+        messages.write_response(out, response, version)
+        reader = messages.reader(bytes(out), 0, version)
+        self.responses.append(messages.read_response(reader, version))
 
     @property
     def is_done(self) -> bool:
@@ -140,22 +143,22 @@ class CoordinatorHarness:
         self.coordinator = self.new_coordinator()
         self.responses: list[CapturedResponse] = []
 
-    def capture(self, version: int) -> CapturedResponse:
+    def capture(self, api: Api, version: int) -> CapturedResponse:
         """Return the capture for a new request."""
-        self.responses.append(CapturedResponse(version))
+        self.responses.append(CapturedResponse(api, version))
         return self.responses[-1]
 
     def send(self, request: Any, version: int) -> CapturedResponse:
         """Let the handler of a request's API handle it."""
-        captured = self.capture(version)
         api = APIS[request.API_KEY]
+        captured = self.capture(api, version)
         context = RequestContext(
             Header(api, version, 1, CLIENT.client_id, 0, is_supported=True),
             CLIENT,
             lambda _context, response: captured(response),
             lambda _reason: None,
         )
-        decoded = api.decode(over_the_wire(request, version), context)
+        decoded = api.decode(read_body(api, version, request.encode(version=version)), context)
         handle(HarnessBroker(self.coordinator), api, context, decoded)
         return captured
 

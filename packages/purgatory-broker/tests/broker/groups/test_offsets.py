@@ -141,13 +141,6 @@ def test_commit_that_cannot_be_stored_has_no_effect(error: ErrorCode, expected: 
     run_scenario(scenario)
 
 
-def test_string_too_long_for_a_record_is_an_error() -> None:
-    async def scenario(harness: CoordinatorHarness) -> None:
-        assert errors(harness.commit({("t" * 40_000, 0): 1})) == {ErrorCode.UNKNOWN_SERVER_ERROR}
-
-    run_scenario(scenario)
-
-
 def test_consumer_without_members_commits() -> None:
     async def scenario(harness: CoordinatorHarness) -> None:
         harness.commit({("t", 0): 1})

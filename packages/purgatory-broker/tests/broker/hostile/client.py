@@ -11,6 +11,7 @@ from tests.broker import apis
 from tests.broker.hostile.corpus import request
 from tests.broker.hostile.sample_requests import with_size
 from tests.broker.raw_requests import fetch_fields, records
+from tests.broker.wire.schemas import response_class
 
 _CHECK = "good"
 
@@ -43,7 +44,7 @@ class Client:
         """Return the next response."""
         frame = await self.read_frame()
         flexible = api.is_flexible(version) and api.has_tagged_header
-        return api.response.decode(frame[5 if flexible else 4 :], version=version)
+        return response_class(api).decode(frame[5 if flexible else 4 :], version=version)
 
     async def read_frame(self) -> bytes:
         """Return the frame of the next response."""

@@ -19,6 +19,7 @@ from tests.broker import apis
 from tests.broker.hostile.mutations import mutate_bytes, mutate_fields
 from tests.broker.hostile.sample_requests import TOPIC, body, frame, header, with_size
 from tests.broker.parity.raw import message
+from tests.broker.wire.schemas import request_class
 
 FOLDER = Path(__file__).parent / "corpus"
 #: The number of mutated frames of each kind for each API and version, and the largest that is kept.
@@ -47,7 +48,7 @@ def streams() -> Iterator[tuple[str, bytes]]:
 
 def request(api: Api, version: int, /, **fields: Any) -> bytes:
     """Return the frame of a request with these fields."""
-    return frame(api, version, body(api, version, message(api.request, fields)))
+    return frame(api, version, body(api, version, message(request_class(api), fields)))
 
 
 def _of_api(api: Api) -> Iterator[bytes]:
@@ -159,7 +160,7 @@ def _findings() -> dict[str, bytes]:
         "member-id-too-long": frame(
             apis.JOIN_GROUP,
             0,
-            body(apis.JOIN_GROUP, 0, message(apis.JOIN_GROUP.request, join)),
+            body(apis.JOIN_GROUP, 0, message(request_class(apis.JOIN_GROUP), join)),
             client_id=b"a" * 32_767,
         ),
         "protocol-name-null": request(

@@ -10,6 +10,7 @@ from typing import Any
 
 from purgatory_broker._wire.apis import Api
 from tests.broker.hostile.sample_requests import body, frame, sample_request, untagged_fields
+from tests.broker.wire.schemas import request_class
 
 #: Numbers at the limits of each type, and next to special values.
 EXTREMES = {
@@ -104,7 +105,7 @@ def mutate_fields(chance: random.Random, api: Api, version: int, times: int = 1)
     request = copy.deepcopy(sample_request(api, version))
     for _ in range(times):
         places: list[tuple[Any, Any]] = []
-        _collect(request, api.request._struct, version, places)
+        _collect(request, request_class(api)._struct, version, places)
         if places:
             _mutate_field(chance, *chance.choice(places))
     try:

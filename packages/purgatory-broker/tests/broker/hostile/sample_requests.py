@@ -10,6 +10,7 @@ from typing import Any
 from purgatory_broker._wire.apis import Api
 from purgatory_broker.api.registry import APIS
 from tests.broker.raw_requests import records
+from tests.broker.wire.schemas import request_class
 
 TOPIC = "hostile"
 GROUP = "hostile-group"
@@ -118,7 +119,7 @@ def untagged_fields(struct_field: Any, version: int) -> list[Any]:
 
 def sample_request(api: Api, version: int) -> Any:
     """Return a request as a client sends it."""
-    return _build(api, api.request, api.request._struct, version)
+    return _build(api, request_class(api), request_class(api)._struct, version)
 
 
 def _build(api: Api, kind: Any, struct_field: Any, version: int) -> Any:

@@ -5,38 +5,33 @@ from __future__ import annotations
 import struct
 import tracemalloc
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import pytest
 
-from purgatory_broker._wire import limits
 from purgatory_broker._wire.apis import MAX_PLAIN_REQUEST_BYTES
-from purgatory_broker._wire.limits import MAX_ELEMENTS, MAX_TEXT_BYTES, truncate_message
+from purgatory_broker._wire.limits import truncate_message
 from purgatory_broker._wire.messages import (
     Header,
     encode_response,
     read_header,
     read_request,
 )
-from purgatory_broker._wire.produce_response import (
+from purgatory_broker._wire.protocol.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from purgatory_broker._wire.protocol.produce import (
     PartitionProduceResponse,
     ProduceResponse,
     TopicProduceResponse,
 )
+from purgatory_broker._wire.reader import MAX_ELEMENTS, MAX_TEXT_BYTES
 from purgatory_broker._wire.wire_error import WireError
+from purgatory_broker._wire.writer import Writer
 from purgatory_broker.api.registry import APIS
 from tests.broker import apis
 from tests.broker.hostile.corpus import request
-from tests.broker.hostile.sample_requests import every_api_and_version, frame, header
+from tests.broker.hostile.sample_requests import frame, header
 
 #: The limit on the memory of decoding, including two copies of the frame.
 MAX_DECODE_BYTES = 64 * 2**20
-
-
-@pytest.fixture
-def scan_small_frames(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scan small frames too."""
-    monkeypatch.setattr(limits, "SMALL_FRAME_BYTES", 0)
 
 
 @pytest.fixture
@@ -49,17 +44,6 @@ def limited_memory() -> Iterator[None]:
     finally:
         tracemalloc.stop()
     assert peak < MAX_DECODE_BYTES, f"{peak:,} bytes"
-
-
-@pytest.mark.usefixtures("scan_small_frames")
-def test_scan_ends_where_the_request_ends() -> None:
-    for api, version in every_api_and_version():
-        raw = frame(api, version)
-        found = read_header(raw, APIS)
-        limits.check_limits(raw, found.body_offset, api, version)
-        if len(raw) > found.body_offset:
-            with pytest.raises(WireError):
-                limits.check_limits(raw[:-1], found.body_offset, api, version)
 
 
 #: Functions, since some of the frames are large.
@@ -148,17 +132,16 @@ def test_nulls_are_refused_where_the_protocol_has_none() -> None:
             read_request(raw, read_header(raw, APIS))
 
 
-def test_oversized_response_is_not_encoded() -> None:
-    api = replace(apis.DELETE_GROUPS, max_response_bytes=10_000)
-    large = "a" * 30_000
-    result = api.response.DeletableGroupResult
-    answer = api.response(throttle_time_ms=0, results=[result(group_id=large, error_code=0)])
+def test_oversized_response_is_not_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Writer, "limit", 10_000)
+    api = apis.DELETE_GROUPS
+    answer = DeleteGroupsResponse(results=[DeletableGroupResult(group_id="a" * 30_000)])
     with pytest.raises(WireError, match="10,000 bytes"):
         encode_response(Header(api, 0, 1, None, 0, is_supported=True), answer)
 
 
 def test_oversized_produce_response_is_not_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("purgatory_broker._wire.produce_response.MAX_PLAIN_RESPONSE_BYTES", 10_000)
+    monkeypatch.setattr(Writer, "limit", 10_000)
     partitions = [PartitionProduceResponse(index, 3, -1) for index in range(10)]
     topic = TopicProduceResponse("a" * 9_000, None, partitions)
     answered = Header(apis.PRODUCE, 9, 1, None, 0, is_supported=True)

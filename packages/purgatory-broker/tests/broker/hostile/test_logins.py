@@ -14,6 +14,7 @@ from tests.broker.hostile.mutations import BYTE_MUTATIONS
 from tests.broker.hostile.raw_connection import RawConnection
 from tests.broker.hostile.sample_requests import TOPIC, frame, with_size
 from tests.broker.scram_client import ScramClient
+from tests.broker.wire.schemas import response_class
 
 #: Clients that log in, and those that the others of the tests use.
 LISTENERS = "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0"
@@ -43,7 +44,7 @@ def connect(cluster: AsyncCluster) -> RawConnection:
 
 def server_token(response: bytes) -> bytes | None:
     """Return the token of a response without an error; None with an error."""
-    answer = apis.SASL_AUTHENTICATE.response.decode(response[5:], version=2)
+    answer = response_class(apis.SASL_AUTHENTICATE).decode(response[5:], version=2)
     return None if answer.error_code else bytes(answer.auth_bytes)
 
 
@@ -52,7 +53,9 @@ def is_logged_in(connection: RawConnection) -> bool:
     before = len(connection.responses())
     connection.send(METADATA)
     answers = connection.responses()[before:]
-    return any(apis.METADATA.response.decode(each[5:], version=9).brokers for each in answers)
+    return any(
+        response_class(apis.METADATA).decode(each[5:], version=9).brokers for each in answers
+    )
 
 
 def test_corpus_does_nothing_before_the_login(run_scenario: RunScenario) -> None:

@@ -16,7 +16,7 @@ import pytest
 from purgatory_broker import ClusterProcess
 from purgatory_broker._wire.apis import Api
 from purgatory_broker._wire.error_code import ErrorCode
-from purgatory_broker._wire.limits import MAX_ELEMENTS
+from purgatory_broker._wire.reader import MAX_ELEMENTS
 from purgatory_broker.api import topics
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from tests.broker import apis
@@ -27,9 +27,10 @@ from tests.broker.hostile.process_memory import peak_resident_kb
 from tests.broker.hostile.raw_connection import RawConnection
 from tests.broker.hostile.sample_requests import GROUP, TOPIC, with_size
 from tests.broker.raw_requests import records
+from tests.broker.wire.schemas import response_class
 
 #: The limit on a process's memory after all large requests, one after the other: 40 MB at the
-#: start, 100 MiB for one request and its response (see `wire.limits`), and what the allocator
+#: start, 100 MiB for one request and its response (see `_wire.reader`), and what the allocator
 #: keeps.
 MAX_RESIDENT_KB = 200_000
 #: The limit on a request's processor time, not wall time, since the machine may be busy. Every
@@ -54,7 +55,7 @@ def ask(cluster: AsyncCluster, api: Api, version: int, /, **fields: Any) -> Any:
     if is_closed:
         return None
     flexible = api.is_flexible(version) and api.has_tagged_header
-    return api.response.decode(answers[0][5 if flexible else 4 :], version=version)
+    return response_class(api).decode(answers[0][5 if flexible else 4 :], version=version)
 
 
 def _fetch(topics: list[Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import gzip
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka.record.default_records import DefaultRecordBatch
+from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.batch import read_header, verify_checksum
@@ -180,3 +180,13 @@ def test_built_batch_is_valid() -> None:
         Record(0, b"k", b"v", NOW),
         Record(1, b"k", None, NOW),
     ]
+
+
+@given(st.lists(st.tuples(*[st.none() | st.binary(max_size=200)] * 2), min_size=1, max_size=200))
+def test_batches_are_built_as_by_kafka_python(
+    records: list[tuple[bytes | None, bytes | None]],
+) -> None:
+    builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 2**31 - 1)
+    for index, (key, value) in enumerate(records):
+        builder.append(index, NOW, key, value, [])
+    assert build_batch(records, NOW) == bytes(builder.build())

@@ -30,6 +30,7 @@ from purgatory_broker.request_context import ANONYMOUS, Client, RequestContext
 from purgatory_broker.settings import ClusterSettings
 from tests.broker.log.batches import NOW, batch, contents
 from tests.broker.parity.raw import message
+from tests.broker.wire.schemas import read_body, request_class
 from tests.unit.aio.virtual import run
 
 T = TypeVar("T")
@@ -279,8 +280,7 @@ def handle_request(
         lambda _context, response: reply.take(response),
         lambda _reason: None,
     )
-    request = api.request.decode(
-        message(api.request, fields).encode(version=version), version=version
-    )
+    body = message(request_class(api), fields).encode(version=version)
+    request = read_body(api, version, body)
     harness.node(node).requests.handle(context, request)
     return reply, context

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.api_message import ApiMessage
 
-from purgatory_broker._wire import limits
 from purgatory_broker._wire.apis import Api
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.messages import (
@@ -25,11 +24,10 @@ from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.request_context import Client, RequestContext
 from tests.broker.hostile.sample_requests import header
 from tests.broker.wire.generated import INTEGERS, messages, plain
+from tests.broker.wire.schemas import own, request_class, response_class
 from tests.support.profiles import examples
 
 every_api = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
-#: Values of SMALL_FRAME_BYTES: every frame is scanned, or only large ones are.
-SMALL = st.sampled_from([0, limits.SMALL_FRAME_BYTES])
 
 
 def framed(
@@ -52,35 +50,30 @@ def framed(
     data=st.data(),
     correlation=INTEGERS["int32"],
     client_id=st.none() | st.text(max_size=20),
-    small=SMALL,
 )
 def test_requests_are_decoded_as_they_were_encoded(
-    api: Api, data: st.DataObject, correlation: int, client_id: str | None, small: int
+    api: Api, data: st.DataObject, correlation: int, client_id: str | None
 ) -> None:
-    version, request = data.draw(messages(api, api.request))
+    version, request = data.draw(messages(api, request_class(api)))
     frame = framed(
         api, version, request, correlation, None if client_id is None else client_id.encode()
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(limits, "SMALL_FRAME_BYTES", small)
-        found = read_header(frame, APIS)
-        read = read_request(frame, found)
+    found = read_header(frame, APIS)
+    read = read_request(frame, found)
     assert (found.api, found.version, found.is_supported) == (api, version, True)
     assert (found.correlation_id, found.client_id) == (correlation, client_id)
-    assert plain(read, api.request._struct, version) == plain(request, api.request._struct, version)
+    assert read == own(request, request_class(api)._struct, api.messages.request)
 
 
 @every_api
 @examples(12)
-@given(data=st.data(), small=SMALL)
-def test_torn_requests_are_refused(api: Api, data: st.DataObject, small: int) -> None:
-    frame = framed(api, *data.draw(messages(api, api.request)))
+@given(data=st.data())
+def test_torn_requests_are_refused(api: Api, data: st.DataObject) -> None:
+    frame = framed(api, *data.draw(messages(api, request_class(api))))
     last = len(frame) - 1
     torn = frame[: data.draw(st.integers(0, last) | st.integers(max(last - 8, 0), last), "length")]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(limits, "SMALL_FRAME_BYTES", small)
-        with pytest.raises(WireError):
-            read_request(torn, read_header(torn, APIS))
+    with pytest.raises(WireError):
+        read_request(torn, read_header(torn, APIS))
 
 
 @every_api
@@ -90,10 +83,11 @@ def test_responses_are_decoded_as_they_were_encoded(
     api: Api, data: st.DataObject, correlation: int
 ) -> None:
     """kafka-python's client decodes every field and the correlation id."""
-    version, response = data.draw(messages(api, api.response))
-    read = sent(api, version, response, correlation)
-    assert plain(read, api.response._struct, version) == plain(
-        response, api.response._struct, version
+    version, response = data.draw(messages(api, response_class(api)))
+    ours = own(response, response_class(api)._struct, api.messages.response)
+    read = sent(api, version, ours, correlation)
+    assert plain(read, response_class(api)._struct, version) == plain(
+        response, response_class(api)._struct, version
     )
 
 
@@ -103,7 +97,7 @@ def test_responses_are_decoded_as_they_were_encoded(
 def test_error_response_of_any_request_can_be_encoded(
     api: ServedApi, data: st.DataObject, code: ErrorCode
 ) -> None:
-    version, request = data.draw(messages(api, api.request))
+    version, request = data.draw(messages(api, request_class(api)))
     frame = framed(api, version, request)
     header = read_header(frame, APIS)
     context = RequestContext(header, Client("", ""), lambda *_: None, lambda _: None)
@@ -119,9 +113,9 @@ def test_error_response_of_any_request_can_be_encoded(
         assert (api.name, request.acks) == ("Produce", 0)
         return
     read = sent(api, version, response, 7)
-    assert plain(read, api.response._struct, version) == plain(
-        response, api.response._struct, version
-    )
+    again = own(read, response_class(api)._struct, api.messages.response)
+    answered = Header(api, version, 7, None, 0, is_supported=True)
+    assert encode_response(answered, again) == encode_response(answered, response)
 
 
 def sent(api: Api, version: int, response: Any, correlation: int) -> Any:
@@ -130,5 +124,5 @@ def sent(api: Api, version: int, response: Any, correlation: int) -> Any:
     assert struct.unpack_from(">ii", frame) == (len(frame) - 4, correlation)
     # Not the `decode` of ApiVersionsResponse, which decodes every error as version 0.
     return ApiMessage.decode.__func__(
-        api.response, frame, version=version, header=True, framed=True
+        response_class(api), frame, version=version, header=True, framed=True
     )

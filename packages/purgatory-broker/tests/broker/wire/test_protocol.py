@@ -7,21 +7,19 @@ import importlib
 import pkgutil
 import random
 import struct
-import typing
-from functools import cache
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka.protocol import admin, consumer, metadata, producer, sasl
 from kafka.protocol.schemas.fields.codecs import TaggedFields, UnsignedVarInt32
 
-from purgatory_broker._wire import consumer_group_heartbeat, protocol
+from purgatory_broker._wire import protocol
 from purgatory_broker._wire.api_messages import ApiMessages
 from purgatory_broker._wire.wire_error import WireError
 from tests.broker.hostile.mutations import BYTE_MUTATIONS
 from tests.broker.wire.generated import message_of
+from tests.broker.wire.schemas import own, request_class, response_class
 from tests.support.profiles import examples
 
 MESSAGES: dict[str, ApiMessages[Any, Any]] = {
@@ -30,24 +28,6 @@ MESSAGES: dict[str, ApiMessages[Any, Any]] = {
     for value in vars(importlib.import_module(found.name)).values()
     if isinstance(value, ApiMessages)
 }
-_MODULES = (admin, consumer, metadata, producer, sasl, consumer_group_heartbeat)
-#: A bit field has no bits: the null of kafka-python.
-_NO_BITS = -(2**31)
-
-
-def theirs(name: str) -> Any:
-    """Return kafka-python's class of a message."""
-    return next(getattr(module, name) for module in _MODULES if hasattr(module, name))
-
-
-def request_class(api: ApiMessages[Any, Any]) -> Any:
-    return theirs(f"{api.name}Request")
-
-
-def response_class(api: ApiMessages[Any, Any]) -> Any:
-    return theirs(f"{api.name}Response")
-
-
 every_api = pytest.mark.parametrize("api", MESSAGES.values(), ids=MESSAGES.keys())
 every_version = pytest.mark.parametrize(
     ("api", "version"),
@@ -57,48 +37,6 @@ every_version = pytest.mark.parametrize(
         for version in range(api.versions[0], api.versions[1] + 1)
     ],
 )
-
-
-def own(message: Any, struct_field: Any, kind: Any) -> Any:
-    """Return kafka-python's message, or a part of one, as an object of the class made for it."""
-    values = {}
-    for field in struct_field.fields.values():
-        name = own_name(kind, field)
-        if name is not None:
-            values[name] = _own_value(getattr(message, field.name), field, kind, name)
-    return kind(**values)
-
-
-def own_name(kind: Any, field: Any) -> str | None:
-    """Return Kafka's name of a field, which kafka-python shortens for bit fields.
-
-    It is None if Kafka 4.1 does not have the field.
-    """
-    names = [each.name for each in dataclasses.fields(kind)]
-    return next((name for name in names if name == field.name), None) or next(
-        (name for name in names if name.endswith(f"_{field.name}")), None
-    )
-
-
-def _own_value(value: Any, field: Any, kind: Any, name: str) -> Any:
-    if not field.is_array() and not field.is_struct() and field._type_str == "bitfield":
-        return _NO_BITS if value is None else sum(1 << bit for bit in value)
-    if value is None:
-        return None
-    if field.is_struct_array():
-        return [own(each, field, part_class(kind, name)) for each in value]
-    if field.is_struct():
-        return own(value, field, part_class(kind, name))
-    return bytes(value) if isinstance(value, memoryview) else value
-
-
-@cache
-def part_class(kind: Any, name: str) -> Any:
-    """Return the class of a field, or of its elements."""
-    kinds = [typing.get_type_hints(kind)[name]]
-    for each in kinds:
-        kinds += typing.get_args(each)
-    return next(each for each in kinds if dataclasses.is_dataclass(each))
 
 
 def strict_tagged_fields(fields: TaggedFields, data: Any, version: int) -> dict[str, Any]:

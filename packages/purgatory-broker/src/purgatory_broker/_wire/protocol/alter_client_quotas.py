@@ -153,7 +153,7 @@ def _error_response(request: AlterClientQuotasRequest, code: int) -> AlterClient
     )
 
 
-ALTER_CLIENT_QUOTAS = ApiMessages(
+ALTER_CLIENT_QUOTAS_MESSAGES = ApiMessages(
     key=49,
     name="AlterClientQuotas",
     versions=(0, 1),

@@ -135,7 +135,7 @@ def _error_response(request: AlterConfigsRequest, code: int) -> AlterConfigsResp
     )
 
 
-ALTER_CONFIGS = ApiMessages(
+ALTER_CONFIGS_MESSAGES = ApiMessages(
     key=33,
     name="AlterConfigs",
     versions=(0, 2),

@@ -192,7 +192,7 @@ def _topics(request: AlterPartitionReassignmentsRequest) -> Iterator[NamedTopic]
         )
 
 
-ALTER_PARTITION_REASSIGNMENTS = ApiMessages(
+ALTER_PARTITION_REASSIGNMENTS_MESSAGES = ApiMessages(
     key=45,
     name="AlterPartitionReassignments",
     versions=(0, 1),

@@ -147,7 +147,7 @@ def _error_response(
     )
 
 
-ALTER_USER_SCRAM_CREDENTIALS = ApiMessages(
+ALTER_USER_SCRAM_CREDENTIALS_MESSAGES = ApiMessages(
     key=51,
     name="AlterUserScramCredentials",
     versions=(0, 0),

@@ -186,7 +186,7 @@ def _error_response(request: ApiVersionsRequest, code: int) -> ApiVersionsRespon
     return ApiVersionsResponse(error_code=code)
 
 
-API_VERSIONS = ApiMessages(
+API_VERSIONS_MESSAGES = ApiMessages(
     key=18,
     name="ApiVersions",
     versions=(0, 4),

@@ -167,7 +167,7 @@ def _groups(request: ConsumerGroupHeartbeatRequest) -> Iterable[str]:
     return [request.group_id]
 
 
-CONSUMER_GROUP_HEARTBEAT = ApiMessages(
+CONSUMER_GROUP_HEARTBEAT_MESSAGES = ApiMessages(
     key=68,
     name="ConsumerGroupHeartbeat",
     versions=(0, 1),

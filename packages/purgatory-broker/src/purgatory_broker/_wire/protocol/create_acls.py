@@ -113,7 +113,7 @@ def _error_response(request: CreateAclsRequest, code: int) -> CreateAclsResponse
     )
 
 
-CREATE_ACLS = ApiMessages(
+CREATE_ACLS_MESSAGES = ApiMessages(
     key=30,
     name="CreateAcls",
     versions=(1, 3),

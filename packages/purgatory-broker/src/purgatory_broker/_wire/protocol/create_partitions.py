@@ -137,7 +137,7 @@ def _topics(request: CreatePartitionsRequest) -> Iterator[NamedTopic]:
         yield NamedTopic(create_partitions_topic.name, None)
 
 
-CREATE_PARTITIONS = ApiMessages(
+CREATE_PARTITIONS_MESSAGES = ApiMessages(
     key=37,
     name="CreatePartitions",
     versions=(0, 3),

@@ -224,7 +224,7 @@ def _topics(request: CreateTopicsRequest) -> Iterator[NamedTopic]:
         yield NamedTopic(creatable_topic.name, None)
 
 
-CREATE_TOPICS = ApiMessages(
+CREATE_TOPICS_MESSAGES = ApiMessages(
     key=19,
     name="CreateTopics",
     versions=(2, 7),

@@ -176,7 +176,7 @@ def _error_response(request: DeleteAclsRequest, code: int) -> DeleteAclsResponse
     )
 
 
-DELETE_ACLS = ApiMessages(
+DELETE_ACLS_MESSAGES = ApiMessages(
     key=31,
     name="DeleteAcls",
     versions=(1, 3),

@@ -87,7 +87,7 @@ def _groups(request: DeleteGroupsRequest) -> Iterable[str]:
     return request.groups_names
 
 
-DELETE_GROUPS = ApiMessages(
+DELETE_GROUPS_MESSAGES = ApiMessages(
     key=42,
     name="DeleteGroups",
     versions=(0, 2),

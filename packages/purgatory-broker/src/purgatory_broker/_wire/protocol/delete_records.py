@@ -167,7 +167,7 @@ def _topics(request: DeleteRecordsRequest) -> Iterator[NamedTopic]:
         )
 
 
-DELETE_RECORDS = ApiMessages(
+DELETE_RECORDS_MESSAGES = ApiMessages(
     key=21,
     name="DeleteRecords",
     versions=(0, 2),

@@ -137,7 +137,7 @@ def _topics(request: DeleteTopicsRequest) -> Iterator[NamedTopic]:
         yield NamedTopic(name, None)
 
 
-DELETE_TOPICS = ApiMessages(
+DELETE_TOPICS_MESSAGES = ApiMessages(
     key=20,
     name="DeleteTopics",
     versions=(1, 6),

@@ -135,7 +135,7 @@ def _error_response(request: DescribeAclsRequest, code: int) -> DescribeAclsResp
     return DescribeAclsResponse(error_code=code, error_message=None)
 
 
-DESCRIBE_ACLS = ApiMessages(
+DESCRIBE_ACLS_MESSAGES = ApiMessages(
     key=29,
     name="DescribeAcls",
     versions=(1, 3),

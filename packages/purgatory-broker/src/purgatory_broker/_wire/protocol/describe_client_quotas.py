@@ -163,7 +163,7 @@ def _error_response(
     return DescribeClientQuotasResponse(error_code=code, error_message=None, entries=None)
 
 
-DESCRIBE_CLIENT_QUOTAS = ApiMessages(
+DESCRIBE_CLIENT_QUOTAS_MESSAGES = ApiMessages(
     key=48,
     name="DescribeClientQuotas",
     versions=(0, 1),

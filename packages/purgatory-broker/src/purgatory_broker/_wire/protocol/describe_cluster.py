@@ -132,7 +132,7 @@ def _error_response(request: DescribeClusterRequest, code: int) -> DescribeClust
     return DescribeClusterResponse(error_code=code)
 
 
-DESCRIBE_CLUSTER = ApiMessages(
+DESCRIBE_CLUSTER_MESSAGES = ApiMessages(
     key=60,
     name="DescribeCluster",
     versions=(0, 2),

@@ -209,7 +209,7 @@ def _error_response(request: DescribeConfigsRequest, code: int) -> DescribeConfi
     )
 
 
-DESCRIBE_CONFIGS = ApiMessages(
+DESCRIBE_CONFIGS_MESSAGES = ApiMessages(
     key=32,
     name="DescribeConfigs",
     versions=(1, 4),

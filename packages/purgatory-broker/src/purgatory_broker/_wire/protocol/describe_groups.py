@@ -168,7 +168,7 @@ def _groups(request: DescribeGroupsRequest) -> Iterable[str]:
     return request.groups
 
 
-DESCRIBE_GROUPS = ApiMessages(
+DESCRIBE_GROUPS_MESSAGES = ApiMessages(
     key=15,
     name="DescribeGroups",
     versions=(0, 6),

@@ -185,7 +185,7 @@ def _topics(request: DescribeLogDirsRequest) -> Iterator[NamedTopic]:
         )
 
 
-DESCRIBE_LOG_DIRS = ApiMessages(
+DESCRIBE_LOG_DIRS_MESSAGES = ApiMessages(
     key=35,
     name="DescribeLogDirs",
     versions=(1, 4),

@@ -177,7 +177,7 @@ def _topics(request: DescribeProducersRequest) -> Iterator[NamedTopic]:
         yield NamedTopic(topic_request.name, None, topic_request.partition_indexes)
 
 
-DESCRIBE_PRODUCERS = ApiMessages(
+DESCRIBE_PRODUCERS_MESSAGES = ApiMessages(
     key=61,
     name="DescribeProducers",
     versions=(0, 0),

@@ -269,7 +269,7 @@ def _topics(request: DescribeQuorumRequest) -> Iterator[NamedTopic]:
         )
 
 
-DESCRIBE_QUORUM = ApiMessages(
+DESCRIBE_QUORUM_MESSAGES = ApiMessages(
     key=55,
     name="DescribeQuorum",
     versions=(0, 2),

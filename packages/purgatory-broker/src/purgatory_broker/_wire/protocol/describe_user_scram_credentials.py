@@ -146,7 +146,7 @@ def _error_response(
     )
 
 
-DESCRIBE_USER_SCRAM_CREDENTIALS = ApiMessages(
+DESCRIBE_USER_SCRAM_CREDENTIALS_MESSAGES = ApiMessages(
     key=50,
     name="DescribeUserScramCredentials",
     versions=(0, 0),

@@ -156,7 +156,7 @@ def _topics(request: ElectLeadersRequest) -> Iterator[NamedTopic]:
         yield NamedTopic(topic_partitions.topic, None, topic_partitions.partitions)
 
 
-ELECT_LEADERS = ApiMessages(
+ELECT_LEADERS_MESSAGES = ApiMessages(
     key=43,
     name="ElectLeaders",
     versions=(0, 2),

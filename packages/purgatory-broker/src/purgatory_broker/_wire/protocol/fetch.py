@@ -535,7 +535,7 @@ def _topics(request: FetchRequest) -> Iterator[NamedTopic]:
         )
 
 
-FETCH = ApiMessages(
+FETCH_MESSAGES = ApiMessages(
     key=1,
     name="Fetch",
     versions=(4, 18),

@@ -159,7 +159,7 @@ def _error_response(request: FindCoordinatorRequest, code: int) -> FindCoordinat
     )
 
 
-FIND_COORDINATOR = ApiMessages(
+FIND_COORDINATOR_MESSAGES = ApiMessages(
     key=10,
     name="FindCoordinator",
     versions=(0, 6),

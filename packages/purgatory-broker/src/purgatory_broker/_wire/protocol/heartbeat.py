@@ -72,7 +72,7 @@ def _groups(request: HeartbeatRequest) -> Iterable[str]:
     return [request.group_id]
 
 
-HEARTBEAT = ApiMessages(
+HEARTBEAT_MESSAGES = ApiMessages(
     key=12,
     name="Heartbeat",
     versions=(0, 4),

@@ -145,7 +145,7 @@ def _error_response(
     )
 
 
-INCREMENTAL_ALTER_CONFIGS = ApiMessages(
+INCREMENTAL_ALTER_CONFIGS_MESSAGES = ApiMessages(
     key=44,
     name="IncrementalAlterConfigs",
     versions=(0, 1),

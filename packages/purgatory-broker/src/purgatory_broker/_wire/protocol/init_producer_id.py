@@ -120,7 +120,7 @@ def _transactional_ids(request: InitProducerIdRequest) -> Iterable[str]:
     return [request.transactional_id] if request.transactional_id else []
 
 
-INIT_PRODUCER_ID = ApiMessages(
+INIT_PRODUCER_ID_MESSAGES = ApiMessages(
     key=22,
     name="InitProducerId",
     versions=(0, 6),

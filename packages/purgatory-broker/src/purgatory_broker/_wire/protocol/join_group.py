@@ -187,7 +187,7 @@ def _groups(request: JoinGroupRequest) -> Iterable[str]:
     return [request.group_id]
 
 
-JOIN_GROUP = ApiMessages(
+JOIN_GROUP_MESSAGES = ApiMessages(
     key=11,
     name="JoinGroup",
     versions=(0, 9),

@@ -125,7 +125,7 @@ def _groups(request: LeaveGroupRequest) -> Iterable[str]:
     return [request.group_id]
 
 
-LEAVE_GROUP = ApiMessages(
+LEAVE_GROUP_MESSAGES = ApiMessages(
     key=13,
     name="LeaveGroup",
     versions=(0, 5),

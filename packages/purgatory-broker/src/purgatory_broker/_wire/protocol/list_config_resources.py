@@ -83,7 +83,7 @@ def _error_response(request: ListConfigResourcesRequest, code: int) -> ListConfi
     return ListConfigResourcesResponse(error_code=code)
 
 
-LIST_CONFIG_RESOURCES = ApiMessages(
+LIST_CONFIG_RESOURCES_MESSAGES = ApiMessages(
     key=74,
     name="ListConfigResources",
     versions=(0, 1),

@@ -102,7 +102,7 @@ def _error_response(request: ListGroupsRequest, code: int) -> ListGroupsResponse
     return ListGroupsResponse(error_code=code)
 
 
-LIST_GROUPS = ApiMessages(
+LIST_GROUPS_MESSAGES = ApiMessages(
     key=16,
     name="ListGroups",
     versions=(0, 5),

@@ -197,7 +197,7 @@ def _topics(request: ListOffsetsRequest) -> Iterator[NamedTopic]:
         )
 
 
-LIST_OFFSETS = ApiMessages(
+LIST_OFFSETS_MESSAGES = ApiMessages(
     key=2,
     name="ListOffsets",
     versions=(1, 10),

@@ -154,7 +154,7 @@ def _topics(request: ListPartitionReassignmentsRequest) -> Iterator[NamedTopic]:
         )
 
 
-LIST_PARTITION_REASSIGNMENTS = ApiMessages(
+LIST_PARTITION_REASSIGNMENTS_MESSAGES = ApiMessages(
     key=46,
     name="ListPartitionReassignments",
     versions=(0, 0),

@@ -306,7 +306,7 @@ def _topics(request: MetadataRequest) -> Iterator[NamedTopic]:
         yield NamedTopic(metadata_request_topic.name, metadata_request_topic.topic_id)
 
 
-METADATA = ApiMessages(
+METADATA_MESSAGES = ApiMessages(
     key=3,
     name="Metadata",
     versions=(0, 13),

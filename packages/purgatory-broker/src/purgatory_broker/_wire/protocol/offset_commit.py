@@ -226,7 +226,7 @@ def _groups(request: OffsetCommitRequest) -> Iterable[str]:
     return [request.group_id]
 
 
-OFFSET_COMMIT = ApiMessages(
+OFFSET_COMMIT_MESSAGES = ApiMessages(
     key=8,
     name="OffsetCommit",
     versions=(2, 10),

@@ -142,7 +142,7 @@ def _groups(request: OffsetDeleteRequest) -> Iterable[str]:
     return [request.group_id]
 
 
-OFFSET_DELETE = ApiMessages(
+OFFSET_DELETE_MESSAGES = ApiMessages(
     key=47,
     name="OffsetDelete",
     versions=(0, 0),

@@ -376,7 +376,7 @@ def _groups(request: OffsetFetchRequest) -> Iterable[str]:
     ]
 
 
-OFFSET_FETCH = ApiMessages(
+OFFSET_FETCH_MESSAGES = ApiMessages(
     key=9,
     name="OffsetFetch",
     versions=(1, 10),

@@ -175,7 +175,7 @@ def _topics(request: OffsetForLeaderEpochRequest) -> Iterator[NamedTopic]:
         )
 
 
-OFFSET_FOR_LEADER_EPOCH = ApiMessages(
+OFFSET_FOR_LEADER_EPOCH_MESSAGES = ApiMessages(
     key=23,
     name="OffsetForLeaderEpoch",
     versions=(2, 4),

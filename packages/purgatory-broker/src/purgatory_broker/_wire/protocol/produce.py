@@ -329,7 +329,7 @@ def _transactional_ids(request: ProduceRequest) -> Iterable[str]:
     return [request.transactional_id] if request.transactional_id else []
 
 
-PRODUCE = ApiMessages(
+PRODUCE_MESSAGES = ApiMessages(
     key=0,
     name="Produce",
     versions=(3, 13),

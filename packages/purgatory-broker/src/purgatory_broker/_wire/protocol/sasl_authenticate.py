@@ -64,7 +64,7 @@ def _error_response(request: SaslAuthenticateRequest, code: int) -> SaslAuthenti
     return SaslAuthenticateResponse(error_code=code, error_message=None)
 
 
-SASL_AUTHENTICATE = ApiMessages(
+SASL_AUTHENTICATE_MESSAGES = ApiMessages(
     key=36,
     name="SaslAuthenticate",
     versions=(0, 2),

@@ -46,7 +46,7 @@ def _error_response(request: SaslHandshakeRequest, code: int) -> SaslHandshakeRe
     return SaslHandshakeResponse(error_code=code)
 
 
-SASL_HANDSHAKE = ApiMessages(
+SASL_HANDSHAKE_MESSAGES = ApiMessages(
     key=17,
     name="SaslHandshake",
     versions=(0, 1),

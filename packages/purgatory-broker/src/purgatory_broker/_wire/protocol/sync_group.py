@@ -119,7 +119,7 @@ def _groups(request: SyncGroupRequest) -> Iterable[str]:
     return [request.group_id]
 
 
-SYNC_GROUP = ApiMessages(
+SYNC_GROUP_MESSAGES = ApiMessages(
     key=14,
     name="SyncGroup",
     versions=(0, 5),
