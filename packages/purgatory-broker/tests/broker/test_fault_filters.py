@@ -10,11 +10,10 @@ import pytest
 
 from purgatory_broker import Cluster
 from purgatory_broker._wire.error_code import ErrorCode
-from purgatory_broker._wire.messages import Header
-from purgatory_broker.api.registry import APIS, decode, find_api
+from purgatory_broker.api.registry import APIS, find_api
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.fetch_sessions import FetchSessions
-from purgatory_broker.request_context import Client, RequestContext, Subject
+from purgatory_broker.request_context import Subject
 from request_purgatory.errors import InvalidArgumentError
 from tests.broker.conftest import Connect
 from tests.broker.parity.raw import RawClient
@@ -258,7 +257,7 @@ def test_subjects_of_configs_and_coordinators() -> None:
     request = SimpleNamespace(resources=resources, include_synonyms=False)
     assert subjects("DescribeConfigs", 4, request).topics == {"topic"}
     for kind, groups in ((0, {"a", "b"}), (1, set())):
-        request = SimpleNamespace(key_type=kind, coordinator_keys=["a", "b"])
+        request = SimpleNamespace(key_type=kind, key="", coordinator_keys=["a", "b"])
         assert subjects("FindCoordinator", 4, request).groups == groups
 
 
@@ -268,6 +267,4 @@ def subjects(name: str, version: int, request: Any) -> Any:
         metadata=SimpleNamespace(topic_name={TOPIC_ID: "x"}.get), fetch_sessions=FetchSessions()
     )
     api = find_api(name)
-    header = Header(api, version, 7, None, 0, is_supported=True)
-    context = RequestContext(header, Client("", ""), lambda *_: None, lambda _: None)
-    return api.subjects(broker, decode(api, request, context))
+    return api.subjects(broker, request)

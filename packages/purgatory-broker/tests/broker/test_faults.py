@@ -11,9 +11,8 @@ import pytest
 from purgatory_broker import Cluster
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.messages import Header, encode_response
-from purgatory_broker.api.registry import APIS, decode
+from purgatory_broker.api.registry import APIS
 from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.request_context import Client, RequestContext
 from tests.broker.conftest import Connect
 from tests.broker.parity.raw import ConnectionClosedError, RawClient
 from tests.broker.raw_requests import fetch, fetch_fields, produce
@@ -99,9 +98,8 @@ def test_corrupted_response_has_its_original_size(cluster: Cluster, client: RawC
 def test_every_api_has_an_error_response(api: ServedApi) -> None:
     for version in range(api.min_version, api.max_version + 1):
         header = Header(api, version, 7, None, 0, is_supported=True)
-        context = RequestContext(header, Client("", ""), lambda *_: None, lambda _: None)
-        request = decode(api, example(api, version), context)
-        answer = api.error_response(request, ErrorCode.KAFKA_STORAGE_ERROR)
+        request = example(api, version)
+        answer = api.error_response(request, ErrorCode.KAFKA_STORAGE_ERROR, version)
         has_tagged_fields = api.has_tagged_header and api.is_flexible(version)
         encoded = bytes(encode_response(header, answer))[8 + has_tagged_fields :]
         if api.name == "ApiVersions":

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.protocol.create_acls import (
     CREATE_ACLS_MESSAGES,
     AclCreationResult,
+    CreateAclsRequest,
     CreateAclsResponse,
 )
 from purgatory_broker._wire.protocol.delete_acls import (
     DELETE_ACLS_MESSAGES,
     DeleteAclsFilterResult,
+    DeleteAclsRequest,
     DeleteAclsResponse,
 )
 from purgatory_broker._wire.protocol.describe_acls import (
     DESCRIBE_ACLS_MESSAGES,
+    DescribeAclsRequest,
     DescribeAclsResponse,
 )
+from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.request_context import RequestContext
 
@@ -27,62 +28,33 @@ from purgatory_broker.request_context import RequestContext
 NO_AUTHORIZER = "No Authorizer is configured."
 
 
-@dataclass(frozen=True, slots=True)
-class _AclChanges:
-    count: int
+def _create_acls(
+    broker: BrokerApi, context: RequestContext, request: CreateAclsRequest
+) -> CreateAclsResponse:
+    refused = AclCreationResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+    return CreateAclsResponse(results=[refused] * len(request.creations))
 
 
-def _decode_create_acls(message: Any, context: RequestContext) -> _AclChanges:
-    return _AclChanges(len(message.creations))
+CREATE_ACLS = ServedApi(messages=CREATE_ACLS_MESSAGES, versions=(1, 3), answer=_create_acls)
 
 
-def _create_acls_response(request: _AclChanges, code: ErrorCode, text: str | None = None) -> Any:
-    result = AclCreationResult(error_code=int(code), error_message=text)
-    return CreateAclsResponse(results=[result] * request.count)
+def _delete_acls(
+    broker: BrokerApi, context: RequestContext, request: DeleteAclsRequest
+) -> DeleteAclsResponse:
+    refused = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+    return DeleteAclsResponse(filter_results=[refused] * len(request.filters))
 
 
-CREATE_ACLS = ServedApi(
-    messages=CREATE_ACLS_MESSAGES,
-    versions=(1, 3),
-    decode=_decode_create_acls,
-    answer=lambda _broker, _context, request: _create_acls_response(
-        request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER
-    ),
-    refuse=_create_acls_response,
-)
+DELETE_ACLS = ServedApi(messages=DELETE_ACLS_MESSAGES, versions=(1, 3), answer=_delete_acls)
 
 
-def _decode_delete_acls(message: Any, context: RequestContext) -> _AclChanges:
-    return _AclChanges(len(message.filters))
+def _describe_acls(
+    broker: BrokerApi, context: RequestContext, request: DescribeAclsRequest
+) -> DescribeAclsResponse:
+    return DescribeAclsResponse(
+        error_code=ErrorCode.SECURITY_DISABLED,
+        error_message="No Authorizer is configured on the broker",
+    )
 
 
-def _delete_acls_response(request: _AclChanges, code: ErrorCode, text: str | None = None) -> Any:
-    result = DeleteAclsFilterResult(error_code=int(code), error_message=text, matching_acls=[])
-    return DeleteAclsResponse(filter_results=[result] * request.count)
-
-
-DELETE_ACLS = ServedApi(
-    messages=DELETE_ACLS_MESSAGES,
-    versions=(1, 3),
-    decode=_decode_delete_acls,
-    answer=lambda _broker, _context, request: _delete_acls_response(
-        request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER
-    ),
-    refuse=_delete_acls_response,
-)
-
-
-def _describe_acls_response(code: ErrorCode, text: str | None = None) -> Any:
-    return DescribeAclsResponse(error_code=int(code), error_message=text, resources=[])
-
-
-DESCRIBE_ACLS = ServedApi(
-    messages=DESCRIBE_ACLS_MESSAGES,
-    versions=(1, 3),
-    # What a request asks for does not matter.
-    decode=lambda _message, _context: None,
-    answer=lambda _broker, _context, _request: _describe_acls_response(
-        ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker"
-    ),
-    refuse=lambda _request, code: _describe_acls_response(code),
-)
+DESCRIBE_ACLS = ServedApi(messages=DESCRIBE_ACLS_MESSAGES, versions=(1, 3), answer=_describe_acls)

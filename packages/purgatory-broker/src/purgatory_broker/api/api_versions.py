@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
 
 from purgatory_broker._wire.apis import Api
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.protocol.api_versions import (
     API_VERSIONS_MESSAGES,
     ApiVersion,
+    ApiVersionsRequest,
     ApiVersionsResponse,
 )
 from purgatory_broker.api.broker_api import BrokerApi
@@ -21,34 +20,24 @@ from purgatory_broker.request_context import RequestContext
 CLIENT_SOFTWARE_SINCE = 3
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    is_supported: bool
-    #: The name and the version of the client's software; None in old versions.
-    software: tuple[str, str] | None
-
-
-def _decode(message: Any, context: RequestContext) -> _Request:
-    is_supported = context.header.is_supported
-    software = None
-    if is_supported and context.version >= CLIENT_SOFTWARE_SINCE:
-        software = (message.client_software_name, message.client_software_version)
-    return _Request(is_supported, software)
-
-
-def _api_versions(broker: BrokerApi, context: RequestContext, request: _Request) -> Any:
+def _api_versions(
+    broker: BrokerApi, context: RequestContext, request: ApiVersionsRequest
+) -> ApiVersionsResponse:
     """Answer; an unsupported version gets the supported versions of ApiVersions only."""
-    if request.software is not None and not all(map(_is_software_name, request.software)):
-        return ApiVersionsResponse(error_code=int(ErrorCode.INVALID_REQUEST), api_keys=[])
-    if request.is_supported and context.login is not None:
+    is_supported = context.header.is_supported
+    if is_supported and context.version >= CLIENT_SOFTWARE_SINCE:
+        software = request.client_software_name, request.client_software_version
+        if not all(map(_is_software_name, software)):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    if is_supported and context.login is not None:
         context.login.note_versions()
-    code = ErrorCode.NONE if request.is_supported else ErrorCode.UNSUPPORTED_VERSION
-    advertised: Iterable[Api] = broker.apis.values() if request.is_supported else [API_VERSIONS]
-    keys = []
-    for api in sorted(advertised, key=lambda api: api.key):
-        min_version, max_version = api.advertised_versions
-        keys.append(ApiVersion(api_key=api.key, min_version=min_version, max_version=max_version))
-    return ApiVersionsResponse(error_code=int(code), api_keys=keys)
+    code = ErrorCode.NONE if is_supported else ErrorCode.UNSUPPORTED_VERSION
+    advertised: Iterable[Api] = broker.apis.values() if is_supported else [API_VERSIONS]
+    keys = [
+        ApiVersion(api.key, *api.advertised_versions)
+        for api in sorted(advertised, key=lambda api: api.key)
+    ]
+    return ApiVersionsResponse(error_code=code, api_keys=keys)
 
 
 def _is_software_name(name: str) -> bool:
@@ -66,6 +55,5 @@ API_VERSIONS = ServedApi(
     answers_unsupported_versions=True,
     # A client reads the header before it knows which versions the broker has (KIP-511).
     has_tagged_header=False,
-    decode=_decode,
     answer=_api_versions,
 )

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.limits import truncate_message
+from purgatory_broker._wire.protocol import alter_client_quotas
 from purgatory_broker._wire.protocol.alter_client_quotas import (
     ALTER_CLIENT_QUOTAS_MESSAGES,
+    AlterClientQuotasRequest,
     AlterClientQuotasResponse,
     ResponseEntryData,
 )
-from purgatory_broker._wire.protocol.alter_client_quotas import EntityData as AlteredEntity
 from purgatory_broker._wire.protocol.describe_client_quotas import (
     DESCRIBE_CLIENT_QUOTAS_MESSAGES,
+    DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
     EntityData,
     EntryData,
@@ -30,18 +29,13 @@ from purgatory_broker.metadata.client_quotas import (
     QuotaFilter,
     quota_entity,
 )
-from purgatory_broker.metadata.metadata_file import QuotaEntity
 from purgatory_broker.metadata.topics import ControllerError
 from purgatory_broker.request_context import RequestContext
 
 
-@dataclass(frozen=True, slots=True)
-class _AlterClientQuotas:
-    alterations: tuple[QuotaAlteration, ...]
-    validate_only: bool
-
-
-def _decode_alter_client_quotas(message: Any, context: RequestContext) -> _AlterClientQuotas:
+def _alter_client_quotas(
+    broker: BrokerApi, context: RequestContext, request: AlterClientQuotasRequest
+) -> AlterClientQuotasResponse:
     alterations = tuple(
         QuotaAlteration(
             quota_entity(
@@ -49,38 +43,18 @@ def _decode_alter_client_quotas(message: Any, context: RequestContext) -> _Alter
             ),
             tuple((op.key, None if op.remove else op.value) for op in entry.ops),
         )
-        for entry in message.entries
+        for entry in request.entries
     )
-    return _AlterClientQuotas(alterations, bool(message.validate_only))
-
-
-def _alter_client_quotas(
-    broker: BrokerApi, context: RequestContext, request: _AlterClientQuotas
-) -> Any:
-    results = broker.controller.quotas.alter(
-        request.alterations, validate_only=request.validate_only
-    )
+    results = broker.controller.quotas.alter(alterations, validate_only=request.validate_only)
     return AlterClientQuotasResponse(
         entries=[
-            _altered(
-                entity, ErrorCode.NONE if refusal is None else ErrorCode.INVALID_REQUEST, refusal
+            ResponseEntryData(
+                error_code=ErrorCode.NONE if refusal is None else ErrorCode.INVALID_REQUEST,
+                error_message=truncate_message(refusal),
+                entity=[alter_client_quotas.EntityData(kind, name) for kind, name in entity],
             )
             for entity, refusal in results.items()
         ]
-    )
-
-
-def _altered(entity: QuotaEntity, code: ErrorCode, message: str | None = None) -> Any:
-    return ResponseEntryData(
-        error_code=int(code),
-        error_message=truncate_message(message),
-        entity=[AlteredEntity(entity_type=kind, entity_name=name) for kind, name in entity],
-    )
-
-
-def _refuse_alter_client_quotas(request: _AlterClientQuotas, code: ErrorCode) -> Any:
-    return AlterClientQuotasResponse(
-        entries=[_altered(alteration.entity, code) for alteration in request.alterations]
     )
 
 
@@ -88,9 +62,7 @@ ALTER_CLIENT_QUOTAS = ServedApi(
     messages=ALTER_CLIENT_QUOTAS_MESSAGES,
     versions=(0, 1),
     needs_controller=True,
-    decode=_decode_alter_client_quotas,
     answer=_alter_client_quotas,
-    refuse=_refuse_alter_client_quotas,
 )
 
 
@@ -98,34 +70,11 @@ ALTER_CLIENT_QUOTAS = ServedApi(
 _EXACT, _DEFAULT, _SPECIFIED = range(3)
 
 
-@dataclass(frozen=True, slots=True)
-class _Component:
-    kind: str
-    how: int
-    match: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class _DescribeClientQuotas:
-    components: tuple[_Component, ...]
-    is_strict: bool
-
-
-def _decode_describe_client_quotas(message: Any, context: RequestContext) -> _DescribeClientQuotas:
-    return _DescribeClientQuotas(
-        tuple(
-            _Component(component.entity_type, component.match_type, component.match)
-            for component in message.components
-        ),
-        bool(message.strict),
-    )
-
-
-def _filter(request: _DescribeClientQuotas) -> QuotaFilter:
+def _filter(request: DescribeClientQuotasRequest) -> QuotaFilter:
     exact: dict[str, str | None] = {}
     types: set[str] = set()
     for component in request.components:
-        kind, how, match = component.kind, component.how, component.match
+        kind, how, match = component.entity_type, component.match_type, component.match
         error = None
         if not kind:
             error = "Invalid empty entity type."
@@ -149,21 +98,23 @@ def _filter(request: _DescribeClientQuotas) -> QuotaFilter:
             "Invalid entity filter component combination. IP filter component should not be used "
             "with user or clientId filter component.",
         )
-    return QuotaFilter(exact, frozenset(types), request.is_strict)
+    return QuotaFilter(exact, frozenset(types), request.strict)
 
 
 def _describe_client_quotas(
-    broker: BrokerApi, context: RequestContext, request: _DescribeClientQuotas
-) -> Any:
+    broker: BrokerApi, context: RequestContext, request: DescribeClientQuotasRequest
+) -> DescribeClientQuotasResponse:
     try:
         wanted = _filter(request)
     except ControllerError as error:
-        return _refuse_describe_client_quotas(request, error.code, str(error))
+        return DescribeClientQuotasResponse(
+            error_code=error.code, error_message=truncate_message(str(error)), entries=None
+        )
     return DescribeClientQuotasResponse(
         entries=[
             EntryData(
-                entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
-                values=[ValueData(key=key, value=value) for key, value in values.items()],
+                entity=[EntityData(kind, name) for kind, name in entity],
+                values=[ValueData(key, value) for key, value in values.items()],
             )
             for entity, values in broker.metadata.client_quotas.items()
             if wanted.matches(entity)
@@ -171,18 +122,8 @@ def _describe_client_quotas(
     )
 
 
-def _refuse_describe_client_quotas(
-    request: _DescribeClientQuotas, code: ErrorCode, message: str | None = None
-) -> Any:
-    return DescribeClientQuotasResponse(
-        error_code=int(code), error_message=truncate_message(message), entries=None
-    )
-
-
 DESCRIBE_CLIENT_QUOTAS = ServedApi(
     messages=DESCRIBE_CLIENT_QUOTAS_MESSAGES,
     versions=(0, 1),
-    decode=_decode_describe_client_quotas,
     answer=_describe_client_quotas,
-    refuse=_refuse_describe_client_quotas,
 )

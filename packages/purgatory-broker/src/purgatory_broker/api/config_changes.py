@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
+from purgatory_broker._wire.api_messages import NamedTopic
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.limits import truncate_message
 from purgatory_broker._wire.protocol import alter_configs, incremental_alter_configs
-from purgatory_broker._wire.protocol.alter_configs import ALTER_CONFIGS_MESSAGES
+from purgatory_broker._wire.protocol.alter_configs import (
+    ALTER_CONFIGS_MESSAGES,
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+)
 from purgatory_broker._wire.protocol.incremental_alter_configs import (
     INCREMENTAL_ALTER_CONFIGS_MESSAGES,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
 )
 from purgatory_broker._wire.reader import MAX_TEXT_BYTES
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.served_api import ServedApi, Subjects
+from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.metadata.topic_configs import (
     TOPIC_CONFIGS,
     ConfigType,
@@ -42,82 +47,76 @@ class _ConfigChange:
 class _ConfigResource:
     type: int
     name: str
-    changes: tuple[_ConfigChange, ...]
+    changes: list[_ConfigChange]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _AlterConfigs:
-    resources: tuple[_ConfigResource, ...]
-    validate_only: bool
-    #: Apply the operation of each change; False replaces all configs.
-    is_incremental: bool
-
-
-def _decode(message: Any, context: RequestContext, *, is_incremental: bool) -> _AlterConfigs:
-    return _AlterConfigs(
-        resources=tuple(
-            _ConfigResource(
-                resource.resource_type,
-                resource.resource_name,
-                tuple(
-                    _ConfigChange(
-                        change.name,
-                        change.config_operation if is_incremental else SET,
-                        change.value,
-                    )
-                    for change in resource.configs
-                ),
-            )
-            for resource in message.resources
-        ),
-        validate_only=message.validate_only,
-        is_incremental=is_incremental,
+def _incremental_alter_configs(
+    broker: BrokerApi, context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    resources = [
+        _ConfigResource(
+            resource.resource_type,
+            resource.resource_name,
+            [
+                _ConfigChange(change.name, change.config_operation, change.value)
+                for change in resource.configs
+            ],
+        )
+        for resource in request.resources
+    ]
+    changes = _Changes(resources, validate_only=request.validate_only, is_incremental=True)
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            incremental_alter_configs.AlterConfigsResourceResponse(*result)
+            for result in changes.make(broker)
+        ]
     )
 
 
 def _alter_configs(
-    broker: BrokerApi,
-    context: RequestContext,
-    request: _AlterConfigs,
-    *,
-    response: Any,
-    result: Any,
-) -> Any:
-    results = []
-    counts = Counter((resource.type, resource.name) for resource in request.resources)
-    for resource in request.resources:
-        code, message = ErrorCode.NONE, None
-        if not broker.reaches_controller:
-            code, message = ErrorCode.REQUEST_TIMED_OUT, "The controller can't be reached."
-        elif counts[resource.type, resource.name] > 1:
-            code, message = ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
-        else:
-            try:
-                _alter(broker, request, resource)
-            except ControllerError as error:
-                code, message = error.code, str(error)
-        results.append(_result(result, resource, code, message))
-    return response(responses=results)
-
-
-def _refuse_alter_configs(
-    request: _AlterConfigs, code: ErrorCode, *, response: Any, result: Any
-) -> Any:
-    return response(
-        responses=[_result(result, resource, code, None) for resource in request.resources]
+    broker: BrokerApi, context: RequestContext, request: AlterConfigsRequest
+) -> AlterConfigsResponse:
+    resources = [
+        _ConfigResource(
+            resource.resource_type,
+            resource.resource_name,
+            [_ConfigChange(change.name, SET, change.value) for change in resource.configs],
+        )
+        for resource in request.resources
+    ]
+    changes = _Changes(resources, validate_only=request.validate_only, is_incremental=False)
+    return AlterConfigsResponse(
+        responses=[
+            alter_configs.AlterConfigsResourceResponse(*result) for result in changes.make(broker)
+        ]
     )
 
 
-def _result(result: Any, resource: _ConfigResource, code: ErrorCode, message: str | None) -> Any:
-    return result(
-        error_code=int(code),
-        error_message=truncate_message(message),
-        resource_type=resource.type,
-        resource_name=resource.name,
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Changes:
+    resources: list[_ConfigResource] = field(kw_only=False)
+    validate_only: bool
+    #: Apply the operation of each change; False replaces all configs.
+    is_incremental: bool
+
+    def make(self, broker: BrokerApi) -> Iterator[tuple[int, str | None, int, str]]:
+        """Make the changes; yield each resource's error, its message, type and name."""
+        counts = Counter((resource.type, resource.name) for resource in self.resources)
+        for resource in self.resources:
+            code, message = ErrorCode.NONE, None
+            if not broker.reaches_controller:
+                code, message = ErrorCode.REQUEST_TIMED_OUT, "The controller can't be reached."
+            elif counts[resource.type, resource.name] > 1:
+                code, message = ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
+            else:
+                try:
+                    _alter(broker, self, resource)
+                except ControllerError as error:
+                    code, message = error.code, str(error)
+            yield code, truncate_message(message), resource.type, resource.name
 
 
-def _alter(broker: BrokerApi, request: _AlterConfigs, resource: _ConfigResource) -> None:
+def _alter(broker: BrokerApi, request: _Changes, resource: _ConfigResource) -> None:
     error = _form_error(broker, resource)
     if error is not None:
         raise ControllerError(ErrorCode.INVALID_REQUEST, error)
@@ -151,7 +150,7 @@ def _form_error(broker: BrokerApi, resource: _ConfigResource) -> str | None:
     return None
 
 
-def _alter_other(broker: BrokerApi, request: _AlterConfigs, resource: _ConfigResource) -> None:
+def _alter_other(broker: BrokerApi, request: _Changes, resource: _ConfigResource) -> None:
     controller, kind = broker.controller, ResourceType(resource.type)
     present = controller.resource_configs.get((kind, resource.name), {})
     configs = dict(present) if request.is_incremental else {}
@@ -161,7 +160,7 @@ def _alter_other(broker: BrokerApi, request: _AlterConfigs, resource: _ConfigRes
     )
 
 
-def _alter_topic(broker: BrokerApi, request: _AlterConfigs, resource: _ConfigResource) -> None:
+def _alter_topic(broker: BrokerApi, request: _Changes, resource: _ConfigResource) -> None:
     topic = broker.controller.require_topic(resource.name)
     configs = dict(topic.configs) if request.is_incremental else {}
     for change in resource.changes:
@@ -225,42 +224,24 @@ def _changed_list(present: str, given: str, *, is_addition: bool) -> str:
     )
 
 
-_SUBJECTS: Subjects[_AlterConfigs] = Subjects(
-    topics=lambda _broker, request: (
-        resource.name for resource in request.resources if resource.type == ResourceType.TOPIC
-    )
-)
+def _topics(
+    broker: BrokerApi, request: IncrementalAlterConfigsRequest | AlterConfigsRequest
+) -> Iterator[NamedTopic]:
+    for resource in request.resources:
+        if resource.resource_type == ResourceType.TOPIC:
+            yield NamedTopic(resource.resource_name, None)
+
 
 INCREMENTAL_ALTER_CONFIGS = ServedApi(
     messages=INCREMENTAL_ALTER_CONFIGS_MESSAGES,
     versions=(0, 1),
-    decode=partial(_decode, is_incremental=True),
-    answer=partial(
-        _alter_configs,
-        response=incremental_alter_configs.IncrementalAlterConfigsResponse,
-        result=incremental_alter_configs.AlterConfigsResourceResponse,
-    ),
-    refuse=partial(
-        _refuse_alter_configs,
-        response=incremental_alter_configs.IncrementalAlterConfigsResponse,
-        result=incremental_alter_configs.AlterConfigsResourceResponse,
-    ),
-    subjects=_SUBJECTS,
+    answer=_incremental_alter_configs,
+    topics=_topics,
 )
 
 ALTER_CONFIGS = ServedApi(
     messages=ALTER_CONFIGS_MESSAGES,
     versions=(0, 2),
-    decode=partial(_decode, is_incremental=False),
-    answer=partial(
-        _alter_configs,
-        response=alter_configs.AlterConfigsResponse,
-        result=alter_configs.AlterConfigsResourceResponse,
-    ),
-    refuse=partial(
-        _refuse_alter_configs,
-        response=alter_configs.AlterConfigsResponse,
-        result=alter_configs.AlterConfigsResourceResponse,
-    ),
-    subjects=_SUBJECTS,
+    answer=_alter_configs,
+    topics=_topics,
 )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
+from purgatory_broker._wire.api_messages import NamedTopic
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.limits import truncate_message
 from purgatory_broker._wire.protocol.describe_configs import (
     DESCRIBE_CONFIGS_MESSAGES,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
@@ -18,10 +19,11 @@ from purgatory_broker._wire.protocol.describe_configs import (
 from purgatory_broker._wire.protocol.list_config_resources import (
     LIST_CONFIG_RESOURCES_MESSAGES,
     ConfigResource,
+    ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.served_api import ServedApi, Subjects
+from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.metadata.resource_configs import BROKER_CONFIGS, GROUP_CONFIGS
 from purgatory_broker.metadata.topic_configs import (
     TOPIC_CONFIGS,
@@ -37,63 +39,38 @@ from purgatory_broker.metadata.topics import ControllerError, Topic, topic_name_
 from purgatory_broker.request_context import RequestContext
 
 
-@dataclass(frozen=True, slots=True)
-class _DescribedResource:
-    """A topic, a group or a broker, and the names of configs; None for all of them."""
-
-    type: int
-    name: str
-    keys: tuple[str, ...] | None
-
-
-@dataclass(frozen=True, slots=True)
-class _DescribeConfigs:
-    resources: tuple[_DescribedResource, ...]
-    include_synonyms: bool
-
-
-def _decode_describe_configs(message: Any, context: RequestContext) -> _DescribeConfigs:
-    return _DescribeConfigs(
-        tuple(
-            _DescribedResource(
-                resource.resource_type,
-                resource.resource_name,
-                None if resource.configuration_keys is None else tuple(resource.configuration_keys),
-            )
-            for resource in message.resources
-        ),
-        message.include_synonyms,
-    )
-
-
-def _describe_configs(broker: BrokerApi, context: RequestContext, request: _DescribeConfigs) -> Any:
+def _describe_configs(
+    broker: BrokerApi, context: RequestContext, request: DescribeConfigsRequest
+) -> DescribeConfigsResponse:
     # Each resource once: a small request that repeats a resource would have a huge response.
-    resources = {(resource.type, resource.name): resource for resource in request.resources}
+    resources = {
+        (resource.resource_type, resource.resource_name): resource for resource in request.resources
+    }
     results = []
     for resource in resources.values():
+        code, message = ErrorCode.NONE, None
+        configs: list[DescribeConfigsResourceResult] = []
         try:
             configs = _configs_of(broker, resource, synonyms=request.include_synonyms)
-            results.append(_described(resource, ErrorCode.NONE, None, configs))
         except ControllerError as refusal:
-            results.append(_described(resource, refusal.code, str(refusal)))
+            code, message = refusal.code, str(refusal)
+        results.append(
+            DescribeConfigsResult(
+                error_code=code,
+                error_message=truncate_message(message),
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                configs=configs,
+            )
+        )
     return DescribeConfigsResponse(results=results)
 
 
-def _described(
-    resource: _DescribedResource, code: ErrorCode, message: str | None, configs: Sequence[Any] = ()
-) -> Any:
-    return DescribeConfigsResult(
-        error_code=int(code),
-        error_message=truncate_message(message),
-        resource_type=resource.type,
-        resource_name=resource.name,
-        configs=list(configs),
-    )
-
-
-def _configs_of(broker: BrokerApi, resource: _DescribedResource, *, synonyms: bool) -> list[Any]:
-    name, keys = resource.name, resource.keys
-    if resource.type == ResourceType.TOPIC:
+def _configs_of(
+    broker: BrokerApi, resource: DescribeConfigsResource, *, synonyms: bool
+) -> list[DescribeConfigsResourceResult]:
+    name, keys = resource.resource_name, resource.configuration_keys
+    if resource.resource_type == ResourceType.TOPIC:
         error = topic_name_error(name)
         if error is not None:
             raise ControllerError(
@@ -107,7 +84,7 @@ def _configs_of(broker: BrokerApi, resource: _DescribedResource, *, synonyms: bo
             )
         configs = _topic_configs(broker, topic, synonyms=synonyms)
         return [config for config in configs if keys is None or config.name in keys]
-    if resource.type == ResourceType.BROKER:
+    if resource.resource_type == ResourceType.BROKER:
         configs = _dynamic_broker_configs(broker, name)
         if name and name != str(broker.node_id):
             raise ControllerError(
@@ -118,13 +95,13 @@ def _configs_of(broker: BrokerApi, resource: _DescribedResource, *, synonyms: bo
         if name:
             static = map(_broker_config, broker_configs(broker.settings, broker.node_id))
             configs = [*static, *configs]
-    elif resource.type == ResourceType.GROUP:
+    elif resource.resource_type == ResourceType.GROUP:
         if not name:
             raise ControllerError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         configs = _group_configs(broker, name, synonyms=synonyms)
     else:
         raise ControllerError(
-            ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.type}"
+            ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}"
         )
     return [config for config in configs if not keys or config.name in keys]
 
@@ -135,7 +112,7 @@ def _config(
     sources: Sequence[tuple[str, str | None, ConfigSource]],
     *,
     synonyms: bool,
-) -> Any:
+) -> DescribeConfigsResourceResult:
     """Return a config; `sources` are names, values and kinds, the effective source first."""
     _, value, source = sources[0]
     return DescribeConfigsResourceResult(
@@ -153,7 +130,9 @@ def _config(
     )
 
 
-def _topic_configs(broker: BrokerApi, topic: Topic, *, synonyms: bool) -> list[Any]:
+def _topic_configs(
+    broker: BrokerApi, topic: Topic, *, synonyms: bool
+) -> list[DescribeConfigsResourceResult]:
     configs = []
     for name, config in TOPIC_CONFIGS.items():
         default = config.default(broker.settings)
@@ -168,7 +147,9 @@ def _topic_configs(broker: BrokerApi, topic: Topic, *, synonyms: bool) -> list[A
     return configs
 
 
-def _group_configs(broker: BrokerApi, group: str, *, synonyms: bool) -> list[Any]:
+def _group_configs(
+    broker: BrokerApi, group: str, *, synonyms: bool
+) -> list[DescribeConfigsResourceResult]:
     """Return the configs of a group, whether or not the group exists."""
     own = broker.metadata.resource_configs.get((ResourceType.GROUP, group), {})
     configs = []
@@ -179,7 +160,7 @@ def _group_configs(broker: BrokerApi, group: str, *, synonyms: bool) -> list[Any
     return configs
 
 
-def _dynamic_broker_configs(broker: BrokerApi, name: str) -> list[Any]:
+def _dynamic_broker_configs(broker: BrokerApi, name: str) -> list[DescribeConfigsResourceResult]:
     """Return the changed configs of a broker, or of all brokers if its name is empty."""
     own = broker.metadata.resource_configs.get((ResourceType.BROKER, name), {})
     of_all = broker.metadata.resource_configs.get((ResourceType.BROKER, ""), {})
@@ -198,7 +179,7 @@ def _dynamic_broker_configs(broker: BrokerApi, name: str) -> list[Any]:
     ]
 
 
-def _broker_config(config: BrokerConfig) -> Any:
+def _broker_config(config: BrokerConfig) -> DescribeConfigsResourceResult:
     return DescribeConfigsResourceResult(
         name=config.name,
         value=config.value,
@@ -211,23 +192,17 @@ def _broker_config(config: BrokerConfig) -> Any:
     )
 
 
-def _refuse_describe_configs(request: _DescribeConfigs, code: ErrorCode) -> Any:
-    return DescribeConfigsResponse(
-        results=[_described(resource, code, None) for resource in request.resources]
-    )
+def _topics(broker: BrokerApi, request: DescribeConfigsRequest) -> Iterator[NamedTopic]:
+    for resource in request.resources:
+        if resource.resource_type == ResourceType.TOPIC:
+            yield NamedTopic(resource.resource_name, None)
 
 
 DESCRIBE_CONFIGS = ServedApi(
     messages=DESCRIBE_CONFIGS_MESSAGES,
     versions=(1, 4),
-    decode=_decode_describe_configs,
     answer=_describe_configs,
-    refuse=_refuse_describe_configs,
-    subjects=Subjects(
-        topics=lambda _broker, request: (
-            resource.name for resource in request.resources if resource.type == ResourceType.TOPIC
-        )
-    ),
+    topics=_topics,
 )
 
 
@@ -235,29 +210,18 @@ DESCRIBE_CONFIGS = ServedApi(
 RESOURCE_TYPES_SINCE = 1
 
 
-@dataclass(frozen=True, slots=True)
-class _ListConfigResources:
-    """A request for the resources of some types; none is all types."""
-
-    types: tuple[int, ...]
-
-
-def _decode_list_config_resources(message: Any, context: RequestContext) -> _ListConfigResources:
-    """Return what the handler needs of a request; version 0 is for client metrics alone."""
-    if context.version < RESOURCE_TYPES_SINCE:
-        return _ListConfigResources((ResourceType.CLIENT_METRICS,))
-    return _ListConfigResources(tuple(message.resource_types))
-
-
 def _list_config_resources(
-    broker: BrokerApi, context: RequestContext, request: _ListConfigResources
-) -> Any:
-    """Handle a ListConfigResources request: groups are listed if they have own configs."""
-    wanted = set(request.types) or set(ResourceType)
+    broker: BrokerApi, context: RequestContext, request: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
+    """Handle a ListConfigResources request: groups are listed if they have own configs.
+
+    Version 0 is for client metrics alone; later ones name types, or none for all of them.
+    """
+    wanted: set[int] = set(request.resource_types) or set(ResourceType)
+    if context.version < RESOURCE_TYPES_SINCE:
+        wanted = {ResourceType.CLIENT_METRICS}
     if not wanted <= set(ResourceType):
-        return ListConfigResourcesResponse(
-            error_code=int(ErrorCode.UNSUPPORTED_VERSION), config_resources=[]
-        )
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     brokers = [str(node) for node in sorted(broker.metadata.alive())]
     names: dict[ResourceType, Iterable[str]] = {
         ResourceType.TOPIC: broker.metadata.topics,
@@ -280,6 +244,5 @@ def _list_config_resources(
 LIST_CONFIG_RESOURCES = ServedApi(
     messages=LIST_CONFIG_RESOURCES_MESSAGES,
     versions=(0, 1),
-    decode=_decode_list_config_resources,
     answer=_list_config_resources,
 )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from purgatory_broker._wire.api_messages import NamedTopic
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.protocol.fetch import (
     FETCH_MESSAGES,
@@ -21,7 +22,7 @@ from purgatory_broker._wire.protocol.fetch import (
     PartitionData,
 )
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.served_api import ServedApi, Subjects
+from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.delayed_fetch import FetchedPartition, FetchParams, FetchTarget
 from purgatory_broker.replication.fetch_sessions import (
@@ -245,52 +246,19 @@ class _FetchReply:
         return partition
 
 
-def _error_response(request: FetchRequest, code: ErrorCode) -> Any:
-    return FetchResponse(
-        error_code=int(code),
-        responses=[
-            FetchableTopicResponse(
-                topic=topic.topic,
-                topic_id=topic.topic_id,
-                partitions=[
-                    PartitionData(
-                        partition_index=partition.partition,
-                        error_code=int(code),
-                        high_watermark=-1,
-                        aborted_transactions=None,
-                        records=b"",
-                    )
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ],
-    )
-
-
-def _named_partitions(
-    broker: BrokerApi, request: FetchRequest
-) -> list[tuple[str | None, list[int]]]:
-    """Return the partitions that a request names, and those of its session."""
-    requested = [
-        (
-            topic.topic or broker.metadata.topic_name(topic.topic_id),
-            [partition.partition for partition in topic.partitions],
-        )
-        for topic in request.topics
-    ]
+def _topics(broker: BrokerApi, request: FetchRequest) -> Iterator[NamedTopic]:
+    """Yield the topics that a request names, and those of its session."""
+    if FETCH_MESSAGES.topics is not None:
+        yield from FETCH_MESSAGES.topics(request)
     if request.session_epoch > 0:
-        cached = broker.fetch_sessions.partitions_of(request.session_id)
-        requested += [(key.topic, [key.partition]) for key in cached]
-    return requested
+        for key in broker.fetch_sessions.partitions_of(request.session_id):
+            yield NamedTopic(key.topic, None, [key.partition])
 
 
 FETCH = ServedApi(
     messages=FETCH_MESSAGES,
     versions=(4, 18),
     holds_records=True,
-    decode=lambda message, _context: message,
     handle=_fetch,
-    refuse=_error_response,
-    subjects=Subjects(partitions=_named_partitions),
+    topics=_topics,
 )

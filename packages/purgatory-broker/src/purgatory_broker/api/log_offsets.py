@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from dataclasses import dataclass
-from typing import Any
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.protocol.list_offsets import (
     LIST_OFFSETS_MESSAGES,
     ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
 from purgatory_broker._wire.protocol.offset_for_leader_epoch import (
     OFFSET_FOR_LEADER_EPOCH_MESSAGES,
     EpochEndOffset,
+    OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.served_api import ServedApi, Subjects, refused_topics
+from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.replica import Replica, ReplicaError
 from purgatory_broker.request_context import RequestContext
@@ -52,75 +52,35 @@ SPECIAL_TIMESTAMP_SINCE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _OffsetQuestion:
-    index: int
-    #: A timestamp in milliseconds since 1970, or a special one.
-    timestamp: int
-    #: The leader epoch that the client knows; -1 for none.
-    current_leader_epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class _ListedTopicOffsets:
-    name: str
-    partitions: tuple[_OffsetQuestion, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _ListOffsets:
-    is_follower: bool
-    topics: tuple[_ListedTopicOffsets, ...]
-
-
-def _decode_list_offsets(message: Any, context: RequestContext) -> _ListOffsets:
-    return _ListOffsets(
-        message.replica_id >= 0,
-        tuple(
-            _ListedTopicOffsets(
-                topic.name,
-                tuple(
-                    _OffsetQuestion(
-                        partition.partition_index,
-                        partition.timestamp,
-                        partition.current_leader_epoch,
-                    )
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in message.topics
-        ),
-    )
-
-
-def _list_offsets(broker: BrokerApi, context: RequestContext, request: _ListOffsets) -> Any:
+def _list_offsets(
+    broker: BrokerApi, context: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse:
     counts = Counter(
-        TopicPartition(topic.name, partition.index)
+        TopicPartition(topic.name, partition.partition_index)
         for topic in request.topics
         for partition in topic.partitions
     )
     topics = []
     for topic in request.topics:
         # A partition that is named twice has one result, an error.
-        results: dict[int, Any] = {}
-        for question in topic.partitions:
-            key = TopicPartition(topic.name, question.index)
-            result = results[question.index] = ListOffsetsPartitionResponse(
-                partition_index=question.index
-            )
-            since = SPECIAL_TIMESTAMP_SINCE.get(question.timestamp, sys.maxsize)
+        results: dict[int, ListOffsetsPartitionResponse] = {}
+        for wanted in topic.partitions:
+            key = TopicPartition(topic.name, wanted.partition_index)
+            result = ListOffsetsPartitionResponse(partition_index=key.partition)
+            results[key.partition] = result
+            since = SPECIAL_TIMESTAMP_SINCE.get(wanted.timestamp, sys.maxsize)
             if counts[key] > 1:
-                result.error_code = int(ErrorCode.INVALID_REQUEST)
-            elif question.timestamp < 0 and context.version < since:
-                result.error_code = int(ErrorCode.UNSUPPORTED_VERSION)
+                result.error_code = ErrorCode.INVALID_REQUEST
+            elif wanted.timestamp < 0 and context.version < since:
+                result.error_code = ErrorCode.UNSUPPORTED_VERSION
             else:
                 try:
-                    replica = _leader_replica(broker, key, question.current_leader_epoch)
+                    replica = _leader_replica(broker, key, wanted.current_leader_epoch)
                     result.timestamp, result.offset, result.leader_epoch = _find_offset(
-                        replica, question.timestamp, is_follower=request.is_follower
+                        replica, wanted.timestamp, is_follower=request.replica_id >= 0
                     )
                 except ReplicaError as error:
-                    result.error_code = int(error.code)
+                    result.error_code = error.code
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=list(results.values())))
     return ListOffsetsResponse(topics=topics)
 
@@ -148,108 +108,31 @@ def _find_offset(replica: Replica, timestamp: int, *, is_follower: bool) -> tupl
     return match[0], match[1], log.epoch_at(match[1])
 
 
-def _named_partitions(
-    request: _ListOffsets | _OffsetForLeaderEpoch,
-) -> list[tuple[str, list[int]]]:
-    return [
-        (topic.name, [partition.index for partition in topic.partitions])
-        for topic in request.topics
-    ]
-
-
-def _refuse_list_offsets(request: _ListOffsets, code: ErrorCode) -> Any:
-    topics = refused_topics(
-        _named_partitions(request), ListOffsetsTopicResponse, ListOffsetsPartitionResponse, code
-    )
-    return ListOffsetsResponse(topics=topics)
-
-
-LIST_OFFSETS = ServedApi(
-    messages=LIST_OFFSETS_MESSAGES,
-    versions=(1, 10),
-    decode=_decode_list_offsets,
-    answer=_list_offsets,
-    refuse=_refuse_list_offsets,
-    subjects=Subjects(partitions=lambda _broker, request: _named_partitions(request)),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _EpochQuestion:
-    index: int
-    #: The leader epoch that the client knows; -1 for none.
-    current_leader_epoch: int
-    leader_epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class _TopicEpochs:
-    name: str
-    partitions: tuple[_EpochQuestion, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _OffsetForLeaderEpoch:
-    topics: tuple[_TopicEpochs, ...]
-
-
-def _decode_offset_for_leader_epoch(message: Any, context: RequestContext) -> _OffsetForLeaderEpoch:
-    return _OffsetForLeaderEpoch(
-        tuple(
-            _TopicEpochs(
-                topic.topic,
-                tuple(
-                    _EpochQuestion(
-                        partition.partition, partition.current_leader_epoch, partition.leader_epoch
-                    )
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in message.topics
-        )
-    )
+LIST_OFFSETS = ServedApi(messages=LIST_OFFSETS_MESSAGES, versions=(1, 10), answer=_list_offsets)
 
 
 def _offset_for_leader_epoch(
-    broker: BrokerApi, context: RequestContext, request: _OffsetForLeaderEpoch
-) -> Any:
+    broker: BrokerApi, context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
     topics = []
     for topic in request.topics:
         results = []
         for partition in topic.partitions:
-            result = EpochEndOffset(partition=partition.index)
-            key = TopicPartition(topic.name, partition.index)
+            result = EpochEndOffset(partition=partition.partition)
+            key = TopicPartition(topic.topic, partition.partition)
             try:
                 log = _leader_replica(broker, key, partition.current_leader_epoch).log
                 epoch_end = log.end_offset_for_epoch(partition.leader_epoch)
                 result.leader_epoch, result.end_offset = epoch_end
             except ReplicaError as error:
-                result.error_code = int(error.code)
+                result.error_code = error.code
             results.append(result)
-        topics.append(OffsetForLeaderTopicResult(topic=topic.name, partitions=results))
+        topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=results))
     return OffsetForLeaderEpochResponse(topics=topics)
-
-
-def _refuse_offset_for_leader_epoch(request: _OffsetForLeaderEpoch, code: ErrorCode) -> Any:
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.name,
-                partitions=[
-                    EpochEndOffset(partition=partition.index, error_code=int(code))
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
 
 
 OFFSET_FOR_LEADER_EPOCH = ServedApi(
     messages=OFFSET_FOR_LEADER_EPOCH_MESSAGES,
     versions=(2, 4),
-    decode=_decode_offset_for_leader_epoch,
     answer=_offset_for_leader_epoch,
-    refuse=_refuse_offset_for_leader_epoch,
-    subjects=Subjects(partitions=lambda _broker, request: _named_partitions(request)),
 )

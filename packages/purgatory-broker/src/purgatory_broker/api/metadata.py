@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.protocol.metadata import (
     METADATA_MESSAGES,
+    MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.served_api import ServedApi, Subjects
+from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.api.topics import MAX_TOPICS_PER_METADATA, available_partitions
 from purgatory_broker.metadata.topics import (
     NO_LEADER,
@@ -64,82 +63,61 @@ NULL_TOPIC_NAME_SINCE = 12
 ERROR_CODE_SINCE = 13
 
 
-@dataclass(frozen=True, slots=True)
-class _DescribedTopic:
-    """A topic to describe, named by its name or by its id."""
-
-    name: str | None
-    topic_id: UUID | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Request:
-    #: None is all.
-    topics: tuple[_DescribedTopic, ...] | None
-    may_create: bool
-    include_topic_operations: bool
-    include_cluster_operations: bool
-
-
-def _decode(message: Any, context: RequestContext) -> _Request:
+def _metadata(
+    broker: BrokerApi, context: RequestContext, request: MetadataRequest
+) -> MetadataResponse:
     version = context.version
-    topics = None
-    if message.topics or (message.topics is not None and version >= EMPTY_TOPICS_IS_NONE_SINCE):
-        topics = tuple(_DescribedTopic(topic.name, topic.topic_id) for topic in message.topics)
-    return _Request(
-        topics=topics,
-        may_create=version < AUTO_TOPIC_CREATION_FLAG_SINCE or message.allow_auto_topic_creation,
-        include_topic_operations=message.include_topic_authorized_operations,
-        include_cluster_operations=message.include_cluster_authorized_operations,
-    )
-
-
-def _metadata(broker: BrokerApi, context: RequestContext, request: _Request) -> Any:
-    if request.topics is None:
+    wanted = request.topics
+    if not wanted and version < EMPTY_TOPICS_IS_NONE_SINCE:
+        wanted = None
+    if wanted is None:
         topics = [_describe_topic(broker, topic) for topic in broker.metadata.topics.values()]
     else:
+        may_create = version < AUTO_TOPIC_CREATION_FLAG_SINCE or request.allow_auto_topic_creation
         max_topics = len(broker.metadata.topics) + MAX_TOPICS_PER_METADATA
         described = [
             _find_topic(
                 broker,
                 context,
-                topic,
-                may_create=request.may_create and len(broker.metadata.topics) < max_topics,
+                name,
+                topic_id,
+                may_create=may_create and len(broker.metadata.topics) < max_topics,
             )
-            for topic in dict.fromkeys(request.topics)
+            for name, topic_id in dict.fromkeys((topic.name, topic.topic_id) for topic in wanted)
         ]
         # In Kafka's order: existing topics first.
         topics = sorted(described, key=lambda topic: topic.error_code != 0)
-    if request.include_topic_operations:
+    if request.include_topic_authorized_operations:
         for topic in topics:
             topic.topic_authorized_operations = ON_TOPICS
-    brokers = [
-        MetadataResponseBroker(node_id=node["node_id"], host=node["host"], port=node["port"])
-        for node in broker.endpoints(broker.metadata.alive(), context.client.listener)
-    ]
+    wants_operations = request.include_cluster_authorized_operations
     return MetadataResponse(
-        brokers=brokers,
+        brokers=[
+            MetadataResponseBroker(node_id=node["node_id"], host=node["host"], port=node["port"])
+            for node in broker.endpoints(broker.metadata.alive(), context.client.listener)
+        ],
         cluster_id=broker.controller.cluster_id,
         controller_id=broker.controller.controller_id,
         topics=topics,
-        cluster_authorized_operations=(
-            ON_THE_CLUSTER if request.include_cluster_operations else NOT_ASKED
-        ),
+        cluster_authorized_operations=ON_THE_CLUSTER if wants_operations else NOT_ASKED,
     )
 
 
 def _find_topic(
-    broker: BrokerApi, context: RequestContext, requested: _DescribedTopic, *, may_create: bool
-) -> Any:
-    name, topic_id = requested.name, requested.topic_id
+    broker: BrokerApi,
+    context: RequestContext,
+    name: str | None,
+    topic_id: UUID | None,
+    *,
+    may_create: bool,
+) -> MetadataResponseTopic:
     if topic_id is not None:
         name = broker.metadata.topic_name(topic_id)
         if name is None:
             return MetadataResponseTopic(
-                error_code=int(ErrorCode.UNKNOWN_TOPIC_ID),
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID,
                 name=None if context.version >= NULL_TOPIC_NAME_SINCE else "",
                 topic_id=topic_id,
-                partitions=[],
             )
     topic = broker.metadata.topics.get(name or "")
     if topic is not None:
@@ -154,9 +132,7 @@ def _find_topic(
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     elif topic_name_error(name) is not None:
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
-    return MetadataResponseTopic(
-        error_code=int(code), name=name, is_internal=name == OFFSETS_TOPIC, partitions=[]
-    )
+    return MetadataResponseTopic(error_code=code, name=name, is_internal=name == OFFSETS_TOPIC)
 
 
 def _create_topic(broker: BrokerApi, name: str) -> ErrorCode:
@@ -174,7 +150,7 @@ def _create_topic(broker: BrokerApi, name: str) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _describe_topic(broker: BrokerApi, topic: Topic) -> Any:
+def _describe_topic(broker: BrokerApi, topic: Topic) -> MetadataResponseTopic:
     alive = broker.metadata.alive()
     return MetadataResponseTopic(
         name=topic.name,
@@ -184,42 +160,23 @@ def _describe_topic(broker: BrokerApi, topic: Topic) -> Any:
     )
 
 
-def _describe_partition(partition: Partition, alive: AbstractSet[int]) -> Any:
+def _describe_partition(partition: Partition, alive: AbstractSet[int]) -> MetadataResponsePartition:
+    has_leader = partition.leader != NO_LEADER
     return MetadataResponsePartition(
-        error_code=int(
-            ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else ErrorCode.NONE
-        ),
+        error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=partition.index,
         leader_id=partition.leader,
         leader_epoch=partition.leader_epoch,
-        replica_nodes=partition.replicas,
-        isr_nodes=partition.isr,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
         offline_replicas=[replica for replica in partition.replicas if replica not in alive],
     )
-
-
-def _error_response(request: _Request, code: ErrorCode) -> Any:
-    topics = [
-        MetadataResponseTopic(
-            error_code=int(code), name=topic.name or "", topic_id=topic.topic_id, partitions=[]
-        )
-        for topic in request.topics or ()
-    ]
-    return MetadataResponse(brokers=[], topics=topics, error_code=int(code))
 
 
 METADATA = ServedApi(
     messages=METADATA_MESSAGES,
     versions=(0, 13),
-    decode=_decode,
     answer=_metadata,
-    refuse=_error_response,
     # Without a topic, the error response of earlier versions has no place for the error.
     tells_errors=lambda request, version: bool(request.topics) or version >= ERROR_CODE_SINCE,
-    subjects=Subjects(
-        topics=lambda broker, request: (
-            topic.name or broker.metadata.topic_name(topic.topic_id)
-            for topic in request.topics or ()
-        )
-    ),
 )

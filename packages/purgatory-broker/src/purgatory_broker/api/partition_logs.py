@@ -3,90 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.protocol.delete_records import (
     DELETE_RECORDS_MESSAGES,
     DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
 from purgatory_broker._wire.protocol.describe_log_dirs import (
     DESCRIBE_LOG_DIRS_MESSAGES,
     DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
 from purgatory_broker._wire.protocol.describe_producers import (
     DESCRIBE_PRODUCERS_MESSAGES,
+    DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,
     ProducerState,
     TopicResponse,
 )
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.served_api import RequestedTopic, ServedApi, Subjects, refused_topics
+from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.metadata.topic_configs import topic_value
 from purgatory_broker.metadata.topics import TopicPartition, topic_name_error
 from purgatory_broker.replication.record_deletions import DeletedPartition
 from purgatory_broker.request_context import RequestContext
 
 
-@dataclass(frozen=True, slots=True)
-class _TopicOffsets:
-    """Offsets of a topic: the records of a partition before its offset are to be deleted."""
-
-    name: str
-    #: The number of each partition, and its offset.
-    partitions: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _DeleteRecords:
-    topics: tuple[_TopicOffsets, ...]
-    timeout_ms: int
-
-
-def _decode_delete_records(message: Any, context: RequestContext) -> _DeleteRecords:
-    return _DeleteRecords(
-        tuple(
-            _TopicOffsets(
-                topic.name,
-                tuple(
-                    (partition.partition_index, partition.offset) for partition in topic.partitions
-                ),
-            )
-            for topic in message.topics
-        ),
-        message.timeout_ms,
-    )
-
-
-def _delete_records(broker: BrokerApi, context: RequestContext, request: _DeleteRecords) -> None:
+def _delete_records(
+    broker: BrokerApi, context: RequestContext, request: DeleteRecordsRequest
+) -> None:
     # As in Kafka, the last entry of a partition that is named twice counts.
     refused: dict[TopicPartition, DeletedPartition] = {}
     offsets: dict[TopicPartition, int] = {}
     for topic in request.topics:
-        for index, offset in topic.partitions:
-            key = TopicPartition(topic.name, index)
+        for partition in topic.partitions:
+            key = TopicPartition(topic.name, partition.partition_index)
             error = _delete_error(broker, key)
             if error is None:
-                offsets[key] = offset
+                offsets[key] = partition.offset
             else:
                 refused[key] = DeletedPartition(key, error)
 
     def reply(deleted: list[DeletedPartition]) -> None:
-        topics: dict[str, list[Any]] = {}
+        topics: dict[str, list[DeleteRecordsPartitionResult]] = {}
         for partition in [*refused.values(), *deleted]:
             low = partition.low_watermark if partition.error is ErrorCode.NONE else -1
-            result = DeleteRecordsPartitionResult(
-                partition_index=partition.key.partition,
-                low_watermark=low,
-                error_code=int(partition.error),
-            )
+            result = DeleteRecordsPartitionResult(partition.key.partition, low, partition.error)
             topics.setdefault(partition.key.topic, []).append(result)
         context.reply(
             DeleteRecordsResponse(
@@ -111,29 +80,11 @@ def _delete_error(broker: BrokerApi, key: TopicPartition) -> ErrorCode | None:
     return None
 
 
-def _named_partitions(request: _DeleteRecords) -> list[tuple[str, list[int]]]:
-    return [(topic.name, [index for index, _ in topic.partitions]) for topic in request.topics]
-
-
-def _refuse_delete_records(request: _DeleteRecords, code: ErrorCode) -> Any:
-    topics = refused_topics(
-        _named_partitions(request),
-        DeleteRecordsTopicResult,
-        DeleteRecordsPartitionResult,
-        code,
-        low_watermark=-1,
-    )
-    return DeleteRecordsResponse(topics=topics)
-
-
 DELETE_RECORDS = ServedApi(
     messages=DELETE_RECORDS_MESSAGES,
     versions=(0, 2),
     recorded_timeout_ms=lambda request: request.timeout_ms,
-    decode=_decode_delete_records,
     handle=_delete_records,
-    refuse=_refuse_delete_records,
-    subjects=Subjects(partitions=lambda _broker, request: _named_partitions(request)),
 )
 
 
@@ -141,26 +92,13 @@ DELETE_RECORDS = ServedApi(
 _MAX_MESSAGE_CHARACTERS = 400
 
 
-@dataclass(frozen=True, slots=True)
-class _DescribeProducers:
-    topics: tuple[RequestedTopic, ...]
-
-
-def _decode_describe_producers(message: Any, context: RequestContext) -> _DescribeProducers:
-    return _DescribeProducers(
-        tuple(
-            RequestedTopic(topic.name, tuple(topic.partition_indexes)) for topic in message.topics
-        )
-    )
-
-
 def _describe_producers(
-    broker: BrokerApi, context: RequestContext, request: _DescribeProducers
-) -> Any:
+    broker: BrokerApi, context: RequestContext, request: DescribeProducersRequest
+) -> DescribeProducersResponse:
     # Each partition once: a small request that repeats one would have a huge response.
     wanted: dict[str, dict[int, None]] = {}
-    for name, indexes in request.topics:
-        wanted.setdefault(name, {}).update(dict.fromkeys(indexes))
+    for topic in request.topics:
+        wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     return DescribeProducersResponse(
         topics=[
             TopicResponse(name=name, partitions=_describe_topic(broker, name, indexes))
@@ -169,7 +107,9 @@ def _describe_producers(
     )
 
 
-def _describe_topic(broker: BrokerApi, name: str, indexes: Iterable[int]) -> list[Any]:
+def _describe_topic(
+    broker: BrokerApi, name: str, indexes: Iterable[int]
+) -> list[PartitionResponse]:
     error = topic_name_error(name)
     if error is not None:
         message = f"Topic name is invalid: {error}"[:_MAX_MESSAGE_CHARACTERS]
@@ -177,7 +117,7 @@ def _describe_topic(broker: BrokerApi, name: str, indexes: Iterable[int]) -> lis
     return [_describe_active(broker, TopicPartition(name, index)) for index in indexes]
 
 
-def _describe_active(broker: BrokerApi, key: TopicPartition) -> Any:
+def _describe_active(broker: BrokerApi, key: TopicPartition) -> PartitionResponse:
     replica = broker.replicas.find(key)
     if replica is None:
         if broker.metadata.partition_exists(key):
@@ -199,57 +139,28 @@ def _describe_active(broker: BrokerApi, key: TopicPartition) -> Any:
     )
 
 
-def _refused(index: int, code: ErrorCode, message: str | None = None) -> Any:
-    return PartitionResponse(
-        partition_index=index, error_code=int(code), error_message=message, active_producers=[]
-    )
-
-
-def _refuse_describe_producers(request: _DescribeProducers, code: ErrorCode) -> Any:
-    return DescribeProducersResponse(
-        topics=[
-            TopicResponse(name=name, partitions=[_refused(index, code) for index in indexes])
-            for name, indexes in request.topics
-        ]
-    )
+def _refused(index: int, code: ErrorCode, message: str | None = None) -> PartitionResponse:
+    return PartitionResponse(partition_index=index, error_code=code, error_message=message)
 
 
 DESCRIBE_PRODUCERS = ServedApi(
-    messages=DESCRIBE_PRODUCERS_MESSAGES,
-    versions=(0, 0),
-    decode=_decode_describe_producers,
-    answer=_describe_producers,
-    refuse=_refuse_describe_producers,
-    subjects=Subjects(partitions=lambda _broker, request: request.topics),
+    messages=DESCRIBE_PRODUCERS_MESSAGES, versions=(0, 0), answer=_describe_producers
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _DescribeLogDirs:
-    """A request for the logs of partitions; None is all of them."""
-
-    topics: tuple[RequestedTopic, ...] | None
-
-
-def _decode_describe_log_dirs(message: Any, context: RequestContext) -> _DescribeLogDirs:
-    if message.topics is None:
-        return _DescribeLogDirs(None)
-    return _DescribeLogDirs(
-        tuple(RequestedTopic(topic.topic, tuple(topic.partitions)) for topic in message.topics)
-    )
-
-
 def _describe_log_dirs(
-    broker: BrokerApi, context: RequestContext, request: _DescribeLogDirs
-) -> Any:
+    broker: BrokerApi, context: RequestContext, request: DescribeLogDirsRequest
+) -> DescribeLogDirsResponse:
     replicas = broker.replicas.replicas
     described = list(replicas.values())
     if request.topics is not None:
         wanted = {
-            TopicPartition(name, index) for name, indexes in request.topics for index in indexes
+            TopicPartition(topic.topic, index)
+            for topic in request.topics
+            for index in topic.partitions
         }
         described = [replica for key, replica in replicas.items() if key in wanted]
-    topics: dict[str, list[Any]] = {}
+    topics: dict[str, list[DescribeLogDirsPartition]] = {}
     for replica in described:
         partition = DescribeLogDirsPartition(
             partition_index=replica.key.partition,
@@ -274,17 +185,6 @@ def _describe_log_dirs(
     )
 
 
-def _refuse_describe_log_dirs(request: _DescribeLogDirs, code: ErrorCode) -> Any:
-    """Return the response with an error; old versions have one in each directory only."""
-    directory = DescribeLogDirsResult(error_code=int(code), topics=[])
-    return DescribeLogDirsResponse(error_code=int(code), results=[directory])
-
-
 DESCRIBE_LOG_DIRS = ServedApi(
-    messages=DESCRIBE_LOG_DIRS_MESSAGES,
-    versions=(1, 4),
-    decode=_decode_describe_log_dirs,
-    answer=_describe_log_dirs,
-    refuse=_refuse_describe_log_dirs,
-    subjects=Subjects(partitions=lambda _broker, request: request.topics or ()),
+    messages=DESCRIBE_LOG_DIRS_MESSAGES, versions=(1, 4), answer=_describe_log_dirs
 )

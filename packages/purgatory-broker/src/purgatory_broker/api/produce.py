@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.protocol.init_producer_id import (
     INIT_PRODUCER_ID_MESSAGES,
+    InitProducerIdRequest,
     InitProducerIdResponse,
 )
 from purgatory_broker._wire.protocol.produce import (
@@ -22,7 +21,7 @@ from purgatory_broker._wire.protocol.produce import (
     TopicProduceResponse,
 )
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.served_api import ServedApi, Subjects
+from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.metadata.topics import ControllerError, TopicPartition
 from purgatory_broker.replication.delayed_partitions import ProducedPartition
 from purgatory_broker.request_context import RequestContext
@@ -35,7 +34,7 @@ TOPIC_ID_SINCE = 13
 
 def _produce(broker: BrokerApi, context: RequestContext, request: ProduceRequest) -> None:
     if request.acks not in (-1, 0, 1):
-        context.reply(_refuse_produce(request, ErrorCode.INVALID_REQUIRED_ACKS))
+        context.reply(PRODUCE_MESSAGES.error_response(request, ErrorCode.INVALID_REQUIRED_ACKS))
         return
     # As in Kafka, the last entry of a partition that is named twice counts.
     refused: dict[TopicPartition, ProducedPartition] = {}
@@ -130,25 +129,11 @@ def _reply(
     )
 
 
-def _refuse_produce(request: ProduceRequest, code: ErrorCode) -> Any:
+def _refuse_produce(
+    request: ProduceRequest, code: ErrorCode, version: int
+) -> ProduceResponse | None:
     """Return the response with an error for every partition; None for acks=0."""
-    if request.acks == 0:
-        return None
-    return ProduceResponse(
-        responses=[
-            TopicProduceResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=[
-                    PartitionProduceResponse(
-                        index=partition.index, error_code=int(code), base_offset=-1
-                    )
-                    for partition in topic.partition_data
-                ],
-            )
-            for topic in request.topic_data
-        ]
-    )
+    return None if request.acks == 0 else PRODUCE_MESSAGES.error_response(request, code)
 
 
 PRODUCE = ServedApi(
@@ -158,67 +143,35 @@ PRODUCE = ServedApi(
     # supports no compression. Kafka therefore advertises them, and refuses them (KAFKA-18659).
     min_advertised_version=0,
     max_request_bytes=None,
-    decode=lambda message, _context: message,
     handle=_produce,
     refuse=_refuse_produce,
-    subjects=Subjects(
-        partitions=lambda broker, request: (
-            (
-                topic.name or broker.metadata.topic_name(topic.topic_id),
-                (partition.index for partition in topic.partition_data),
-            )
-            for topic in request.topic_data
-        )
-    ),
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _InitProducerId:
-    #: The id of a transactional producer; None for an idempotent one.
-    transactional_id: str | None
-    #: The id that the producer has; -1 for none.
-    producer_id: int
-    #: The epoch of that id; -1 for none.
-    producer_epoch: int
-
-
-def _decode_init_producer_id(message: Any, context: RequestContext) -> _InitProducerId:
-    return _InitProducerId(
-        transactional_id=message.transactional_id,
-        producer_id=message.producer_id,
-        producer_epoch=message.producer_epoch,
-    )
-
-
-def _init_producer_id(broker: BrokerApi, context: RequestContext, request: _InitProducerId) -> Any:
+def _init_producer_id(
+    broker: BrokerApi, context: RequestContext, request: InitProducerIdRequest
+) -> InitProducerIdResponse:
     if request.transactional_id is not None:
         # Transactions are not supported: there is no transaction coordinator.
-        code = (
+        return _refuse_init_producer_id(
             ErrorCode.INVALID_REQUEST
             if request.transactional_id == ""
             else ErrorCode.COORDINATOR_NOT_AVAILABLE
         )
-        return _refuse_init_producer_id(request, code)
     if (request.producer_id == -1) != (request.producer_epoch == -1):
-        return _refuse_init_producer_id(request, ErrorCode.INVALID_REQUEST)
+        return _refuse_init_producer_id(ErrorCode.INVALID_REQUEST)
     # As in Kafka: without a transactional id every request gets a new producer id.
     try:
-        producer_id = broker.controller.new_producer_id()
+        return InitProducerIdResponse(producer_id=broker.controller.new_producer_id())
     except ControllerError:
         # Kafka's error while a broker has no producer ids; clients retry.
-        return _refuse_init_producer_id(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    return InitProducerIdResponse(producer_id=producer_id)
+        return _refuse_init_producer_id(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
-def _refuse_init_producer_id(request: _InitProducerId, code: ErrorCode) -> Any:
-    return InitProducerIdResponse(error_code=int(code), producer_epoch=-1)
+def _refuse_init_producer_id(code: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=code, producer_epoch=-1)
 
 
 INIT_PRODUCER_ID = ServedApi(
-    messages=INIT_PRODUCER_ID_MESSAGES,
-    versions=(0, 5),
-    decode=_decode_init_producer_id,
-    answer=_init_producer_id,
-    refuse=_refuse_init_producer_id,
+    messages=INIT_PRODUCER_ID_MESSAGES, versions=(0, 5), answer=_init_producer_id
 )

@@ -12,7 +12,7 @@ import purgatory_broker.api as package
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.wire_error import WireError
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.served_api import R, ServedApi
+from purgatory_broker.api.served_api import Q, ServedApi
 from purgatory_broker.metadata.topics import ControllerError
 from purgatory_broker.request_context import RequestContext
 from request_purgatory.error_log import ErrorLog
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 _errors = ErrorLog(logger)
 
 
-def _apis() -> Iterator[ServedApi[Any]]:
+def _apis() -> Iterator[ServedApi[Any, Any]]:
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         for value in vars(importlib.import_module(module.name)).values():
             if isinstance(value, ServedApi):
@@ -30,10 +30,12 @@ def _apis() -> Iterator[ServedApi[Any]]:
 
 
 #: Every API by its key.
-APIS: dict[int, ServedApi[Any]] = {api.key: api for api in sorted(_apis(), key=lambda api: api.key)}
+APIS: dict[int, ServedApi[Any, Any]] = {
+    api.key: api for api in sorted(_apis(), key=lambda api: api.key)
+}
 
 
-def find_api(name: str) -> ServedApi[Any]:
+def find_api(name: str) -> ServedApi[Any, Any]:
     """Return the API of a name, in any case, with or without underscores or dashes.
 
     `ListOffsets`, `list_offsets` and `list-offsets` are the same name.
@@ -47,26 +49,16 @@ def find_api(name: str) -> ServedApi[Any]:
     raise InvalidArgumentError("api", f"one of {known}", name)
 
 
-def decode(api: ServedApi[R], message: Any, context: RequestContext) -> R:
-    try:
-        return api.decode(message, context)
-    except WireError:
-        raise
-    except Exception as error:
-        shown = "(hidden)" if api.secrets else message
-        _errors.log(error, "can't decode a %s request: %s", api.name, shown)
-        raise WireError(f"a {api.name} request can't be decoded: {error!r}") from error
-
-
-def handle(broker: BrokerApi, api: ServedApi[R], context: RequestContext, request: R) -> None:
+def handle(broker: BrokerApi, api: ServedApi[Q, Any], context: RequestContext, request: Q) -> None:
     """Handle a request, now or later.
 
     What the controller refuses as a whole is answered with its error. If the handler fails, the
     error is logged, and the response is UNKNOWN_SERVER_ERROR.
     """
+    version = context.version
     try:
         if api.needs_controller and not broker.reaches_controller:
-            context.reply(api.error_response(request, ErrorCode.REQUEST_TIMED_OUT))
+            context.reply(api.error_response(request, ErrorCode.REQUEST_TIMED_OUT, version))
         elif api.answer is not None:
             context.reply(api.answer(broker, context, request))
         elif api.handle is not None:
@@ -80,11 +72,12 @@ def handle(broker: BrokerApi, api: ServedApi[R], context: RequestContext, reques
         if isinstance(error, ControllerError):
             code = error.code
         else:
+            shown = "(hidden)" if api.secrets else request
             _errors.log(
-                error, "node %d can't handle a %s request: %s", broker.node_id, api.name, request
+                error, "node %d can't handle a %s request: %s", broker.node_id, api.name, shown
             )
         try:
-            response = api.error_response(request, code)
+            response = api.error_response(request, code, version)
         except Exception:
             raise WireError(
                 f"the {api.name} request failed and has no error response: {error!r}"

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.limits import truncate_message
 from purgatory_broker._wire.protocol.alter_user_scram_credentials import (
     ALTER_USER_SCRAM_CREDENTIALS_MESSAGES,
+    AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
 )
 from purgatory_broker._wire.protocol.describe_user_scram_credentials import (
     DESCRIBE_USER_SCRAM_CREDENTIALS_MESSAGES,
     CredentialInfo,
+    DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
@@ -36,31 +39,11 @@ from purgatory_broker.request_context import RequestContext
 MAX_USERS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Deletion:
-    """A credential to delete; the mechanism is a number of the protocol, or unknown."""
-
-    user: str
-    mechanism: int
+_Change: TypeAlias = ScramCredentialDeletion | ScramCredentialUpsertion
 
 
-@dataclass(frozen=True, slots=True)
-class _Upsertion:
-    user: str
-    mechanism: int
-    iterations: int
-    salt: bytes
-    salted_password: bytes = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class _AlterCredentials:
-    deletions: tuple[_Deletion, ...]
-    upsertions: tuple[_Upsertion, ...]
-
-    @property
-    def changes(self) -> list[_Deletion | _Upsertion]:
-        return [*self.deletions, *self.upsertions]
+def _changes(request: AlterUserScramCredentialsRequest) -> list[_Change]:
+    return [*request.deletions, *request.upsertions]
 
 
 class _Refusal(NamedTuple):
@@ -73,48 +56,30 @@ _TWICE = _Refusal(
 )
 
 
-def _decode_alter_user_scram_credentials(
-    message: Any, context: RequestContext
-) -> _AlterCredentials:
-    return _AlterCredentials(
-        tuple(_Deletion(deletion.name, deletion.mechanism) for deletion in message.deletions),
-        tuple(
-            _Upsertion(
-                upsertion.name,
-                upsertion.mechanism,
-                upsertion.iterations,
-                bytes(upsertion.salt),
-                bytes(upsertion.salted_password),
-            )
-            for upsertion in message.upsertions
-        ),
-    )
-
-
 def _alter_user_scram_credentials(
-    broker: BrokerApi, context: RequestContext, request: _AlterCredentials
-) -> Any:
+    broker: BrokerApi, context: RequestContext, request: AlterUserScramCredentialsRequest
+) -> AlterUserScramCredentialsResponse:
     """All changes of a user that is named twice are refused."""
     credentials = broker.scram_credentials
-    changes: dict[str, _Deletion | _Upsertion] = {}
+    changes: dict[str, _Change] = {}
     refusals: dict[str, _Refusal] = {}
     users = set(credentials.users)
-    for change in request.changes:
-        if change.user in refusals:
+    for change in _changes(request):
+        if change.name in refusals:
             continue
-        if changes.pop(change.user, None) is not None:
-            refusals[change.user] = _TWICE
+        if changes.pop(change.name, None) is not None:
+            refusals[change.name] = _TWICE
             continue
         refusal = _check(credentials, change, users)
         if refusal is None:
-            users.add(change.user)
-            changes[change.user] = change
+            users.add(change.name)
+            changes[change.name] = change
         else:
-            refusals[change.user] = refusal
+            refusals[change.name] = refusal
     try:
         credentials.alter(
             {
-                (change.user, ScramMechanism(change.mechanism)): _credential(change)
+                (change.name, ScramMechanism(change.mechanism)): _credential(change)
                 for change in changes.values()
             }
         )
@@ -129,16 +94,14 @@ def _alter_user_scram_credentials(
     )
 
 
-def _check(
-    credentials: ScramCredentials, change: _Deletion | _Upsertion, users: set[str]
-) -> _Refusal | None:
+def _check(credentials: ScramCredentials, change: _Change, users: set[str]) -> _Refusal | None:
     """Return why a change is refused; None if it is allowed."""
-    if not change.user:
+    if not change.name:
         return _Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
     if change.mechanism not in list(ScramMechanism):
         return _Refusal(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
-    if isinstance(change, _Deletion):
-        if not credentials.has(change.user, ScramMechanism(change.mechanism)):
+    if isinstance(change, ScramCredentialDeletion):
+        if not credentials.has(change.name, ScramMechanism(change.mechanism)):
             return _Refusal(
                 ErrorCode.RESOURCE_NOT_FOUND,
                 "Attempt to delete a user credential that does not exist",
@@ -148,71 +111,54 @@ def _check(
         return _Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
     if change.iterations > MAX_ITERATIONS:
         return _Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
-    if change.user not in users and len(users) >= MAX_USERS:
+    if change.name not in users and len(users) >= MAX_USERS:
         return _Refusal(ErrorCode.POLICY_VIOLATION, f"There are {MAX_USERS} users")
     return None
 
 
-def _credential(change: _Deletion | _Upsertion) -> ScramCredential | None:
-    if isinstance(change, _Deletion):
+def _credential(change: _Change) -> ScramCredential | None:
+    if isinstance(change, ScramCredentialDeletion):
         return None
     mechanism = ScramMechanism(change.mechanism)
     return salted_credential(mechanism, change.salt, change.iterations, change.salted_password)
 
 
-def _altered(user: str, code: ErrorCode, message: str | None) -> Any:
-    return AlterUserScramCredentialsResult(
-        user=user, error_code=int(code), error_message=truncate_message(message)
-    )
+def _altered(user: str, code: ErrorCode, message: str | None) -> AlterUserScramCredentialsResult:
+    return AlterUserScramCredentialsResult(user, code, truncate_message(message))
 
 
-def _refuse_alter_user_scram_credentials(request: _AlterCredentials, code: ErrorCode) -> Any:
-    return AlterUserScramCredentialsResponse(
-        results=[
-            _altered(user, code, None)
-            for user in dict.fromkeys(change.user for change in request.changes)
-        ]
-    )
+def _refuse_alter_user_scram_credentials(
+    request: AlterUserScramCredentialsRequest, code: ErrorCode, version: int
+) -> AlterUserScramCredentialsResponse:
+    """Return the response with an error for every user, once."""
+    names = dict.fromkeys(change.name for change in _changes(request))
+    return AlterUserScramCredentialsResponse(results=[_altered(name, code, None) for name in names])
 
 
 ALTER_USER_SCRAM_CREDENTIALS = ServedApi(
     messages=ALTER_USER_SCRAM_CREDENTIALS_MESSAGES,
     versions=(0, 0),
     needs_controller=True,
-    decode=_decode_alter_user_scram_credentials,
     answer=_alter_user_scram_credentials,
     refuse=_refuse_alter_user_scram_credentials,
     secrets=frozenset({"salted_password"}),
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _DescribeCredentials:
-    """A decoded request: how often it names each user; None asks for all users."""
-
-    users: Counter[str] | None
-
-
-def _decode_describe_user_scram_credentials(
-    message: Any, context: RequestContext
-) -> _DescribeCredentials:
-    """Return the request of a message; as in Kafka, an empty list asks for all users."""
-    if not message.users:
-        return _DescribeCredentials(None)
-    return _DescribeCredentials(Counter(user.name for user in message.users))
-
-
 def _describe_user_scram_credentials(
-    broker: BrokerApi, context: RequestContext, request: _DescribeCredentials
-) -> Any:
-    users = Counter(broker.scram_credentials.users) if request.users is None else request.users
+    broker: BrokerApi, context: RequestContext, request: DescribeUserScramCredentialsRequest
+) -> DescribeUserScramCredentialsResponse:
+    """Answer; as in Kafka, an empty list asks for all users."""
+    users = Counter(user.name for user in request.users or ()) or Counter(
+        broker.scram_credentials.users
+    )
     return DescribeUserScramCredentialsResponse(
         error_message=None,
         results=[_describe(broker, user, times) for user, times in users.items()],
     )
 
 
-def _describe(broker: BrokerApi, user: str, times: int) -> Any:
+def _describe(broker: BrokerApi, user: str, times: int) -> DescribeUserScramCredentialsResult:
     by_mechanism = broker.scram_credentials.iterations(user)
     if times > 1:
         return _failure(
@@ -237,7 +183,7 @@ def _describe(broker: BrokerApi, user: str, times: int) -> Any:
     )
 
 
-def _failure(user: str, code: ErrorCode, message: str | None) -> Any:
+def _failure(user: str, code: ErrorCode, message: str | None) -> DescribeUserScramCredentialsResult:
     return DescribeUserScramCredentialsResult(
         user=user,
         error_code=int(code),
@@ -246,18 +192,21 @@ def _failure(user: str, code: ErrorCode, message: str | None) -> Any:
     )
 
 
-def _refuse_describe_user_scram_credentials(request: _DescribeCredentials, code: ErrorCode) -> Any:
+def _refuse_describe_user_scram_credentials(
+    request: DescribeUserScramCredentialsRequest, code: ErrorCode, version: int
+) -> DescribeUserScramCredentialsResponse:
+    """Return the response with an error for every user, once."""
+    names = dict.fromkeys(user.name for user in request.users or ())
     return DescribeUserScramCredentialsResponse(
-        error_code=int(code),
+        error_code=code,
         error_message=None,
-        results=[_failure(user, code, None) for user in request.users or ()],
+        results=[_failure(name, code, None) for name in names],
     )
 
 
 DESCRIBE_USER_SCRAM_CREDENTIALS = ServedApi(
     messages=DESCRIBE_USER_SCRAM_CREDENTIALS_MESSAGES,
     versions=(0, 0),
-    decode=_decode_describe_user_scram_credentials,
     answer=_describe_user_scram_credentials,
     refuse=_refuse_describe_user_scram_credentials,
 )

@@ -6,17 +6,18 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from purgatory_broker._wire.messages import encode_response
 from purgatory_broker._wire.wire_error import WireError
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.registry import decode
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.cluster.function_tasks import tasks_of
 from purgatory_broker.request_context import RequestContext, RequestSubjects
 from purgatory_broker.server.faults import error_code
 from request_purgatory.errors import InvalidArgumentError
+
+T = TypeVar("T")
 
 
 class Unanswered(Enum):
@@ -44,7 +45,7 @@ class InterceptedRequest:
     def __init__(
         self,
         broker: BrokerApi,
-        api: ServedApi[Any],
+        api: ServedApi[Any, Any],
         context: RequestContext,
         request: Any,
         handle: Callable[[RequestContext, Any], None],
@@ -75,7 +76,7 @@ class InterceptedRequest:
 
         A fetch names the partitions of its session as well.
         """
-        return self._served_api.subjects(self._broker, self._decode())
+        return self._unbroken(lambda: self._served_api.subjects(self._broker, self.request))
 
     @property
     def is_handled(self) -> bool:
@@ -126,10 +127,16 @@ class InterceptedRequest:
             InvalidArgumentError: the error is unknown.
             WireError: the function has broken the request.
         """
-        return self._served_api.error_response(self._decode(), error_code(error))
+        code = error_code(error)
+        return self._unbroken(
+            lambda: self._served_api.error_response(self.request, code, self.version)
+        )
 
-    def _decode(self) -> Any:
-        return decode(self._served_api, self.request, self._context)
+    def _unbroken(self, of_request: Callable[[], T]) -> T:
+        try:
+            return of_request()
+        except Exception as error:  # It raises whatever the function's changes lead to.
+            raise WireError(f"the {self.api} request has been broken: {error!r}") from error
 
     def _note_failure(self, error: Exception) -> None:
         self.failure = error

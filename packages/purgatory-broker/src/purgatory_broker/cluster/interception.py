@@ -53,7 +53,7 @@ class Interception:
     def __init__(
         self,
         number: int,
-        api: ServedApi[Any] | None,
+        api: ServedApi[Any, Any] | None,
         function: InterceptFunction,
         on_error: Callable[[UnseenErrors], None],
         *,
@@ -121,7 +121,7 @@ class Interception:
         self.end()
         raise_first(self._take_unseen(), error)
 
-    def matches(self, api: ServedApi[Any]) -> bool:
+    def matches(self, api: ServedApi[Any, Any]) -> bool:
         """Return whether requests of an API are intercepted."""
         return not self.is_removed and self._api in (None, api)
 
@@ -235,7 +235,7 @@ class Interceptions:
 
     def add(
         self,
-        api: ServedApi[Any] | None,
+        api: ServedApi[Any, Any] | None,
         function: InterceptFunction,
         *,
         may_be_cancelled: bool = False,
@@ -300,7 +300,7 @@ class Interceptions:
     def describe(self) -> list[FaultDescription]:
         return [*self._over, *(interception.describe() for interception in self._all)]
 
-    def matching(self, api: ServedApi[Any]) -> list[Interception]:
+    def matching(self, api: ServedApi[Any, Any]) -> list[Interception]:
         return [interception for interception in self._all if interception.matches(api)]
 
     def run(

@@ -9,8 +9,8 @@ from typing import Any
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.registry import APIS, decode, handle
-from purgatory_broker.api.served_api import R, ServedApi
+from purgatory_broker.api.registry import APIS, handle
+from purgatory_broker.api.served_api import Q, ServedApi
 from purgatory_broker.cluster.intercepted_request import InterceptedRequest
 from purgatory_broker.cluster.interception import Interceptions
 from purgatory_broker.deferred_actions import ActionQueue
@@ -28,9 +28,8 @@ class RequestHandler:
     recorder: Recorder | None
     is_stopped: Callable[[], bool]
 
-    def handle(self, context: RequestContext, message: Any) -> None:
+    def handle(self, context: RequestContext, request: Any) -> None:
         api = APIS[context.header.api.key]
-        request = decode(api, message, context)
         if context.header.is_supported:
             if self.recorder is not None and api.recorded_timeout_ms is not None:
                 timeout_ms = api.recorded_timeout_ms(request)
@@ -40,23 +39,22 @@ class RequestHandler:
             interceptions = self.interceptions.matching(api)
             if interceptions:
                 intercepted = InterceptedRequest(
-                    self.broker, api, context, message, self._handle_intercepted
+                    self.broker, api, context, request, self._handle_intercepted
                 )
                 self.interceptions.run(interceptions, context, intercepted)
                 return
         self._handle(api, context, request)
 
-    def refuse(self, context: RequestContext, message: Any, code: ErrorCode) -> None:
+    def refuse(self, context: RequestContext, request: Any, code: ErrorCode) -> None:
         api = APIS[context.header.api.key]
-        context.reply(api.error_response(decode(api, message, context), code))
+        context.reply(api.error_response(request, code, context.version))
 
-    def _handle_intercepted(self, context: RequestContext, message: Any) -> None:
+    def _handle_intercepted(self, context: RequestContext, request: Any) -> None:
         # A function may take so long that the node has stopped in the meantime.
         if not self.is_stopped():
-            api = APIS[context.header.api.key]
-            self._handle(api, context, decode(api, message, context))
+            self._handle(APIS[context.header.api.key], context, request)
 
-    def _handle(self, api: ServedApi[R], context: RequestContext, request: R) -> None:
+    def _handle(self, api: ServedApi[Q, Any], context: RequestContext, request: Q) -> None:
         if (
             self.faults.has_request_errors
             and context.header.is_supported
@@ -65,7 +63,7 @@ class RequestHandler:
             subjects = partial(api.subjects, self.broker, request)
             code = self.faults.take_request_error(self.broker.node_id, context, subjects)
             if code is not None:
-                context.reply(api.error_response(request, code))
+                context.reply(api.error_response(request, code, context.version))
                 return
         with self.actions:
             handle(self.broker, api, context, request)

@@ -18,7 +18,7 @@ from tests.broker.replication.cluster_harness import ClusterHarness, run_scenari
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
-def test_handler_does_not_change_its_request(api: ServedApi[Any]) -> None:
+def test_handler_does_not_change_its_request(api: ServedApi[Any, Any]) -> None:
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.create_topic(TOPIC)
         harness.cluster.create_offsets_topic()

@@ -158,7 +158,7 @@ class CoordinatorHarness:
             lambda _context, response: captured(response),
             lambda _reason: None,
         )
-        decoded = api.decode(read_body(api, version, request.encode(version=version)), context)
+        decoded = read_body(api, version, request.encode(version=version))
         handle(HarnessBroker(self.coordinator), api, context, decoded)
         return captured
 

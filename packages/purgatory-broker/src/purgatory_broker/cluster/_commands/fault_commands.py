@@ -108,7 +108,7 @@ class FaultCommands(CommandGroup):
             served, kind, times=times, only=only, delay_ms=delay_ms, seed=seed
         )
 
-    def _check_filter(self, api: ServedApi[Any], only: FaultFilter) -> None:
+    def _check_filter(self, api: ServedApi[Any, Any], only: FaultFilter) -> None:
         if only.node is not None:
             self._node(only.node)
         for subject in Subject:
