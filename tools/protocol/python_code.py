@@ -272,11 +272,28 @@ class _Code:
             if fields:
                 targets = ", ".join(map(_variable, fields)) + "," * (len(fields) == 1)
                 target = f"({targets})" if len(fields) == 1 else targets
-                statements = [f"{target} = reader.unpack({self._constant(fields)})"]
+                format_ = self._constant(fields)
+                size = sum(SIZES[each.code or ""] for each in fields)
+                statements = [
+                    f"{target} = {format_}.unpack_from(reader.frame, reader.position)",
+                    f"reader.position += {size}",
+                ]
             branches.append((versions, statements))
         return _chain(branches)
 
     def _read_one(self, each: Field, struct: Struct) -> list[str]:
+        if each.is_array and each.struct is not None and each.nullable.is_empty:
+            # A comprehension is a call of its own before Python 3.12.
+            size = each.struct.wire_bytes()
+            element = f"{_function('read', each.struct)}(reader, version)"
+            statements = [
+                f"{_variable(each)}: {_type(each)} = []",
+                f'for _ in range(reader.count("{each.attribute}", {size})):',
+                f"    {_variable(each)}.append({element})",
+            ]
+            if not each.versions.covers(struct.versions):
+                del statements[0]  # It is empty before.
+            return _under(_condition(each.versions, struct.versions), statements)
         statement = f"{_variable(each)} = {_read(each, struct.versions)}"
         return _under(_condition(each.versions, struct.versions), [statement])
 

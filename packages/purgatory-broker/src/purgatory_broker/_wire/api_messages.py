@@ -8,12 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from purgatory_broker._wire.reader import FlexibleReader, Reader
-from purgatory_broker._wire.writer import (
-    FlexibleRecordsWriter,
-    FlexibleWriter,
-    RecordsWriter,
-    Writer,
-)
+from purgatory_broker._wire.writer import FlexibleWriter, Writer
 
 #: The request's and the response's class.
 Q = TypeVar("Q")
@@ -65,8 +60,5 @@ class ApiMessages(Generic[Q, S]):
     def reader(self, frame: bytes, position: int, version: int) -> Reader:
         return (FlexibleReader if self.is_flexible(version) else Reader)(frame, position)
 
-    def writer(self, version: int, size: int = 0, *, is_limited: bool = True) -> Writer:
-        """Return a writer after `size` zeros; see `Writer.limit`."""
-        if self.is_flexible(version):
-            return FlexibleWriter(size) if is_limited else FlexibleRecordsWriter(size)
-        return Writer(size) if is_limited else RecordsWriter(size)
+    def writer(self, version: int) -> Writer:
+        return (FlexibleWriter if self.is_flexible(version) else Writer)()

@@ -10,8 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from purgatory_broker._wire.apis import Api, ApiTable
-from purgatory_broker._wire.reader import MAX_ELEMENTS, read_uvarint
+from purgatory_broker._wire.reader import MAX_ELEMENTS, FlexibleReader, Reader, read_uvarint
 from purgatory_broker._wire.wire_error import WireError
+from purgatory_broker._wire.writer import (
+    FlexibleRecordsWriter,
+    FlexibleWriter,
+    RecordsWriter,
+    Writer,
+)
 
 #: API key, version, correlation id, and the length of the client id.
 _HEADER = struct.Struct(">hhih")
@@ -101,9 +107,10 @@ def read_request(frame: bytes, header: Header) -> Any:
         raise WireError(
             f"{_name(header)}: {len(frame):,} bytes exceed the limit of {api.max_request_bytes:,}"
         )
-    reader = api.messages.reader(frame, header.body_offset, header.version)
+    version = header.version
+    kind = FlexibleReader if version >= api.flexible_since else Reader
     try:
-        return api.messages.read_request(reader, header.version)
+        return api.messages.read_request(kind(frame, header.body_offset), version)
     except WireError as error:
         raise WireError(f"{_name(header)}: {error}") from error
     except (struct.error, IndexError, ValueError) as error:
@@ -122,9 +129,11 @@ def encode_response(header: Header, response: Any) -> bytearray:
     version = header.version if header.is_supported else 0
     # The header of a flexible response ends with an empty list of tagged fields, a zero byte.
     header_bytes = _SIZE_AND_CORRELATION.size
-    if api.has_tagged_header and api.is_flexible(version):
-        header_bytes += 1
-    frame = api.messages.writer(version, header_bytes, is_limited=not api.holds_records)
+    kind = RecordsWriter if api.holds_records else Writer
+    if version >= api.flexible_since:
+        kind = FlexibleRecordsWriter if api.holds_records else FlexibleWriter
+        header_bytes += api.has_tagged_header
+    frame = kind(header_bytes)
     api.messages.write_response(frame, response, version)
     _SIZE_AND_CORRELATION.pack_into(frame, 0, len(frame) - SIZE_BYTES, header.correlation_id)
     return frame

@@ -55,10 +55,9 @@ def handle(broker: BrokerApi, api: ServedApi[Q, Any], context: RequestContext, r
     What the controller refuses as a whole is answered with its error. If the handler fails, the
     error is logged, and the response is UNKNOWN_SERVER_ERROR.
     """
-    version = context.version
     try:
         if api.needs_controller and not broker.reaches_controller:
-            context.reply(api.error_response(request, ErrorCode.REQUEST_TIMED_OUT, version))
+            context.reply(api.error_response(request, ErrorCode.REQUEST_TIMED_OUT, context.version))
         elif api.answer is not None:
             context.reply(api.answer(broker, context, request))
         elif api.handle is not None:
@@ -77,7 +76,7 @@ def handle(broker: BrokerApi, api: ServedApi[Q, Any], context: RequestContext, r
                 error, "node %d can't handle a %s request: %s", broker.node_id, api.name, shown
             )
         try:
-            response = api.error_response(request, code, version)
+            response = api.error_response(request, code, context.version)
         except Exception:
             raise WireError(
                 f"the {api.name} request failed and has no error response: {error!r}"

@@ -66,42 +66,54 @@ def _read_entity_data(reader: Reader, version: int) -> EntityData:
 
 def _read_op_data(reader: Reader, version: int) -> OpData:
     key = reader.string("key")
-    value_, remove = reader.unpack(_DT)
+    value_, remove = _DT.unpack_from(reader.frame, reader.position)
+    reader.position += 9
     if version >= 1:
         reader.skip_tagged_fields()
     return OpData(key, value_, remove)
 
 
 def _read_request_entry_data(reader: Reader, version: int) -> RequestEntryData:
-    entity = [_read_entity_data(reader, version) for _ in range(reader.count("entity", 3))]
-    ops = [_read_op_data(reader, version) for _ in range(reader.count("ops", 11))]
+    entity: list[EntityData] = []
+    for _ in range(reader.count("entity", 3)):
+        entity.append(_read_entity_data(reader, version))
+    ops: list[OpData] = []
+    for _ in range(reader.count("ops", 11)):
+        ops.append(_read_op_data(reader, version))
     if version >= 1:
         reader.skip_tagged_fields()
     return RequestEntryData(entity, ops)
 
 
 def _read_alter_client_quotas_request(reader: Reader, version: int) -> AlterClientQuotasRequest:
-    entries = [_read_request_entry_data(reader, version) for _ in range(reader.count("entries", 3))]
-    (validate_only,) = reader.unpack(_T)
+    entries: list[RequestEntryData] = []
+    for _ in range(reader.count("entries", 3)):
+        entries.append(_read_request_entry_data(reader, version))
+    (validate_only,) = _T.unpack_from(reader.frame, reader.position)
+    reader.position += 1
     if version >= 1:
         reader.skip_tagged_fields()
     return AlterClientQuotasRequest(entries, validate_only)
 
 
 def _read_response_entry_data(reader: Reader, version: int) -> ResponseEntryData:
-    (error_code,) = reader.unpack(_H)
+    (error_code,) = _H.unpack_from(reader.frame, reader.position)
+    reader.position += 2
     error_message = reader.nullable_string("error_message")
-    entity = [_read_entity_data(reader, version) for _ in range(reader.count("entity", 3))]
+    entity: list[EntityData] = []
+    for _ in range(reader.count("entity", 3)):
+        entity.append(_read_entity_data(reader, version))
     if version >= 1:
         reader.skip_tagged_fields()
     return ResponseEntryData(error_code, error_message, entity)
 
 
 def _read_alter_client_quotas_response(reader: Reader, version: int) -> AlterClientQuotasResponse:
-    (throttle_time_ms,) = reader.unpack(_I)
-    entries = [
-        _read_response_entry_data(reader, version) for _ in range(reader.count("entries", 5))
-    ]
+    (throttle_time_ms,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
+    entries: list[ResponseEntryData] = []
+    for _ in range(reader.count("entries", 5)):
+        entries.append(_read_response_entry_data(reader, version))
     if version >= 1:
         reader.skip_tagged_fields()
     return AlterClientQuotasResponse(throttle_time_ms, entries)

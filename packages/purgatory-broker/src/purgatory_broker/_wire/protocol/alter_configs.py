@@ -60,19 +60,23 @@ def _read_alterable_config(reader: Reader, version: int) -> AlterableConfig:
 
 
 def _read_alter_configs_resource(reader: Reader, version: int) -> AlterConfigsResource:
-    (resource_type,) = reader.unpack(_B)
+    (resource_type,) = _B.unpack_from(reader.frame, reader.position)
+    reader.position += 1
     resource_name = reader.string("resource_name")
-    configs = [_read_alterable_config(reader, version) for _ in range(reader.count("configs", 3))]
+    configs: list[AlterableConfig] = []
+    for _ in range(reader.count("configs", 3)):
+        configs.append(_read_alterable_config(reader, version))
     if version >= 2:
         reader.skip_tagged_fields()
     return AlterConfigsResource(resource_type, resource_name, configs)
 
 
 def _read_alter_configs_request(reader: Reader, version: int) -> AlterConfigsRequest:
-    resources = [
-        _read_alter_configs_resource(reader, version) for _ in range(reader.count("resources", 4))
-    ]
-    (validate_only,) = reader.unpack(_T)
+    resources: list[AlterConfigsResource] = []
+    for _ in range(reader.count("resources", 4)):
+        resources.append(_read_alter_configs_resource(reader, version))
+    (validate_only,) = _T.unpack_from(reader.frame, reader.position)
+    reader.position += 1
     if version >= 2:
         reader.skip_tagged_fields()
     return AlterConfigsRequest(resources, validate_only)
@@ -81,9 +85,11 @@ def _read_alter_configs_request(reader: Reader, version: int) -> AlterConfigsReq
 def _read_alter_configs_resource_response(
     reader: Reader, version: int
 ) -> AlterConfigsResourceResponse:
-    (error_code,) = reader.unpack(_H)
+    (error_code,) = _H.unpack_from(reader.frame, reader.position)
+    reader.position += 2
     error_message = reader.nullable_string("error_message")
-    (resource_type,) = reader.unpack(_B)
+    (resource_type,) = _B.unpack_from(reader.frame, reader.position)
+    reader.position += 1
     resource_name = reader.string("resource_name")
     if version >= 2:
         reader.skip_tagged_fields()
@@ -91,11 +97,11 @@ def _read_alter_configs_resource_response(
 
 
 def _read_alter_configs_response(reader: Reader, version: int) -> AlterConfigsResponse:
-    (throttle_time_ms,) = reader.unpack(_I)
-    responses = [
-        _read_alter_configs_resource_response(reader, version)
-        for _ in range(reader.count("responses", 6))
-    ]
+    (throttle_time_ms,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
+    responses: list[AlterConfigsResourceResponse] = []
+    for _ in range(reader.count("responses", 6)):
+        responses.append(_read_alter_configs_resource_response(reader, version))
     if version >= 2:
         reader.skip_tagged_fields()
     return AlterConfigsResponse(throttle_time_ms, responses)

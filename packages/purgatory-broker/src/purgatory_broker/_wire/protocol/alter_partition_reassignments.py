@@ -61,7 +61,8 @@ class AlterPartitionReassignmentsResponse:
 
 
 def _read_reassignable_partition(reader: Reader, version: int) -> ReassignablePartition:
-    (partition_index,) = reader.unpack(_I)
+    (partition_index,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     replicas = reader.nullable_numbers("replicas", "i", 4)
     reader.skip_tagged_fields()
     return ReassignablePartition(partition_index, replicas)
@@ -69,9 +70,9 @@ def _read_reassignable_partition(reader: Reader, version: int) -> ReassignablePa
 
 def _read_reassignable_topic(reader: Reader, version: int) -> ReassignableTopic:
     name = reader.string("name")
-    partitions = [
-        _read_reassignable_partition(reader, version) for _ in range(reader.count("partitions", 6))
-    ]
+    partitions: list[ReassignablePartition] = []
+    for _ in range(reader.count("partitions", 6)):
+        partitions.append(_read_reassignable_partition(reader, version))
     reader.skip_tagged_fields()
     return ReassignableTopic(name, partitions)
 
@@ -81,10 +82,14 @@ def _read_alter_partition_reassignments_request(
 ) -> AlterPartitionReassignmentsRequest:
     allow_replication_factor_change: bool = True
     if version >= 1:
-        timeout_ms, allow_replication_factor_change = reader.unpack(_IT)
+        timeout_ms, allow_replication_factor_change = _IT.unpack_from(reader.frame, reader.position)
+        reader.position += 5
     else:
-        (timeout_ms,) = reader.unpack(_I)
-    topics = [_read_reassignable_topic(reader, version) for _ in range(reader.count("topics", 3))]
+        (timeout_ms,) = _I.unpack_from(reader.frame, reader.position)
+        reader.position += 4
+    topics: list[ReassignableTopic] = []
+    for _ in range(reader.count("topics", 3)):
+        topics.append(_read_reassignable_topic(reader, version))
     reader.skip_tagged_fields()
     return AlterPartitionReassignmentsRequest(timeout_ms, allow_replication_factor_change, topics)
 
@@ -92,7 +97,8 @@ def _read_alter_partition_reassignments_request(
 def _read_reassignable_partition_response(
     reader: Reader, version: int
 ) -> ReassignablePartitionResponse:
-    partition_index, error_code = reader.unpack(_IH)
+    partition_index, error_code = _IH.unpack_from(reader.frame, reader.position)
+    reader.position += 6
     error_message = reader.nullable_string("error_message")
     reader.skip_tagged_fields()
     return ReassignablePartitionResponse(partition_index, error_code, error_message)
@@ -100,10 +106,9 @@ def _read_reassignable_partition_response(
 
 def _read_reassignable_topic_response(reader: Reader, version: int) -> ReassignableTopicResponse:
     name = reader.string("name")
-    partitions = [
-        _read_reassignable_partition_response(reader, version)
-        for _ in range(reader.count("partitions", 8))
-    ]
+    partitions: list[ReassignablePartitionResponse] = []
+    for _ in range(reader.count("partitions", 8)):
+        partitions.append(_read_reassignable_partition_response(reader, version))
     reader.skip_tagged_fields()
     return ReassignableTopicResponse(name, partitions)
 
@@ -113,14 +118,17 @@ def _read_alter_partition_reassignments_response(
 ) -> AlterPartitionReassignmentsResponse:
     allow_replication_factor_change: bool = True
     if version >= 1:
-        throttle_time_ms, allow_replication_factor_change, error_code = reader.unpack(_ITH)
+        throttle_time_ms, allow_replication_factor_change, error_code = _ITH.unpack_from(
+            reader.frame, reader.position
+        )
+        reader.position += 7
     else:
-        throttle_time_ms, error_code = reader.unpack(_IH)
+        throttle_time_ms, error_code = _IH.unpack_from(reader.frame, reader.position)
+        reader.position += 6
     error_message = reader.nullable_string("error_message")
-    responses = [
-        _read_reassignable_topic_response(reader, version)
-        for _ in range(reader.count("responses", 3))
-    ]
+    responses: list[ReassignableTopicResponse] = []
+    for _ in range(reader.count("responses", 3)):
+        responses.append(_read_reassignable_topic_response(reader, version))
     reader.skip_tagged_fields()
     return AlterPartitionReassignmentsResponse(
         throttle_time_ms, allow_replication_factor_change, error_code, error_message, responses

@@ -54,14 +54,16 @@ class AlterUserScramCredentialsResponse:
 
 def _read_scram_credential_deletion(reader: Reader, version: int) -> ScramCredentialDeletion:
     name = reader.string("name")
-    (mechanism,) = reader.unpack(_B)
+    (mechanism,) = _B.unpack_from(reader.frame, reader.position)
+    reader.position += 1
     reader.skip_tagged_fields()
     return ScramCredentialDeletion(name, mechanism)
 
 
 def _read_scram_credential_upsertion(reader: Reader, version: int) -> ScramCredentialUpsertion:
     name = reader.string("name")
-    mechanism, iterations = reader.unpack(_BI)
+    mechanism, iterations = _BI.unpack_from(reader.frame, reader.position)
+    reader.position += 5
     salt = reader.blob("salt")
     salted_password = reader.blob("salted_password")
     reader.skip_tagged_fields()
@@ -71,14 +73,12 @@ def _read_scram_credential_upsertion(reader: Reader, version: int) -> ScramCrede
 def _read_alter_user_scram_credentials_request(
     reader: Reader, version: int
 ) -> AlterUserScramCredentialsRequest:
-    deletions = [
-        _read_scram_credential_deletion(reader, version)
-        for _ in range(reader.count("deletions", 3))
-    ]
-    upsertions = [
-        _read_scram_credential_upsertion(reader, version)
-        for _ in range(reader.count("upsertions", 9))
-    ]
+    deletions: list[ScramCredentialDeletion] = []
+    for _ in range(reader.count("deletions", 3)):
+        deletions.append(_read_scram_credential_deletion(reader, version))
+    upsertions: list[ScramCredentialUpsertion] = []
+    for _ in range(reader.count("upsertions", 9)):
+        upsertions.append(_read_scram_credential_upsertion(reader, version))
     reader.skip_tagged_fields()
     return AlterUserScramCredentialsRequest(deletions, upsertions)
 
@@ -87,7 +87,8 @@ def _read_alter_user_scram_credentials_result(
     reader: Reader, version: int
 ) -> AlterUserScramCredentialsResult:
     user = reader.string("user")
-    (error_code,) = reader.unpack(_H)
+    (error_code,) = _H.unpack_from(reader.frame, reader.position)
+    reader.position += 2
     error_message = reader.nullable_string("error_message")
     reader.skip_tagged_fields()
     return AlterUserScramCredentialsResult(user, error_code, error_message)
@@ -96,11 +97,11 @@ def _read_alter_user_scram_credentials_result(
 def _read_alter_user_scram_credentials_response(
     reader: Reader, version: int
 ) -> AlterUserScramCredentialsResponse:
-    (throttle_time_ms,) = reader.unpack(_I)
-    results = [
-        _read_alter_user_scram_credentials_result(reader, version)
-        for _ in range(reader.count("results", 5))
-    ]
+    (throttle_time_ms,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
+    results: list[AlterUserScramCredentialsResult] = []
+    for _ in range(reader.count("results", 5)):
+        results.append(_read_alter_user_scram_credentials_result(reader, version))
     reader.skip_tagged_fields()
     return AlterUserScramCredentialsResponse(throttle_time_ms, results)
 

@@ -69,7 +69,8 @@ def _read_api_versions_request(reader: Reader, version: int) -> ApiVersionsReque
 
 
 def _read_api_version(reader: Reader, version: int) -> ApiVersion:
-    api_key, min_version, max_version = reader.unpack(_HHH)
+    api_key, min_version, max_version = _HHH.unpack_from(reader.frame, reader.position)
+    reader.position += 6
     if version >= 3:
         reader.skip_tagged_fields()
     return ApiVersion(api_key, min_version, max_version)
@@ -77,14 +78,16 @@ def _read_api_version(reader: Reader, version: int) -> ApiVersion:
 
 def _read_supported_feature_key(reader: Reader, version: int) -> SupportedFeatureKey:
     name = reader.string("name")
-    min_version, max_version = reader.unpack(_HH)
+    min_version, max_version = _HH.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     reader.skip_tagged_fields()
     return SupportedFeatureKey(name, min_version, max_version)
 
 
 def _read_finalized_feature_key(reader: Reader, version: int) -> FinalizedFeatureKey:
     name = reader.string("name")
-    max_version_level, min_version_level = reader.unpack(_HH)
+    max_version_level, min_version_level = _HH.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     reader.skip_tagged_fields()
     return FinalizedFeatureKey(name, max_version_level, min_version_level)
 
@@ -95,10 +98,14 @@ def _read_api_versions_response(reader: Reader, version: int) -> ApiVersionsResp
     finalized_features_epoch: int = -1
     finalized_features: list[FinalizedFeatureKey] = []
     zk_migration_ready: bool = False
-    (error_code,) = reader.unpack(_H)
-    api_keys = [_read_api_version(reader, version) for _ in range(reader.count("api_keys", 6))]
+    (error_code,) = _H.unpack_from(reader.frame, reader.position)
+    reader.position += 2
+    api_keys: list[ApiVersion] = []
+    for _ in range(reader.count("api_keys", 6)):
+        api_keys.append(_read_api_version(reader, version))
     if version >= 1:
-        (throttle_time_ms,) = reader.unpack(_I)
+        (throttle_time_ms,) = _I.unpack_from(reader.frame, reader.position)
+        reader.position += 4
     if version >= 3:
         for _ in range(reader.tagged_fields()):
             tag = reader.tag()

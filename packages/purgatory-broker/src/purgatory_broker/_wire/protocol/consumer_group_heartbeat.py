@@ -68,10 +68,12 @@ def _read_consumer_group_heartbeat_request(
     subscribed_topic_regex: str | None = None
     group_id = reader.string("group_id")
     member_id = reader.string("member_id")
-    (member_epoch,) = reader.unpack(_I)
+    (member_epoch,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     instance_id = reader.nullable_string("instance_id")
     rack_id = reader.nullable_string("rack_id")
-    (rebalance_timeout_ms,) = reader.unpack(_I)
+    (rebalance_timeout_ms,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     subscribed_topic_names = reader.nullable_strings("subscribed_topic_names")
     if version >= 1:
         subscribed_topic_regex = reader.nullable_string("subscribed_topic_regex")
@@ -97,9 +99,9 @@ def _read_consumer_group_heartbeat_request(
 
 
 def _read_assignment(reader: Reader, version: int) -> Assignment:
-    topic_partitions = [
-        _read_topic_partitions(reader, version) for _ in range(reader.count("topic_partitions", 18))
-    ]
+    topic_partitions: list[TopicPartitions] = []
+    for _ in range(reader.count("topic_partitions", 18)):
+        topic_partitions.append(_read_topic_partitions(reader, version))
     reader.skip_tagged_fields()
     return Assignment(topic_partitions)
 
@@ -107,10 +109,12 @@ def _read_assignment(reader: Reader, version: int) -> Assignment:
 def _read_consumer_group_heartbeat_response(
     reader: Reader, version: int
 ) -> ConsumerGroupHeartbeatResponse:
-    throttle_time_ms, error_code = reader.unpack(_IH)
+    throttle_time_ms, error_code = _IH.unpack_from(reader.frame, reader.position)
+    reader.position += 6
     error_message = reader.nullable_string("error_message")
     member_id = reader.nullable_string("member_id")
-    member_epoch, heartbeat_interval_ms = reader.unpack(_II)
+    member_epoch, heartbeat_interval_ms = _II.unpack_from(reader.frame, reader.position)
+    reader.position += 8
     assignment = _read_assignment(reader, version) if reader.is_present() else None
     reader.skip_tagged_fields()
     return ConsumerGroupHeartbeatResponse(

@@ -47,12 +47,15 @@ class CreateAclsResponse:
 
 
 def _read_acl_creation(reader: Reader, version: int) -> AclCreation:
-    (resource_type,) = reader.unpack(_B)
+    (resource_type,) = _B.unpack_from(reader.frame, reader.position)
+    reader.position += 1
     resource_name = reader.string("resource_name")
-    (resource_pattern_type,) = reader.unpack(_B)
+    (resource_pattern_type,) = _B.unpack_from(reader.frame, reader.position)
+    reader.position += 1
     principal = reader.string("principal")
     host = reader.string("host")
-    operation, permission_type = reader.unpack(_BB)
+    operation, permission_type = _BB.unpack_from(reader.frame, reader.position)
+    reader.position += 2
     if version >= 2:
         reader.skip_tagged_fields()
     return AclCreation(
@@ -67,14 +70,17 @@ def _read_acl_creation(reader: Reader, version: int) -> AclCreation:
 
 
 def _read_create_acls_request(reader: Reader, version: int) -> CreateAclsRequest:
-    creations = [_read_acl_creation(reader, version) for _ in range(reader.count("creations", 8))]
+    creations: list[AclCreation] = []
+    for _ in range(reader.count("creations", 8)):
+        creations.append(_read_acl_creation(reader, version))
     if version >= 2:
         reader.skip_tagged_fields()
     return CreateAclsRequest(creations)
 
 
 def _read_acl_creation_result(reader: Reader, version: int) -> AclCreationResult:
-    (error_code,) = reader.unpack(_H)
+    (error_code,) = _H.unpack_from(reader.frame, reader.position)
+    reader.position += 2
     error_message = reader.nullable_string("error_message")
     if version >= 2:
         reader.skip_tagged_fields()
@@ -82,10 +88,11 @@ def _read_acl_creation_result(reader: Reader, version: int) -> AclCreationResult
 
 
 def _read_create_acls_response(reader: Reader, version: int) -> CreateAclsResponse:
-    (throttle_time_ms,) = reader.unpack(_I)
-    results = [
-        _read_acl_creation_result(reader, version) for _ in range(reader.count("results", 4))
-    ]
+    (throttle_time_ms,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
+    results: list[AclCreationResult] = []
+    for _ in range(reader.count("results", 4)):
+        results.append(_read_acl_creation_result(reader, version))
     if version >= 2:
         reader.skip_tagged_fields()
     return CreateAclsResponse(throttle_time_ms, results)

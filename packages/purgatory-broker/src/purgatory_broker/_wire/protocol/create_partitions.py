@@ -59,7 +59,8 @@ def _read_create_partitions_assignment(reader: Reader, version: int) -> CreatePa
 
 def _read_create_partitions_topic(reader: Reader, version: int) -> CreatePartitionsTopic:
     name = reader.string("name")
-    (count_,) = reader.unpack(_I)
+    (count_,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     assignments = (
         None
         if (count := reader.nullable_count("assignments", 2)) < 0
@@ -71,10 +72,11 @@ def _read_create_partitions_topic(reader: Reader, version: int) -> CreatePartiti
 
 
 def _read_create_partitions_request(reader: Reader, version: int) -> CreatePartitionsRequest:
-    topics = [
-        _read_create_partitions_topic(reader, version) for _ in range(reader.count("topics", 7))
-    ]
-    timeout_ms, validate_only = reader.unpack(_IT)
+    topics: list[CreatePartitionsTopic] = []
+    for _ in range(reader.count("topics", 7)):
+        topics.append(_read_create_partitions_topic(reader, version))
+    timeout_ms, validate_only = _IT.unpack_from(reader.frame, reader.position)
+    reader.position += 5
     if version >= 2:
         reader.skip_tagged_fields()
     return CreatePartitionsRequest(topics, timeout_ms, validate_only)
@@ -84,7 +86,8 @@ def _read_create_partitions_topic_result(
     reader: Reader, version: int
 ) -> CreatePartitionsTopicResult:
     name = reader.string("name")
-    (error_code,) = reader.unpack(_H)
+    (error_code,) = _H.unpack_from(reader.frame, reader.position)
+    reader.position += 2
     error_message = reader.nullable_string("error_message")
     if version >= 2:
         reader.skip_tagged_fields()
@@ -92,11 +95,11 @@ def _read_create_partitions_topic_result(
 
 
 def _read_create_partitions_response(reader: Reader, version: int) -> CreatePartitionsResponse:
-    (throttle_time_ms,) = reader.unpack(_I)
-    results = [
-        _read_create_partitions_topic_result(reader, version)
-        for _ in range(reader.count("results", 5))
-    ]
+    (throttle_time_ms,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
+    results: list[CreatePartitionsTopicResult] = []
+    for _ in range(reader.count("results", 5)):
+        results.append(_read_create_partitions_topic_result(reader, version))
     if version >= 2:
         reader.skip_tagged_fields()
     return CreatePartitionsResponse(throttle_time_ms, results)

@@ -77,7 +77,8 @@ class CreateTopicsResponse:
 
 
 def _read_creatable_replica_assignment(reader: Reader, version: int) -> CreatableReplicaAssignment:
-    (partition_index,) = reader.unpack(_I)
+    (partition_index,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     broker_ids = reader.numbers("broker_ids", "i", 4)
     if version >= 5:
         reader.skip_tagged_fields()
@@ -94,22 +95,25 @@ def _read_creatable_topic_config(reader: Reader, version: int) -> CreatableTopic
 
 def _read_creatable_topic(reader: Reader, version: int) -> CreatableTopic:
     name = reader.string("name")
-    num_partitions, replication_factor = reader.unpack(_IH)
-    assignments = [
-        _read_creatable_replica_assignment(reader, version)
-        for _ in range(reader.count("assignments", 6))
-    ]
-    configs = [
-        _read_creatable_topic_config(reader, version) for _ in range(reader.count("configs", 3))
-    ]
+    num_partitions, replication_factor = _IH.unpack_from(reader.frame, reader.position)
+    reader.position += 6
+    assignments: list[CreatableReplicaAssignment] = []
+    for _ in range(reader.count("assignments", 6)):
+        assignments.append(_read_creatable_replica_assignment(reader, version))
+    configs: list[CreatableTopicConfig] = []
+    for _ in range(reader.count("configs", 3)):
+        configs.append(_read_creatable_topic_config(reader, version))
     if version >= 5:
         reader.skip_tagged_fields()
     return CreatableTopic(name, num_partitions, replication_factor, assignments, configs)
 
 
 def _read_create_topics_request(reader: Reader, version: int) -> CreateTopicsRequest:
-    topics = [_read_creatable_topic(reader, version) for _ in range(reader.count("topics", 10))]
-    timeout_ms, validate_only = reader.unpack(_IT)
+    topics: list[CreatableTopic] = []
+    for _ in range(reader.count("topics", 10)):
+        topics.append(_read_creatable_topic(reader, version))
+    timeout_ms, validate_only = _IT.unpack_from(reader.frame, reader.position)
+    reader.position += 5
     if version >= 5:
         reader.skip_tagged_fields()
     return CreateTopicsRequest(topics, timeout_ms, validate_only)
@@ -118,7 +122,8 @@ def _read_create_topics_request(reader: Reader, version: int) -> CreateTopicsReq
 def _read_creatable_topic_configs(reader: Reader, version: int) -> CreatableTopicConfigs:
     name = reader.string("name")
     value_ = reader.nullable_string("value")
-    read_only, config_source, is_sensitive = reader.unpack(_TBT)
+    read_only, config_source, is_sensitive = _TBT.unpack_from(reader.frame, reader.position)
+    reader.position += 3
     reader.skip_tagged_fields()
     return CreatableTopicConfigs(name, value_, read_only, config_source, is_sensitive)
 
@@ -132,10 +137,12 @@ def _read_creatable_topic_result(reader: Reader, version: int) -> CreatableTopic
     name = reader.string("name")
     if version >= 7:
         topic_id = reader.topic_id("topic_id")
-    (error_code,) = reader.unpack(_H)
+    (error_code,) = _H.unpack_from(reader.frame, reader.position)
+    reader.position += 2
     error_message = reader.nullable_string("error_message")
     if version >= 5:
-        num_partitions, replication_factor = reader.unpack(_IH)
+        num_partitions, replication_factor = _IH.unpack_from(reader.frame, reader.position)
+        reader.position += 6
         configs = (
             None
             if (count := reader.nullable_count("configs", 6)) < 0
@@ -160,10 +167,11 @@ def _read_creatable_topic_result(reader: Reader, version: int) -> CreatableTopic
 
 
 def _read_create_topics_response(reader: Reader, version: int) -> CreateTopicsResponse:
-    (throttle_time_ms,) = reader.unpack(_I)
-    topics = [
-        _read_creatable_topic_result(reader, version) for _ in range(reader.count("topics", 6))
-    ]
+    (throttle_time_ms,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
+    topics: list[CreatableTopicResult] = []
+    for _ in range(reader.count("topics", 6)):
+        topics.append(_read_creatable_topic_result(reader, version))
     if version >= 5:
         reader.skip_tagged_fields()
     return CreateTopicsResponse(throttle_time_ms, topics)

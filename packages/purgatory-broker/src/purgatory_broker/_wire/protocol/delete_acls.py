@@ -61,12 +61,15 @@ class DeleteAclsResponse:
 
 
 def _read_delete_acls_filter(reader: Reader, version: int) -> DeleteAclsFilter:
-    (resource_type_filter,) = reader.unpack(_B)
+    (resource_type_filter,) = _B.unpack_from(reader.frame, reader.position)
+    reader.position += 1
     resource_name_filter = reader.nullable_string("resource_name_filter")
-    (pattern_type_filter,) = reader.unpack(_B)
+    (pattern_type_filter,) = _B.unpack_from(reader.frame, reader.position)
+    reader.position += 1
     principal_filter = reader.nullable_string("principal_filter")
     host_filter = reader.nullable_string("host_filter")
-    operation, permission_type = reader.unpack(_BB)
+    operation, permission_type = _BB.unpack_from(reader.frame, reader.position)
+    reader.position += 2
     if version >= 2:
         reader.skip_tagged_fields()
     return DeleteAclsFilter(
@@ -81,21 +84,27 @@ def _read_delete_acls_filter(reader: Reader, version: int) -> DeleteAclsFilter:
 
 
 def _read_delete_acls_request(reader: Reader, version: int) -> DeleteAclsRequest:
-    filters = [_read_delete_acls_filter(reader, version) for _ in range(reader.count("filters", 8))]
+    filters: list[DeleteAclsFilter] = []
+    for _ in range(reader.count("filters", 8)):
+        filters.append(_read_delete_acls_filter(reader, version))
     if version >= 2:
         reader.skip_tagged_fields()
     return DeleteAclsRequest(filters)
 
 
 def _read_delete_acls_matching_acl(reader: Reader, version: int) -> DeleteAclsMatchingAcl:
-    (error_code,) = reader.unpack(_H)
+    (error_code,) = _H.unpack_from(reader.frame, reader.position)
+    reader.position += 2
     error_message = reader.nullable_string("error_message")
-    (resource_type,) = reader.unpack(_B)
+    (resource_type,) = _B.unpack_from(reader.frame, reader.position)
+    reader.position += 1
     resource_name = reader.string("resource_name")
-    (pattern_type,) = reader.unpack(_B)
+    (pattern_type,) = _B.unpack_from(reader.frame, reader.position)
+    reader.position += 1
     principal = reader.string("principal")
     host = reader.string("host")
-    operation, permission_type = reader.unpack(_BB)
+    operation, permission_type = _BB.unpack_from(reader.frame, reader.position)
+    reader.position += 2
     if version >= 2:
         reader.skip_tagged_fields()
     return DeleteAclsMatchingAcl(
@@ -112,23 +121,23 @@ def _read_delete_acls_matching_acl(reader: Reader, version: int) -> DeleteAclsMa
 
 
 def _read_delete_acls_filter_result(reader: Reader, version: int) -> DeleteAclsFilterResult:
-    (error_code,) = reader.unpack(_H)
+    (error_code,) = _H.unpack_from(reader.frame, reader.position)
+    reader.position += 2
     error_message = reader.nullable_string("error_message")
-    matching_acls = [
-        _read_delete_acls_matching_acl(reader, version)
-        for _ in range(reader.count("matching_acls", 11))
-    ]
+    matching_acls: list[DeleteAclsMatchingAcl] = []
+    for _ in range(reader.count("matching_acls", 11)):
+        matching_acls.append(_read_delete_acls_matching_acl(reader, version))
     if version >= 2:
         reader.skip_tagged_fields()
     return DeleteAclsFilterResult(error_code, error_message, matching_acls)
 
 
 def _read_delete_acls_response(reader: Reader, version: int) -> DeleteAclsResponse:
-    (throttle_time_ms,) = reader.unpack(_I)
-    filter_results = [
-        _read_delete_acls_filter_result(reader, version)
-        for _ in range(reader.count("filter_results", 5))
-    ]
+    (throttle_time_ms,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
+    filter_results: list[DeleteAclsFilterResult] = []
+    for _ in range(reader.count("filter_results", 5)):
+        filter_results.append(_read_delete_acls_filter_result(reader, version))
     if version >= 2:
         reader.skip_tagged_fields()
     return DeleteAclsResponse(throttle_time_ms, filter_results)

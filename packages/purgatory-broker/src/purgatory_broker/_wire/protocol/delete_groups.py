@@ -43,17 +43,19 @@ def _read_delete_groups_request(reader: Reader, version: int) -> DeleteGroupsReq
 
 def _read_deletable_group_result(reader: Reader, version: int) -> DeletableGroupResult:
     group_id = reader.string("group_id")
-    (error_code,) = reader.unpack(_H)
+    (error_code,) = _H.unpack_from(reader.frame, reader.position)
+    reader.position += 2
     if version >= 2:
         reader.skip_tagged_fields()
     return DeletableGroupResult(group_id, error_code)
 
 
 def _read_delete_groups_response(reader: Reader, version: int) -> DeleteGroupsResponse:
-    (throttle_time_ms,) = reader.unpack(_I)
-    results = [
-        _read_deletable_group_result(reader, version) for _ in range(reader.count("results", 4))
-    ]
+    (throttle_time_ms,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
+    results: list[DeletableGroupResult] = []
+    for _ in range(reader.count("results", 4)):
+        results.append(_read_deletable_group_result(reader, version))
     if version >= 2:
         reader.skip_tagged_fields()
     return DeleteGroupsResponse(throttle_time_ms, results)

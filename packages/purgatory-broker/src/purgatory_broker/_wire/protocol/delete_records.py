@@ -56,7 +56,8 @@ class DeleteRecordsResponse:
 
 
 def _read_delete_records_partition(reader: Reader, version: int) -> DeleteRecordsPartition:
-    partition_index, offset = reader.unpack(_IQ)
+    partition_index, offset = _IQ.unpack_from(reader.frame, reader.position)
+    reader.position += 12
     if version >= 2:
         reader.skip_tagged_fields()
     return DeleteRecordsPartition(partition_index, offset)
@@ -64,18 +65,20 @@ def _read_delete_records_partition(reader: Reader, version: int) -> DeleteRecord
 
 def _read_delete_records_topic(reader: Reader, version: int) -> DeleteRecordsTopic:
     name = reader.string("name")
-    partitions = [
-        _read_delete_records_partition(reader, version)
-        for _ in range(reader.count("partitions", 12))
-    ]
+    partitions: list[DeleteRecordsPartition] = []
+    for _ in range(reader.count("partitions", 12)):
+        partitions.append(_read_delete_records_partition(reader, version))
     if version >= 2:
         reader.skip_tagged_fields()
     return DeleteRecordsTopic(name, partitions)
 
 
 def _read_delete_records_request(reader: Reader, version: int) -> DeleteRecordsRequest:
-    topics = [_read_delete_records_topic(reader, version) for _ in range(reader.count("topics", 3))]
-    (timeout_ms,) = reader.unpack(_I)
+    topics: list[DeleteRecordsTopic] = []
+    for _ in range(reader.count("topics", 3)):
+        topics.append(_read_delete_records_topic(reader, version))
+    (timeout_ms,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     if version >= 2:
         reader.skip_tagged_fields()
     return DeleteRecordsRequest(topics, timeout_ms)
@@ -84,7 +87,8 @@ def _read_delete_records_request(reader: Reader, version: int) -> DeleteRecordsR
 def _read_delete_records_partition_result(
     reader: Reader, version: int
 ) -> DeleteRecordsPartitionResult:
-    partition_index, low_watermark, error_code = reader.unpack(_IQH)
+    partition_index, low_watermark, error_code = _IQH.unpack_from(reader.frame, reader.position)
+    reader.position += 14
     if version >= 2:
         reader.skip_tagged_fields()
     return DeleteRecordsPartitionResult(partition_index, low_watermark, error_code)
@@ -92,20 +96,20 @@ def _read_delete_records_partition_result(
 
 def _read_delete_records_topic_result(reader: Reader, version: int) -> DeleteRecordsTopicResult:
     name = reader.string("name")
-    partitions = [
-        _read_delete_records_partition_result(reader, version)
-        for _ in range(reader.count("partitions", 14))
-    ]
+    partitions: list[DeleteRecordsPartitionResult] = []
+    for _ in range(reader.count("partitions", 14)):
+        partitions.append(_read_delete_records_partition_result(reader, version))
     if version >= 2:
         reader.skip_tagged_fields()
     return DeleteRecordsTopicResult(name, partitions)
 
 
 def _read_delete_records_response(reader: Reader, version: int) -> DeleteRecordsResponse:
-    (throttle_time_ms,) = reader.unpack(_I)
-    topics = [
-        _read_delete_records_topic_result(reader, version) for _ in range(reader.count("topics", 3))
-    ]
+    (throttle_time_ms,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
+    topics: list[DeleteRecordsTopicResult] = []
+    for _ in range(reader.count("topics", 3)):
+        topics.append(_read_delete_records_topic_result(reader, version))
     if version >= 2:
         reader.skip_tagged_fields()
     return DeleteRecordsResponse(throttle_time_ms, topics)

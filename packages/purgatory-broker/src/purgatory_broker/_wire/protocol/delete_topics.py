@@ -56,12 +56,12 @@ def _read_delete_topics_request(reader: Reader, version: int) -> DeleteTopicsReq
     topics: list[DeleteTopicState] = []
     topic_names: list[str] = []
     if version >= 6:
-        topics = [
-            _read_delete_topic_state(reader, version) for _ in range(reader.count("topics", 18))
-        ]
+        for _ in range(reader.count("topics", 18)):
+            topics.append(_read_delete_topic_state(reader, version))
     if version <= 5:
         topic_names = reader.strings("topic_names")
-    (timeout_ms,) = reader.unpack(_I)
+    (timeout_ms,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     if version >= 4:
         reader.skip_tagged_fields()
     return DeleteTopicsRequest(topics, topic_names, timeout_ms)
@@ -73,7 +73,8 @@ def _read_deletable_topic_result(reader: Reader, version: int) -> DeletableTopic
     name = (reader.nullable_string("name")) if version >= 6 else reader.string("name")
     if version >= 6:
         topic_id = reader.topic_id("topic_id")
-    (error_code,) = reader.unpack(_H)
+    (error_code,) = _H.unpack_from(reader.frame, reader.position)
+    reader.position += 2
     if version >= 5:
         error_message = reader.nullable_string("error_message")
     if version >= 4:
@@ -82,10 +83,11 @@ def _read_deletable_topic_result(reader: Reader, version: int) -> DeletableTopic
 
 
 def _read_delete_topics_response(reader: Reader, version: int) -> DeleteTopicsResponse:
-    (throttle_time_ms,) = reader.unpack(_I)
-    responses = [
-        _read_deletable_topic_result(reader, version) for _ in range(reader.count("responses", 4))
-    ]
+    (throttle_time_ms,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
+    responses: list[DeletableTopicResult] = []
+    for _ in range(reader.count("responses", 4)):
+        responses.append(_read_deletable_topic_result(reader, version))
     if version >= 4:
         reader.skip_tagged_fields()
     return DeleteTopicsResponse(throttle_time_ms, responses)

@@ -53,12 +53,15 @@ class DescribeAclsResponse:
 
 
 def _read_describe_acls_request(reader: Reader, version: int) -> DescribeAclsRequest:
-    (resource_type_filter,) = reader.unpack(_B)
+    (resource_type_filter,) = _B.unpack_from(reader.frame, reader.position)
+    reader.position += 1
     resource_name_filter = reader.nullable_string("resource_name_filter")
-    (pattern_type_filter,) = reader.unpack(_B)
+    (pattern_type_filter,) = _B.unpack_from(reader.frame, reader.position)
+    reader.position += 1
     principal_filter = reader.nullable_string("principal_filter")
     host_filter = reader.nullable_string("host_filter")
-    operation, permission_type = reader.unpack(_BB)
+    operation, permission_type = _BB.unpack_from(reader.frame, reader.position)
+    reader.position += 2
     if version >= 2:
         reader.skip_tagged_fields()
     return DescribeAclsRequest(
@@ -75,28 +78,34 @@ def _read_describe_acls_request(reader: Reader, version: int) -> DescribeAclsReq
 def _read_acl_description(reader: Reader, version: int) -> AclDescription:
     principal = reader.string("principal")
     host = reader.string("host")
-    operation, permission_type = reader.unpack(_BB)
+    operation, permission_type = _BB.unpack_from(reader.frame, reader.position)
+    reader.position += 2
     if version >= 2:
         reader.skip_tagged_fields()
     return AclDescription(principal, host, operation, permission_type)
 
 
 def _read_describe_acls_resource(reader: Reader, version: int) -> DescribeAclsResource:
-    (resource_type,) = reader.unpack(_B)
+    (resource_type,) = _B.unpack_from(reader.frame, reader.position)
+    reader.position += 1
     resource_name = reader.string("resource_name")
-    (pattern_type,) = reader.unpack(_B)
-    acls = [_read_acl_description(reader, version) for _ in range(reader.count("acls", 5))]
+    (pattern_type,) = _B.unpack_from(reader.frame, reader.position)
+    reader.position += 1
+    acls: list[AclDescription] = []
+    for _ in range(reader.count("acls", 5)):
+        acls.append(_read_acl_description(reader, version))
     if version >= 2:
         reader.skip_tagged_fields()
     return DescribeAclsResource(resource_type, resource_name, pattern_type, acls)
 
 
 def _read_describe_acls_response(reader: Reader, version: int) -> DescribeAclsResponse:
-    throttle_time_ms, error_code = reader.unpack(_IH)
+    throttle_time_ms, error_code = _IH.unpack_from(reader.frame, reader.position)
+    reader.position += 6
     error_message = reader.nullable_string("error_message")
-    resources = [
-        _read_describe_acls_resource(reader, version) for _ in range(reader.count("resources", 5))
-    ]
+    resources: list[DescribeAclsResource] = []
+    for _ in range(reader.count("resources", 5)):
+        resources.append(_read_describe_acls_resource(reader, version))
     if version >= 2:
         reader.skip_tagged_fields()
     return DescribeAclsResponse(throttle_time_ms, error_code, error_message, resources)

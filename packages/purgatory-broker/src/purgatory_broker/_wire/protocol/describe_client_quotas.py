@@ -59,7 +59,8 @@ class DescribeClientQuotasResponse:
 
 def _read_component_data(reader: Reader, version: int) -> ComponentData:
     entity_type = reader.string("entity_type")
-    (match_type,) = reader.unpack(_B)
+    (match_type,) = _B.unpack_from(reader.frame, reader.position)
+    reader.position += 1
     match = reader.nullable_string("match")
     if version >= 1:
         reader.skip_tagged_fields()
@@ -69,10 +70,11 @@ def _read_component_data(reader: Reader, version: int) -> ComponentData:
 def _read_describe_client_quotas_request(
     reader: Reader, version: int
 ) -> DescribeClientQuotasRequest:
-    components = [
-        _read_component_data(reader, version) for _ in range(reader.count("components", 4))
-    ]
-    (strict,) = reader.unpack(_T)
+    components: list[ComponentData] = []
+    for _ in range(reader.count("components", 4)):
+        components.append(_read_component_data(reader, version))
+    (strict,) = _T.unpack_from(reader.frame, reader.position)
+    reader.position += 1
     if version >= 1:
         reader.skip_tagged_fields()
     return DescribeClientQuotasRequest(components, strict)
@@ -88,15 +90,20 @@ def _read_entity_data(reader: Reader, version: int) -> EntityData:
 
 def _read_value_data(reader: Reader, version: int) -> ValueData:
     key = reader.string("key")
-    (value_,) = reader.unpack(_D)
+    (value_,) = _D.unpack_from(reader.frame, reader.position)
+    reader.position += 8
     if version >= 1:
         reader.skip_tagged_fields()
     return ValueData(key, value_)
 
 
 def _read_entry_data(reader: Reader, version: int) -> EntryData:
-    entity = [_read_entity_data(reader, version) for _ in range(reader.count("entity", 3))]
-    values = [_read_value_data(reader, version) for _ in range(reader.count("values", 10))]
+    entity: list[EntityData] = []
+    for _ in range(reader.count("entity", 3)):
+        entity.append(_read_entity_data(reader, version))
+    values: list[ValueData] = []
+    for _ in range(reader.count("values", 10)):
+        values.append(_read_value_data(reader, version))
     if version >= 1:
         reader.skip_tagged_fields()
     return EntryData(entity, values)
@@ -105,7 +112,8 @@ def _read_entry_data(reader: Reader, version: int) -> EntryData:
 def _read_describe_client_quotas_response(
     reader: Reader, version: int
 ) -> DescribeClientQuotasResponse:
-    throttle_time_ms, error_code = reader.unpack(_IH)
+    throttle_time_ms, error_code = _IH.unpack_from(reader.frame, reader.position)
+    reader.position += 6
     error_message = reader.nullable_string("error_message")
     entries = (
         None

@@ -53,12 +53,17 @@ def _read_describe_cluster_request(reader: Reader, version: int) -> DescribeClus
     include_fenced_brokers: bool = False
     if version >= 2:
         include_cluster_authorized_operations, endpoint_type, include_fenced_brokers = (
-            reader.unpack(_TBT)
+            _TBT.unpack_from(reader.frame, reader.position)
         )
+        reader.position += 3
     elif version >= 1:
-        include_cluster_authorized_operations, endpoint_type = reader.unpack(_TB)
+        include_cluster_authorized_operations, endpoint_type = _TB.unpack_from(
+            reader.frame, reader.position
+        )
+        reader.position += 2
     else:
-        (include_cluster_authorized_operations,) = reader.unpack(_T)
+        (include_cluster_authorized_operations,) = _T.unpack_from(reader.frame, reader.position)
+        reader.position += 1
     reader.skip_tagged_fields()
     return DescribeClusterRequest(
         include_cluster_authorized_operations, endpoint_type, include_fenced_brokers
@@ -67,28 +72,35 @@ def _read_describe_cluster_request(reader: Reader, version: int) -> DescribeClus
 
 def _read_describe_cluster_broker(reader: Reader, version: int) -> DescribeClusterBroker:
     is_fenced: bool = False
-    (broker_id,) = reader.unpack(_I)
+    (broker_id,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     host = reader.string("host")
-    (port,) = reader.unpack(_I)
+    (port,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     rack = reader.nullable_string("rack")
     if version >= 2:
-        (is_fenced,) = reader.unpack(_T)
+        (is_fenced,) = _T.unpack_from(reader.frame, reader.position)
+        reader.position += 1
     reader.skip_tagged_fields()
     return DescribeClusterBroker(broker_id, host, port, rack, is_fenced)
 
 
 def _read_describe_cluster_response(reader: Reader, version: int) -> DescribeClusterResponse:
     endpoint_type: int = 1
-    throttle_time_ms, error_code = reader.unpack(_IH)
+    throttle_time_ms, error_code = _IH.unpack_from(reader.frame, reader.position)
+    reader.position += 6
     error_message = reader.nullable_string("error_message")
     if version >= 1:
-        (endpoint_type,) = reader.unpack(_B)
+        (endpoint_type,) = _B.unpack_from(reader.frame, reader.position)
+        reader.position += 1
     cluster_id = reader.string("cluster_id")
-    (controller_id,) = reader.unpack(_I)
-    brokers = [
-        _read_describe_cluster_broker(reader, version) for _ in range(reader.count("brokers", 11))
-    ]
-    (cluster_authorized_operations,) = reader.unpack(_I)
+    (controller_id,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
+    brokers: list[DescribeClusterBroker] = []
+    for _ in range(reader.count("brokers", 11)):
+        brokers.append(_read_describe_cluster_broker(reader, version))
+    (cluster_authorized_operations,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     reader.skip_tagged_fields()
     return DescribeClusterResponse(
         throttle_time_ms,

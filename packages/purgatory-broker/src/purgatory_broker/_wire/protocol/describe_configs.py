@@ -69,7 +69,8 @@ class DescribeConfigsResponse:
 
 
 def _read_describe_configs_resource(reader: Reader, version: int) -> DescribeConfigsResource:
-    (resource_type,) = reader.unpack(_B)
+    (resource_type,) = _B.unpack_from(reader.frame, reader.position)
+    reader.position += 1
     resource_name = reader.string("resource_name")
     configuration_keys = reader.nullable_strings("configuration_keys")
     if version >= 4:
@@ -79,14 +80,15 @@ def _read_describe_configs_resource(reader: Reader, version: int) -> DescribeCon
 
 def _read_describe_configs_request(reader: Reader, version: int) -> DescribeConfigsRequest:
     include_documentation: bool = False
-    resources = [
-        _read_describe_configs_resource(reader, version)
-        for _ in range(reader.count("resources", 4))
-    ]
+    resources: list[DescribeConfigsResource] = []
+    for _ in range(reader.count("resources", 4)):
+        resources.append(_read_describe_configs_resource(reader, version))
     if version >= 3:
-        include_synonyms, include_documentation = reader.unpack(_TT)
+        include_synonyms, include_documentation = _TT.unpack_from(reader.frame, reader.position)
+        reader.position += 2
     else:
-        (include_synonyms,) = reader.unpack(_T)
+        (include_synonyms,) = _T.unpack_from(reader.frame, reader.position)
+        reader.position += 1
     if version >= 4:
         reader.skip_tagged_fields()
     return DescribeConfigsRequest(resources, include_synonyms, include_documentation)
@@ -95,7 +97,8 @@ def _read_describe_configs_request(reader: Reader, version: int) -> DescribeConf
 def _read_describe_configs_synonym(reader: Reader, version: int) -> DescribeConfigsSynonym:
     name = reader.string("name")
     value_ = reader.nullable_string("value")
-    (source,) = reader.unpack(_B)
+    (source,) = _B.unpack_from(reader.frame, reader.position)
+    reader.position += 1
     if version >= 4:
         reader.skip_tagged_fields()
     return DescribeConfigsSynonym(name, value_, source)
@@ -108,12 +111,14 @@ def _read_describe_configs_resource_result(
     documentation: str | None = ""
     name = reader.string("name")
     value_ = reader.nullable_string("value")
-    read_only, config_source, is_sensitive = reader.unpack(_TBT)
-    synonyms = [
-        _read_describe_configs_synonym(reader, version) for _ in range(reader.count("synonyms", 4))
-    ]
+    read_only, config_source, is_sensitive = _TBT.unpack_from(reader.frame, reader.position)
+    reader.position += 3
+    synonyms: list[DescribeConfigsSynonym] = []
+    for _ in range(reader.count("synonyms", 4)):
+        synonyms.append(_read_describe_configs_synonym(reader, version))
     if version >= 3:
-        (config_type,) = reader.unpack(_B)
+        (config_type,) = _B.unpack_from(reader.frame, reader.position)
+        reader.position += 1
         documentation = reader.nullable_string("documentation")
     if version >= 4:
         reader.skip_tagged_fields()
@@ -123,24 +128,26 @@ def _read_describe_configs_resource_result(
 
 
 def _read_describe_configs_result(reader: Reader, version: int) -> DescribeConfigsResult:
-    (error_code,) = reader.unpack(_H)
+    (error_code,) = _H.unpack_from(reader.frame, reader.position)
+    reader.position += 2
     error_message = reader.nullable_string("error_message")
-    (resource_type,) = reader.unpack(_B)
+    (resource_type,) = _B.unpack_from(reader.frame, reader.position)
+    reader.position += 1
     resource_name = reader.string("resource_name")
-    configs = [
-        _read_describe_configs_resource_result(reader, version)
-        for _ in range(reader.count("configs", 9))
-    ]
+    configs: list[DescribeConfigsResourceResult] = []
+    for _ in range(reader.count("configs", 9)):
+        configs.append(_read_describe_configs_resource_result(reader, version))
     if version >= 4:
         reader.skip_tagged_fields()
     return DescribeConfigsResult(error_code, error_message, resource_type, resource_name, configs)
 
 
 def _read_describe_configs_response(reader: Reader, version: int) -> DescribeConfigsResponse:
-    (throttle_time_ms,) = reader.unpack(_I)
-    results = [
-        _read_describe_configs_result(reader, version) for _ in range(reader.count("results", 7))
-    ]
+    (throttle_time_ms,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
+    results: list[DescribeConfigsResult] = []
+    for _ in range(reader.count("results", 7)):
+        results.append(_read_describe_configs_result(reader, version))
     if version >= 4:
         reader.skip_tagged_fields()
     return DescribeConfigsResponse(throttle_time_ms, results)

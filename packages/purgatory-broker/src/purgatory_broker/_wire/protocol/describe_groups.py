@@ -56,7 +56,8 @@ def _read_describe_groups_request(reader: Reader, version: int) -> DescribeGroup
     include_authorized_operations: bool = False
     groups = reader.strings("groups")
     if version >= 3:
-        (include_authorized_operations,) = reader.unpack(_T)
+        (include_authorized_operations,) = _T.unpack_from(reader.frame, reader.position)
+        reader.position += 1
     if version >= 5:
         reader.skip_tagged_fields()
     return DescribeGroupsRequest(groups, include_authorized_operations)
@@ -81,18 +82,20 @@ def _read_described_group_member(reader: Reader, version: int) -> DescribedGroup
 def _read_described_group(reader: Reader, version: int) -> DescribedGroup:
     error_message: str | None = None
     authorized_operations: int = -2147483648
-    (error_code,) = reader.unpack(_H)
+    (error_code,) = _H.unpack_from(reader.frame, reader.position)
+    reader.position += 2
     if version >= 6:
         error_message = reader.nullable_string("error_message")
     group_id = reader.string("group_id")
     group_state = reader.string("group_state")
     protocol_type = reader.string("protocol_type")
     protocol_data = reader.string("protocol_data")
-    members = [
-        _read_described_group_member(reader, version) for _ in range(reader.count("members", 7))
-    ]
+    members: list[DescribedGroupMember] = []
+    for _ in range(reader.count("members", 7)):
+        members.append(_read_described_group_member(reader, version))
     if version >= 3:
-        (authorized_operations,) = reader.unpack(_I)
+        (authorized_operations,) = _I.unpack_from(reader.frame, reader.position)
+        reader.position += 4
     if version >= 5:
         reader.skip_tagged_fields()
     return DescribedGroup(
@@ -110,8 +113,11 @@ def _read_described_group(reader: Reader, version: int) -> DescribedGroup:
 def _read_describe_groups_response(reader: Reader, version: int) -> DescribeGroupsResponse:
     throttle_time_ms: int = 0
     if version >= 1:
-        (throttle_time_ms,) = reader.unpack(_I)
-    groups = [_read_described_group(reader, version) for _ in range(reader.count("groups", 12))]
+        (throttle_time_ms,) = _I.unpack_from(reader.frame, reader.position)
+        reader.position += 4
+    groups: list[DescribedGroup] = []
+    for _ in range(reader.count("groups", 12)):
+        groups.append(_read_described_group(reader, version))
     if version >= 5:
         reader.skip_tagged_fields()
     return DescribeGroupsResponse(throttle_time_ms, groups)

@@ -81,7 +81,10 @@ def _read_describe_log_dirs_request(reader: Reader, version: int) -> DescribeLog
 
 
 def _read_describe_log_dirs_partition(reader: Reader, version: int) -> DescribeLogDirsPartition:
-    partition_index, partition_size, offset_lag, is_future_key = reader.unpack(_IQQT)
+    partition_index, partition_size, offset_lag, is_future_key = _IQQT.unpack_from(
+        reader.frame, reader.position
+    )
+    reader.position += 21
     if version >= 2:
         reader.skip_tagged_fields()
     return DescribeLogDirsPartition(partition_index, partition_size, offset_lag, is_future_key)
@@ -89,10 +92,9 @@ def _read_describe_log_dirs_partition(reader: Reader, version: int) -> DescribeL
 
 def _read_describe_log_dirs_topic(reader: Reader, version: int) -> DescribeLogDirsTopic:
     name = reader.string("name")
-    partitions = [
-        _read_describe_log_dirs_partition(reader, version)
-        for _ in range(reader.count("partitions", 21))
-    ]
+    partitions: list[DescribeLogDirsPartition] = []
+    for _ in range(reader.count("partitions", 21)):
+        partitions.append(_read_describe_log_dirs_partition(reader, version))
     if version >= 2:
         reader.skip_tagged_fields()
     return DescribeLogDirsTopic(name, partitions)
@@ -101,13 +103,15 @@ def _read_describe_log_dirs_topic(reader: Reader, version: int) -> DescribeLogDi
 def _read_describe_log_dirs_result(reader: Reader, version: int) -> DescribeLogDirsResult:
     total_bytes: int = -1
     usable_bytes: int = -1
-    (error_code,) = reader.unpack(_H)
+    (error_code,) = _H.unpack_from(reader.frame, reader.position)
+    reader.position += 2
     log_dir = reader.string("log_dir")
-    topics = [
-        _read_describe_log_dirs_topic(reader, version) for _ in range(reader.count("topics", 3))
-    ]
+    topics: list[DescribeLogDirsTopic] = []
+    for _ in range(reader.count("topics", 3)):
+        topics.append(_read_describe_log_dirs_topic(reader, version))
     if version >= 4:
-        total_bytes, usable_bytes = reader.unpack(_QQ)
+        total_bytes, usable_bytes = _QQ.unpack_from(reader.frame, reader.position)
+        reader.position += 16
     if version >= 2:
         reader.skip_tagged_fields()
     return DescribeLogDirsResult(error_code, log_dir, topics, total_bytes, usable_bytes)
@@ -116,12 +120,14 @@ def _read_describe_log_dirs_result(reader: Reader, version: int) -> DescribeLogD
 def _read_describe_log_dirs_response(reader: Reader, version: int) -> DescribeLogDirsResponse:
     error_code: int = 0
     if version >= 3:
-        throttle_time_ms, error_code = reader.unpack(_IH)
+        throttle_time_ms, error_code = _IH.unpack_from(reader.frame, reader.position)
+        reader.position += 6
     else:
-        (throttle_time_ms,) = reader.unpack(_I)
-    results = [
-        _read_describe_log_dirs_result(reader, version) for _ in range(reader.count("results", 5))
-    ]
+        (throttle_time_ms,) = _I.unpack_from(reader.frame, reader.position)
+        reader.position += 4
+    results: list[DescribeLogDirsResult] = []
+    for _ in range(reader.count("results", 5)):
+        results.append(_read_describe_log_dirs_result(reader, version))
     if version >= 2:
         reader.skip_tagged_fields()
     return DescribeLogDirsResponse(throttle_time_ms, error_code, results)

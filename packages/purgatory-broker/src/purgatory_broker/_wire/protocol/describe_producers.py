@@ -67,7 +67,9 @@ def _read_topic_request(reader: Reader, version: int) -> TopicRequest:
 
 
 def _read_describe_producers_request(reader: Reader, version: int) -> DescribeProducersRequest:
-    topics = [_read_topic_request(reader, version) for _ in range(reader.count("topics", 3))]
+    topics: list[TopicRequest] = []
+    for _ in range(reader.count("topics", 3)):
+        topics.append(_read_topic_request(reader, version))
     reader.skip_tagged_fields()
     return DescribeProducersRequest(topics)
 
@@ -80,7 +82,8 @@ def _read_producer_state(reader: Reader, version: int) -> ProducerState:
         last_timestamp,
         coordinator_epoch,
         current_txn_start_offset,
-    ) = reader.unpack(_QIIQIQ)
+    ) = _QIIQIQ.unpack_from(reader.frame, reader.position)
+    reader.position += 36
     reader.skip_tagged_fields()
     return ProducerState(
         producer_id,
@@ -93,27 +96,31 @@ def _read_producer_state(reader: Reader, version: int) -> ProducerState:
 
 
 def _read_partition_response(reader: Reader, version: int) -> PartitionResponse:
-    partition_index, error_code = reader.unpack(_IH)
+    partition_index, error_code = _IH.unpack_from(reader.frame, reader.position)
+    reader.position += 6
     error_message = reader.nullable_string("error_message")
-    active_producers = [
-        _read_producer_state(reader, version) for _ in range(reader.count("active_producers", 37))
-    ]
+    active_producers: list[ProducerState] = []
+    for _ in range(reader.count("active_producers", 37)):
+        active_producers.append(_read_producer_state(reader, version))
     reader.skip_tagged_fields()
     return PartitionResponse(partition_index, error_code, error_message, active_producers)
 
 
 def _read_topic_response(reader: Reader, version: int) -> TopicResponse:
     name = reader.string("name")
-    partitions = [
-        _read_partition_response(reader, version) for _ in range(reader.count("partitions", 9))
-    ]
+    partitions: list[PartitionResponse] = []
+    for _ in range(reader.count("partitions", 9)):
+        partitions.append(_read_partition_response(reader, version))
     reader.skip_tagged_fields()
     return TopicResponse(name, partitions)
 
 
 def _read_describe_producers_response(reader: Reader, version: int) -> DescribeProducersResponse:
-    (throttle_time_ms,) = reader.unpack(_I)
-    topics = [_read_topic_response(reader, version) for _ in range(reader.count("topics", 3))]
+    (throttle_time_ms,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
+    topics: list[TopicResponse] = []
+    for _ in range(reader.count("topics", 3)):
+        topics.append(_read_topic_response(reader, version))
     reader.skip_tagged_fields()
     return DescribeProducersResponse(throttle_time_ms, topics)
 

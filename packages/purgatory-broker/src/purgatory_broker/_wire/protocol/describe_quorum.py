@@ -88,22 +88,25 @@ class DescribeQuorumResponse:
 
 
 def _read_request_partition_data(reader: Reader, version: int) -> RequestPartitionData:
-    (partition_index,) = reader.unpack(_I)
+    (partition_index,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     reader.skip_tagged_fields()
     return RequestPartitionData(partition_index)
 
 
 def _read_request_topic_data(reader: Reader, version: int) -> RequestTopicData:
     topic_name = reader.string("topic_name")
-    partitions = [
-        _read_request_partition_data(reader, version) for _ in range(reader.count("partitions", 5))
-    ]
+    partitions: list[RequestPartitionData] = []
+    for _ in range(reader.count("partitions", 5)):
+        partitions.append(_read_request_partition_data(reader, version))
     reader.skip_tagged_fields()
     return RequestTopicData(topic_name, partitions)
 
 
 def _read_describe_quorum_request(reader: Reader, version: int) -> DescribeQuorumRequest:
-    topics = [_read_request_topic_data(reader, version) for _ in range(reader.count("topics", 3))]
+    topics: list[RequestTopicData] = []
+    for _ in range(reader.count("topics", 3)):
+        topics.append(_read_request_topic_data(reader, version))
     reader.skip_tagged_fields()
     return DescribeQuorumRequest(topics)
 
@@ -112,13 +115,18 @@ def _read_replica_state(reader: Reader, version: int) -> ReplicaState:
     replica_directory_id: UUID | None = None
     last_fetch_timestamp: int = -1
     last_caught_up_timestamp: int = -1
-    (replica_id,) = reader.unpack(_I)
+    (replica_id,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     if version >= 2:
         replica_directory_id = reader.topic_id("replica_directory_id")
     if version >= 1:
-        log_end_offset, last_fetch_timestamp, last_caught_up_timestamp = reader.unpack(_QQQ)
+        log_end_offset, last_fetch_timestamp, last_caught_up_timestamp = _QQQ.unpack_from(
+            reader.frame, reader.position
+        )
+        reader.position += 24
     else:
-        (log_end_offset,) = reader.unpack(_Q)
+        (log_end_offset,) = _Q.unpack_from(reader.frame, reader.position)
+        reader.position += 8
     reader.skip_tagged_fields()
     return ReplicaState(
         replica_id,
@@ -131,14 +139,18 @@ def _read_replica_state(reader: Reader, version: int) -> ReplicaState:
 
 def _read_response_partition_data(reader: Reader, version: int) -> ResponsePartitionData:
     error_message: str | None = ""
-    partition_index, error_code = reader.unpack(_IH)
+    partition_index, error_code = _IH.unpack_from(reader.frame, reader.position)
+    reader.position += 6
     if version >= 2:
         error_message = reader.nullable_string("error_message")
-    leader_id, leader_epoch, high_watermark = reader.unpack(_IIQ)
-    current_voters = [
-        _read_replica_state(reader, version) for _ in range(reader.count("current_voters", 13))
-    ]
-    observers = [_read_replica_state(reader, version) for _ in range(reader.count("observers", 13))]
+    leader_id, leader_epoch, high_watermark = _IIQ.unpack_from(reader.frame, reader.position)
+    reader.position += 16
+    current_voters: list[ReplicaState] = []
+    for _ in range(reader.count("current_voters", 13)):
+        current_voters.append(_read_replica_state(reader, version))
+    observers: list[ReplicaState] = []
+    for _ in range(reader.count("observers", 13)):
+        observers.append(_read_replica_state(reader, version))
     reader.skip_tagged_fields()
     return ResponsePartitionData(
         partition_index,
@@ -154,10 +166,9 @@ def _read_response_partition_data(reader: Reader, version: int) -> ResponseParti
 
 def _read_response_topic_data(reader: Reader, version: int) -> ResponseTopicData:
     topic_name = reader.string("topic_name")
-    partitions = [
-        _read_response_partition_data(reader, version)
-        for _ in range(reader.count("partitions", 25))
-    ]
+    partitions: list[ResponsePartitionData] = []
+    for _ in range(reader.count("partitions", 25)):
+        partitions.append(_read_response_partition_data(reader, version))
     reader.skip_tagged_fields()
     return ResponseTopicData(topic_name, partitions)
 
@@ -165,14 +176,18 @@ def _read_response_topic_data(reader: Reader, version: int) -> ResponseTopicData
 def _read_listener(reader: Reader, version: int) -> Listener:
     name = reader.string("name")
     host = reader.string("host")
-    (port,) = reader.unpack(_U)
+    (port,) = _U.unpack_from(reader.frame, reader.position)
+    reader.position += 2
     reader.skip_tagged_fields()
     return Listener(name, host, port)
 
 
 def _read_node(reader: Reader, version: int) -> Node:
-    (node_id,) = reader.unpack(_I)
-    listeners = [_read_listener(reader, version) for _ in range(reader.count("listeners", 5))]
+    (node_id,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
+    listeners: list[Listener] = []
+    for _ in range(reader.count("listeners", 5)):
+        listeners.append(_read_listener(reader, version))
     reader.skip_tagged_fields()
     return Node(node_id, listeners)
 
@@ -180,12 +195,16 @@ def _read_node(reader: Reader, version: int) -> Node:
 def _read_describe_quorum_response(reader: Reader, version: int) -> DescribeQuorumResponse:
     error_message: str | None = ""
     nodes: list[Node] = []
-    (error_code,) = reader.unpack(_H)
+    (error_code,) = _H.unpack_from(reader.frame, reader.position)
+    reader.position += 2
     if version >= 2:
         error_message = reader.nullable_string("error_message")
-    topics = [_read_response_topic_data(reader, version) for _ in range(reader.count("topics", 3))]
+    topics: list[ResponseTopicData] = []
+    for _ in range(reader.count("topics", 3)):
+        topics.append(_read_response_topic_data(reader, version))
     if version >= 2:
-        nodes = [_read_node(reader, version) for _ in range(reader.count("nodes", 6))]
+        for _ in range(reader.count("nodes", 6)):
+            nodes.append(_read_node(reader, version))
     reader.skip_tagged_fields()
     return DescribeQuorumResponse(error_code, error_message, topics, nodes)
 

@@ -68,7 +68,8 @@ def _read_describe_user_scram_credentials_request(
 
 
 def _read_credential_info(reader: Reader, version: int) -> CredentialInfo:
-    mechanism, iterations = reader.unpack(_BI)
+    mechanism, iterations = _BI.unpack_from(reader.frame, reader.position)
+    reader.position += 5
     reader.skip_tagged_fields()
     return CredentialInfo(mechanism, iterations)
 
@@ -77,11 +78,12 @@ def _read_describe_user_scram_credentials_result(
     reader: Reader, version: int
 ) -> DescribeUserScramCredentialsResult:
     user = reader.string("user")
-    (error_code,) = reader.unpack(_H)
+    (error_code,) = _H.unpack_from(reader.frame, reader.position)
+    reader.position += 2
     error_message = reader.nullable_string("error_message")
-    credential_infos = [
-        _read_credential_info(reader, version) for _ in range(reader.count("credential_infos", 6))
-    ]
+    credential_infos: list[CredentialInfo] = []
+    for _ in range(reader.count("credential_infos", 6)):
+        credential_infos.append(_read_credential_info(reader, version))
     reader.skip_tagged_fields()
     return DescribeUserScramCredentialsResult(user, error_code, error_message, credential_infos)
 
@@ -89,12 +91,12 @@ def _read_describe_user_scram_credentials_result(
 def _read_describe_user_scram_credentials_response(
     reader: Reader, version: int
 ) -> DescribeUserScramCredentialsResponse:
-    throttle_time_ms, error_code = reader.unpack(_IH)
+    throttle_time_ms, error_code = _IH.unpack_from(reader.frame, reader.position)
+    reader.position += 6
     error_message = reader.nullable_string("error_message")
-    results = [
-        _read_describe_user_scram_credentials_result(reader, version)
-        for _ in range(reader.count("results", 6))
-    ]
+    results: list[DescribeUserScramCredentialsResult] = []
+    for _ in range(reader.count("results", 6)):
+        results.append(_read_describe_user_scram_credentials_result(reader, version))
     reader.skip_tagged_fields()
     return DescribeUserScramCredentialsResponse(
         throttle_time_ms, error_code, error_message, results

@@ -62,20 +62,23 @@ def _read_topic_partitions(reader: Reader, version: int) -> TopicPartitions:
 def _read_elect_leaders_request(reader: Reader, version: int) -> ElectLeadersRequest:
     election_type: int = 0
     if version >= 1:
-        (election_type,) = reader.unpack(_B)
+        (election_type,) = _B.unpack_from(reader.frame, reader.position)
+        reader.position += 1
     topic_partitions = (
         None
         if (count := reader.nullable_count("topic_partitions", 3)) < 0
         else [_read_topic_partitions(reader, version) for _ in range(count)]
     )
-    (timeout_ms,) = reader.unpack(_I)
+    (timeout_ms,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     if version >= 2:
         reader.skip_tagged_fields()
     return ElectLeadersRequest(election_type, topic_partitions, timeout_ms)
 
 
 def _read_partition_result(reader: Reader, version: int) -> PartitionResult:
-    partition_id, error_code = reader.unpack(_IH)
+    partition_id, error_code = _IH.unpack_from(reader.frame, reader.position)
+    reader.position += 6
     error_message = reader.nullable_string("error_message")
     if version >= 2:
         reader.skip_tagged_fields()
@@ -84,9 +87,9 @@ def _read_partition_result(reader: Reader, version: int) -> PartitionResult:
 
 def _read_replica_election_result(reader: Reader, version: int) -> ReplicaElectionResult:
     topic = reader.string("topic")
-    partition_result = [
-        _read_partition_result(reader, version) for _ in range(reader.count("partition_result", 8))
-    ]
+    partition_result: list[PartitionResult] = []
+    for _ in range(reader.count("partition_result", 8)):
+        partition_result.append(_read_partition_result(reader, version))
     if version >= 2:
         reader.skip_tagged_fields()
     return ReplicaElectionResult(topic, partition_result)
@@ -95,13 +98,14 @@ def _read_replica_election_result(reader: Reader, version: int) -> ReplicaElecti
 def _read_elect_leaders_response(reader: Reader, version: int) -> ElectLeadersResponse:
     error_code: int = 0
     if version >= 1:
-        throttle_time_ms, error_code = reader.unpack(_IH)
+        throttle_time_ms, error_code = _IH.unpack_from(reader.frame, reader.position)
+        reader.position += 6
     else:
-        (throttle_time_ms,) = reader.unpack(_I)
-    replica_election_results = [
-        _read_replica_election_result(reader, version)
-        for _ in range(reader.count("replica_election_results", 3))
-    ]
+        (throttle_time_ms,) = _I.unpack_from(reader.frame, reader.position)
+        reader.position += 4
+    replica_election_results: list[ReplicaElectionResult] = []
+    for _ in range(reader.count("replica_election_results", 3)):
+        replica_election_results.append(_read_replica_election_result(reader, version))
     if version >= 2:
         reader.skip_tagged_fields()
     return ElectLeadersResponse(throttle_time_ms, error_code, replica_election_results)

@@ -144,7 +144,8 @@ class FetchResponse:
 
 
 def _read_replica_state(reader: Reader, version: int) -> ReplicaState:
-    replica_id, replica_epoch = reader.unpack(_IQ)
+    replica_id, replica_epoch = _IQ.unpack_from(reader.frame, reader.position)
+    reader.position += 12
     reader.skip_tagged_fields()
     return ReplicaState(replica_id, replica_epoch)
 
@@ -163,15 +164,23 @@ def _read_fetch_partition(reader: Reader, version: int) -> FetchPartition:
             last_fetched_epoch,
             log_start_offset,
             partition_max_bytes,
-        ) = reader.unpack(_IIQIQI)
+        ) = _IIQIQI.unpack_from(reader.frame, reader.position)
+        reader.position += 32
     elif version >= 9:
         partition, current_leader_epoch, fetch_offset, log_start_offset, partition_max_bytes = (
-            reader.unpack(_IIQQI)
+            _IIQQI.unpack_from(reader.frame, reader.position)
         )
+        reader.position += 28
     elif version >= 5:
-        partition, fetch_offset, log_start_offset, partition_max_bytes = reader.unpack(_IQQI)
+        partition, fetch_offset, log_start_offset, partition_max_bytes = _IQQI.unpack_from(
+            reader.frame, reader.position
+        )
+        reader.position += 24
     else:
-        partition, fetch_offset, partition_max_bytes = reader.unpack(_IQI)
+        partition, fetch_offset, partition_max_bytes = _IQI.unpack_from(
+            reader.frame, reader.position
+        )
+        reader.position += 16
     if version >= 12:
         for _ in range(reader.tagged_fields()):
             tag = reader.tag()
@@ -200,9 +209,9 @@ def _read_fetch_topic(reader: Reader, version: int) -> FetchTopic:
         topic = reader.string("topic")
     if version >= 13:
         topic_id = reader.topic_id("topic_id")
-    partitions = [
-        _read_fetch_partition(reader, version) for _ in range(reader.count("partitions", 16))
-    ]
+    partitions: list[FetchPartition] = []
+    for _ in range(reader.count("partitions", 16)):
+        partitions.append(_read_fetch_partition(reader, version))
     if version >= 12:
         reader.skip_tagged_fields()
     return FetchTopic(topic, topic_id, partitions)
@@ -231,8 +240,9 @@ def _read_fetch_request(reader: Reader, version: int) -> FetchRequest:
     rack_id: str = ""
     if version >= 15:
         max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch = (
-            reader.unpack(_IIIBII)
+            _IIIBII.unpack_from(reader.frame, reader.position)
         )
+        reader.position += 21
     elif version >= 7:
         (
             replica_id,
@@ -242,15 +252,19 @@ def _read_fetch_request(reader: Reader, version: int) -> FetchRequest:
             isolation_level,
             session_id,
             session_epoch,
-        ) = reader.unpack(_IIIIBII)
+        ) = _IIIIBII.unpack_from(reader.frame, reader.position)
+        reader.position += 25
     else:
-        replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level = reader.unpack(_IIIIB)
-    topics = [_read_fetch_topic(reader, version) for _ in range(reader.count("topics", 3))]
+        replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level = _IIIIB.unpack_from(
+            reader.frame, reader.position
+        )
+        reader.position += 17
+    topics: list[FetchTopic] = []
+    for _ in range(reader.count("topics", 3)):
+        topics.append(_read_fetch_topic(reader, version))
     if version >= 7:
-        forgotten_topics_data = [
-            _read_forgotten_topic(reader, version)
-            for _ in range(reader.count("forgotten_topics_data", 3))
-        ]
+        for _ in range(reader.count("forgotten_topics_data", 3)):
+            forgotten_topics_data.append(_read_forgotten_topic(reader, version))
     if version >= 11:
         rack_id = reader.string("rack_id")
     if version >= 12:
@@ -279,25 +293,29 @@ def _read_fetch_request(reader: Reader, version: int) -> FetchRequest:
 
 
 def _read_epoch_end_offset(reader: Reader, version: int) -> EpochEndOffset:
-    epoch, end_offset = reader.unpack(_IQ)
+    epoch, end_offset = _IQ.unpack_from(reader.frame, reader.position)
+    reader.position += 12
     reader.skip_tagged_fields()
     return EpochEndOffset(epoch, end_offset)
 
 
 def _read_leader_id_and_epoch(reader: Reader, version: int) -> LeaderIdAndEpoch:
-    leader_id, leader_epoch = reader.unpack(_II)
+    leader_id, leader_epoch = _II.unpack_from(reader.frame, reader.position)
+    reader.position += 8
     reader.skip_tagged_fields()
     return LeaderIdAndEpoch(leader_id, leader_epoch)
 
 
 def _read_snapshot_id(reader: Reader, version: int) -> SnapshotId:
-    end_offset, epoch = reader.unpack(_QI)
+    end_offset, epoch = _QI.unpack_from(reader.frame, reader.position)
+    reader.position += 12
     reader.skip_tagged_fields()
     return SnapshotId(end_offset, epoch)
 
 
 def _read_aborted_transaction(reader: Reader, version: int) -> AbortedTransaction:
-    producer_id, first_offset = reader.unpack(_QQ)
+    producer_id, first_offset = _QQ.unpack_from(reader.frame, reader.position)
+    reader.position += 16
     if version >= 12:
         reader.skip_tagged_fields()
     return AbortedTransaction(producer_id, first_offset)
@@ -311,17 +329,22 @@ def _read_partition_data(reader: Reader, version: int) -> PartitionData:
     preferred_read_replica: int = -1
     if version >= 5:
         partition_index, error_code, high_watermark, last_stable_offset, log_start_offset = (
-            reader.unpack(_IHQQQ)
+            _IHQQQ.unpack_from(reader.frame, reader.position)
         )
+        reader.position += 30
     else:
-        partition_index, error_code, high_watermark, last_stable_offset = reader.unpack(_IHQQ)
+        partition_index, error_code, high_watermark, last_stable_offset = _IHQQ.unpack_from(
+            reader.frame, reader.position
+        )
+        reader.position += 22
     aborted_transactions = (
         None
         if (count := reader.nullable_count("aborted_transactions", 16)) < 0
         else [_read_aborted_transaction(reader, version) for _ in range(count)]
     )
     if version >= 11:
-        (preferred_read_replica,) = reader.unpack(_I)
+        (preferred_read_replica,) = _I.unpack_from(reader.frame, reader.position)
+        reader.position += 4
     records = reader.nullable_blob("records")
     if version >= 12:
         for _ in range(reader.tagged_fields()):
@@ -356,18 +379,20 @@ def _read_fetchable_topic_response(reader: Reader, version: int) -> FetchableTop
         topic = reader.string("topic")
     if version >= 13:
         topic_id = reader.topic_id("topic_id")
-    partitions = [
-        _read_partition_data(reader, version) for _ in range(reader.count("partitions", 30))
-    ]
+    partitions: list[PartitionData] = []
+    for _ in range(reader.count("partitions", 30)):
+        partitions.append(_read_partition_data(reader, version))
     if version >= 12:
         reader.skip_tagged_fields()
     return FetchableTopicResponse(topic, topic_id, partitions)
 
 
 def _read_node_endpoint(reader: Reader, version: int) -> NodeEndpoint:
-    (node_id,) = reader.unpack(_I)
+    (node_id,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     host = reader.string("host")
-    (port,) = reader.unpack(_I)
+    (port,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     rack = reader.nullable_string("rack")
     reader.skip_tagged_fields()
     return NodeEndpoint(node_id, host, port, rack)
@@ -378,12 +403,14 @@ def _read_fetch_response(reader: Reader, version: int) -> FetchResponse:
     session_id: int = 0
     node_endpoints: list[NodeEndpoint] = []
     if version >= 7:
-        throttle_time_ms, error_code, session_id = reader.unpack(_IHI)
+        throttle_time_ms, error_code, session_id = _IHI.unpack_from(reader.frame, reader.position)
+        reader.position += 10
     else:
-        (throttle_time_ms,) = reader.unpack(_I)
-    responses = [
-        _read_fetchable_topic_response(reader, version) for _ in range(reader.count("responses", 3))
-    ]
+        (throttle_time_ms,) = _I.unpack_from(reader.frame, reader.position)
+        reader.position += 4
+    responses: list[FetchableTopicResponse] = []
+    for _ in range(reader.count("responses", 3)):
+        responses.append(_read_fetchable_topic_response(reader, version))
     if version >= 12:
         for _ in range(reader.tagged_fields()):
             tag = reader.tag()

@@ -53,7 +53,8 @@ def _read_find_coordinator_request(reader: Reader, version: int) -> FindCoordina
     if version <= 3:
         key = reader.string("key")
     if version >= 1:
-        (key_type,) = reader.unpack(_B)
+        (key_type,) = _B.unpack_from(reader.frame, reader.position)
+        reader.position += 1
     if version >= 4:
         coordinator_keys = reader.strings("coordinator_keys")
     if version >= 3:
@@ -63,9 +64,11 @@ def _read_find_coordinator_request(reader: Reader, version: int) -> FindCoordina
 
 def _read_coordinator(reader: Reader, version: int) -> Coordinator:
     key = reader.string("key")
-    (node_id,) = reader.unpack(_I)
+    (node_id,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     host = reader.string("host")
-    port, error_code = reader.unpack(_IH)
+    port, error_code = _IH.unpack_from(reader.frame, reader.position)
+    reader.position += 6
     error_message = reader.nullable_string("error_message")
     reader.skip_tagged_fields()
     return Coordinator(key, node_id, host, port, error_code, error_message)
@@ -80,27 +83,31 @@ def _read_find_coordinator_response(reader: Reader, version: int) -> FindCoordin
     port: int = 0
     coordinators: list[Coordinator] = []
     if version >= 4:
-        (throttle_time_ms,) = reader.unpack(_I)
+        (throttle_time_ms,) = _I.unpack_from(reader.frame, reader.position)
+        reader.position += 4
     elif version >= 1:
-        throttle_time_ms, error_code = reader.unpack(_IH)
+        throttle_time_ms, error_code = _IH.unpack_from(reader.frame, reader.position)
+        reader.position += 6
     else:
-        (error_code,) = reader.unpack(_H)
+        (error_code,) = _H.unpack_from(reader.frame, reader.position)
+        reader.position += 2
     if 1 <= version <= 3:
         error_message = reader.nullable_string("error_message")
     if version >= 4:
         pass
     else:
-        (node_id,) = reader.unpack(_I)
+        (node_id,) = _I.unpack_from(reader.frame, reader.position)
+        reader.position += 4
     if version <= 3:
         host = reader.string("host")
     if version >= 4:
         pass
     else:
-        (port,) = reader.unpack(_I)
+        (port,) = _I.unpack_from(reader.frame, reader.position)
+        reader.position += 4
     if version >= 4:
-        coordinators = [
-            _read_coordinator(reader, version) for _ in range(reader.count("coordinators", 14))
-        ]
+        for _ in range(reader.count("coordinators", 14)):
+            coordinators.append(_read_coordinator(reader, version))
     if version >= 3:
         reader.skip_tagged_fields()
     return FindCoordinatorResponse(

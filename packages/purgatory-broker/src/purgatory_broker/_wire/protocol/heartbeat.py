@@ -35,7 +35,8 @@ class HeartbeatResponse:
 def _read_heartbeat_request(reader: Reader, version: int) -> HeartbeatRequest:
     group_instance_id: str | None = None
     group_id = reader.string("group_id")
-    (generation_id,) = reader.unpack(_I)
+    (generation_id,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     member_id = reader.string("member_id")
     if version >= 3:
         group_instance_id = reader.nullable_string("group_instance_id")
@@ -47,9 +48,11 @@ def _read_heartbeat_request(reader: Reader, version: int) -> HeartbeatRequest:
 def _read_heartbeat_response(reader: Reader, version: int) -> HeartbeatResponse:
     throttle_time_ms: int = 0
     if version >= 1:
-        throttle_time_ms, error_code = reader.unpack(_IH)
+        throttle_time_ms, error_code = _IH.unpack_from(reader.frame, reader.position)
+        reader.position += 6
     else:
-        (error_code,) = reader.unpack(_H)
+        (error_code,) = _H.unpack_from(reader.frame, reader.position)
+        reader.position += 2
     if version >= 4:
         reader.skip_tagged_fields()
     return HeartbeatResponse(throttle_time_ms, error_code)

@@ -54,7 +54,8 @@ class IncrementalAlterConfigsResponse:
 
 def _read_alterable_config(reader: Reader, version: int) -> AlterableConfig:
     name = reader.string("name")
-    (config_operation,) = reader.unpack(_B)
+    (config_operation,) = _B.unpack_from(reader.frame, reader.position)
+    reader.position += 1
     value_ = reader.nullable_string("value")
     if version >= 1:
         reader.skip_tagged_fields()
@@ -62,9 +63,12 @@ def _read_alterable_config(reader: Reader, version: int) -> AlterableConfig:
 
 
 def _read_alter_configs_resource(reader: Reader, version: int) -> AlterConfigsResource:
-    (resource_type,) = reader.unpack(_B)
+    (resource_type,) = _B.unpack_from(reader.frame, reader.position)
+    reader.position += 1
     resource_name = reader.string("resource_name")
-    configs = [_read_alterable_config(reader, version) for _ in range(reader.count("configs", 4))]
+    configs: list[AlterableConfig] = []
+    for _ in range(reader.count("configs", 4)):
+        configs.append(_read_alterable_config(reader, version))
     if version >= 1:
         reader.skip_tagged_fields()
     return AlterConfigsResource(resource_type, resource_name, configs)
@@ -73,10 +77,11 @@ def _read_alter_configs_resource(reader: Reader, version: int) -> AlterConfigsRe
 def _read_incremental_alter_configs_request(
     reader: Reader, version: int
 ) -> IncrementalAlterConfigsRequest:
-    resources = [
-        _read_alter_configs_resource(reader, version) for _ in range(reader.count("resources", 4))
-    ]
-    (validate_only,) = reader.unpack(_T)
+    resources: list[AlterConfigsResource] = []
+    for _ in range(reader.count("resources", 4)):
+        resources.append(_read_alter_configs_resource(reader, version))
+    (validate_only,) = _T.unpack_from(reader.frame, reader.position)
+    reader.position += 1
     if version >= 1:
         reader.skip_tagged_fields()
     return IncrementalAlterConfigsRequest(resources, validate_only)
@@ -85,9 +90,11 @@ def _read_incremental_alter_configs_request(
 def _read_alter_configs_resource_response(
     reader: Reader, version: int
 ) -> AlterConfigsResourceResponse:
-    (error_code,) = reader.unpack(_H)
+    (error_code,) = _H.unpack_from(reader.frame, reader.position)
+    reader.position += 2
     error_message = reader.nullable_string("error_message")
-    (resource_type,) = reader.unpack(_B)
+    (resource_type,) = _B.unpack_from(reader.frame, reader.position)
+    reader.position += 1
     resource_name = reader.string("resource_name")
     if version >= 1:
         reader.skip_tagged_fields()
@@ -97,11 +104,11 @@ def _read_alter_configs_resource_response(
 def _read_incremental_alter_configs_response(
     reader: Reader, version: int
 ) -> IncrementalAlterConfigsResponse:
-    (throttle_time_ms,) = reader.unpack(_I)
-    responses = [
-        _read_alter_configs_resource_response(reader, version)
-        for _ in range(reader.count("responses", 6))
-    ]
+    (throttle_time_ms,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
+    responses: list[AlterConfigsResourceResponse] = []
+    for _ in range(reader.count("responses", 6)):
+        responses.append(_read_alter_configs_resource_response(reader, version))
     if version >= 1:
         reader.skip_tagged_fields()
     return IncrementalAlterConfigsResponse(throttle_time_ms, responses)

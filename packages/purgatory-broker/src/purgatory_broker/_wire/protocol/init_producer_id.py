@@ -48,12 +48,17 @@ def _read_init_producer_id_request(reader: Reader, version: int) -> InitProducer
     transactional_id = reader.nullable_string("transactional_id")
     if version >= 6:
         transaction_timeout_ms, producer_id, producer_epoch, enable2_pc, keep_prepared_txn = (
-            reader.unpack(_IQHTT)
+            _IQHTT.unpack_from(reader.frame, reader.position)
         )
+        reader.position += 16
     elif version >= 3:
-        transaction_timeout_ms, producer_id, producer_epoch = reader.unpack(_IQH)
+        transaction_timeout_ms, producer_id, producer_epoch = _IQH.unpack_from(
+            reader.frame, reader.position
+        )
+        reader.position += 14
     else:
-        (transaction_timeout_ms,) = reader.unpack(_I)
+        (transaction_timeout_ms,) = _I.unpack_from(reader.frame, reader.position)
+        reader.position += 4
     if version >= 2:
         reader.skip_tagged_fields()
     return InitProducerIdRequest(
@@ -77,9 +82,13 @@ def _read_init_producer_id_response(reader: Reader, version: int) -> InitProduce
             producer_epoch,
             ongoing_txn_producer_id,
             ongoing_txn_producer_epoch,
-        ) = reader.unpack(_IHQHQH)
+        ) = _IHQHQH.unpack_from(reader.frame, reader.position)
+        reader.position += 26
     else:
-        throttle_time_ms, error_code, producer_id, producer_epoch = reader.unpack(_IHQH)
+        throttle_time_ms, error_code, producer_id, producer_epoch = _IHQH.unpack_from(
+            reader.frame, reader.position
+        )
+        reader.position += 16
     if version >= 2:
         reader.skip_tagged_fields()
     return InitProducerIdResponse(

@@ -72,17 +72,18 @@ def _read_join_group_request(reader: Reader, version: int) -> JoinGroupRequest:
     reason: str | None = None
     group_id = reader.string("group_id")
     if version >= 1:
-        session_timeout_ms, rebalance_timeout_ms = reader.unpack(_II)
+        session_timeout_ms, rebalance_timeout_ms = _II.unpack_from(reader.frame, reader.position)
+        reader.position += 8
     else:
-        (session_timeout_ms,) = reader.unpack(_I)
+        (session_timeout_ms,) = _I.unpack_from(reader.frame, reader.position)
+        reader.position += 4
     member_id = reader.string("member_id")
     if version >= 5:
         group_instance_id = reader.nullable_string("group_instance_id")
     protocol_type = reader.string("protocol_type")
-    protocols = [
-        _read_join_group_request_protocol(reader, version)
-        for _ in range(reader.count("protocols", 3))
-    ]
+    protocols: list[JoinGroupRequestProtocol] = []
+    for _ in range(reader.count("protocols", 3)):
+        protocols.append(_read_join_group_request_protocol(reader, version))
     if version >= 8:
         reason = reader.nullable_string("reason")
     if version >= 6:
@@ -115,9 +116,13 @@ def _read_join_group_response(reader: Reader, version: int) -> JoinGroupResponse
     protocol_type: str | None = None
     skip_assignment: bool = False
     if version >= 2:
-        throttle_time_ms, error_code, generation_id = reader.unpack(_IHI)
+        throttle_time_ms, error_code, generation_id = _IHI.unpack_from(
+            reader.frame, reader.position
+        )
+        reader.position += 10
     else:
-        error_code, generation_id = reader.unpack(_HI)
+        error_code, generation_id = _HI.unpack_from(reader.frame, reader.position)
+        reader.position += 6
     if version >= 7:
         protocol_type = reader.nullable_string("protocol_type")
     protocol_name = (
@@ -127,11 +132,12 @@ def _read_join_group_response(reader: Reader, version: int) -> JoinGroupResponse
     )
     leader = reader.string("leader")
     if version >= 9:
-        (skip_assignment,) = reader.unpack(_T)
+        (skip_assignment,) = _T.unpack_from(reader.frame, reader.position)
+        reader.position += 1
     member_id = reader.string("member_id")
-    members = [
-        _read_join_group_response_member(reader, version) for _ in range(reader.count("members", 4))
-    ]
+    members: list[JoinGroupResponseMember] = []
+    for _ in range(reader.count("members", 4)):
+        members.append(_read_join_group_response_member(reader, version))
     if version >= 6:
         reader.skip_tagged_fields()
     return JoinGroupResponse(

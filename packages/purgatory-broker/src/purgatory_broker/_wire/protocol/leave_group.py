@@ -63,9 +63,8 @@ def _read_leave_group_request(reader: Reader, version: int) -> LeaveGroupRequest
     if version <= 2:
         member_id = reader.string("member_id")
     if version >= 3:
-        members = [
-            _read_member_identity(reader, version) for _ in range(reader.count("members", 3))
-        ]
+        for _ in range(reader.count("members", 3)):
+            members.append(_read_member_identity(reader, version))
     if version >= 4:
         reader.skip_tagged_fields()
     return LeaveGroupRequest(group_id, member_id, members)
@@ -74,7 +73,8 @@ def _read_leave_group_request(reader: Reader, version: int) -> LeaveGroupRequest
 def _read_member_response(reader: Reader, version: int) -> MemberResponse:
     member_id = reader.string("member_id")
     group_instance_id = reader.nullable_string("group_instance_id")
-    (error_code,) = reader.unpack(_H)
+    (error_code,) = _H.unpack_from(reader.frame, reader.position)
+    reader.position += 2
     if version >= 4:
         reader.skip_tagged_fields()
     return MemberResponse(member_id, group_instance_id, error_code)
@@ -84,13 +84,14 @@ def _read_leave_group_response(reader: Reader, version: int) -> LeaveGroupRespon
     throttle_time_ms: int = 0
     members: list[MemberResponse] = []
     if version >= 1:
-        throttle_time_ms, error_code = reader.unpack(_IH)
+        throttle_time_ms, error_code = _IH.unpack_from(reader.frame, reader.position)
+        reader.position += 6
     else:
-        (error_code,) = reader.unpack(_H)
+        (error_code,) = _H.unpack_from(reader.frame, reader.position)
+        reader.position += 2
     if version >= 3:
-        members = [
-            _read_member_response(reader, version) for _ in range(reader.count("members", 5))
-        ]
+        for _ in range(reader.count("members", 5)):
+            members.append(_read_member_response(reader, version))
     if version >= 4:
         reader.skip_tagged_fields()
     return LeaveGroupResponse(throttle_time_ms, error_code, members)

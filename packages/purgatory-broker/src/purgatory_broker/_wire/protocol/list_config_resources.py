@@ -46,7 +46,8 @@ def _read_config_resource(reader: Reader, version: int) -> ConfigResource:
     resource_type: int = 16
     resource_name = reader.string("resource_name")
     if version >= 1:
-        (resource_type,) = reader.unpack(_B)
+        (resource_type,) = _B.unpack_from(reader.frame, reader.position)
+        reader.position += 1
     reader.skip_tagged_fields()
     return ConfigResource(resource_name, resource_type)
 
@@ -54,10 +55,11 @@ def _read_config_resource(reader: Reader, version: int) -> ConfigResource:
 def _read_list_config_resources_response(
     reader: Reader, version: int
 ) -> ListConfigResourcesResponse:
-    throttle_time_ms, error_code = reader.unpack(_IH)
-    config_resources = [
-        _read_config_resource(reader, version) for _ in range(reader.count("config_resources", 2))
-    ]
+    throttle_time_ms, error_code = _IH.unpack_from(reader.frame, reader.position)
+    reader.position += 6
+    config_resources: list[ConfigResource] = []
+    for _ in range(reader.count("config_resources", 2)):
+        config_resources.append(_read_config_resource(reader, version))
     reader.skip_tagged_fields()
     return ListConfigResourcesResponse(throttle_time_ms, error_code, config_resources)
 

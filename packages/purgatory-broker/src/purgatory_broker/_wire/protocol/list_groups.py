@@ -66,10 +66,14 @@ def _read_listed_group(reader: Reader, version: int) -> ListedGroup:
 def _read_list_groups_response(reader: Reader, version: int) -> ListGroupsResponse:
     throttle_time_ms: int = 0
     if version >= 1:
-        throttle_time_ms, error_code = reader.unpack(_IH)
+        throttle_time_ms, error_code = _IH.unpack_from(reader.frame, reader.position)
+        reader.position += 6
     else:
-        (error_code,) = reader.unpack(_H)
-    groups = [_read_listed_group(reader, version) for _ in range(reader.count("groups", 3))]
+        (error_code,) = _H.unpack_from(reader.frame, reader.position)
+        reader.position += 2
+    groups: list[ListedGroup] = []
+    for _ in range(reader.count("groups", 3)):
+        groups.append(_read_listed_group(reader, version))
     if version >= 3:
         reader.skip_tagged_fields()
     return ListGroupsResponse(throttle_time_ms, error_code, groups)

@@ -66,9 +66,13 @@ class ListOffsetsResponse:
 def _read_list_offsets_partition(reader: Reader, version: int) -> ListOffsetsPartition:
     current_leader_epoch: int = -1
     if version >= 4:
-        partition_index, current_leader_epoch, timestamp = reader.unpack(_IIQ)
+        partition_index, current_leader_epoch, timestamp = _IIQ.unpack_from(
+            reader.frame, reader.position
+        )
+        reader.position += 16
     else:
-        partition_index, timestamp = reader.unpack(_IQ)
+        partition_index, timestamp = _IQ.unpack_from(reader.frame, reader.position)
+        reader.position += 12
     if version >= 6:
         reader.skip_tagged_fields()
     return ListOffsetsPartition(partition_index, current_leader_epoch, timestamp)
@@ -76,9 +80,9 @@ def _read_list_offsets_partition(reader: Reader, version: int) -> ListOffsetsPar
 
 def _read_list_offsets_topic(reader: Reader, version: int) -> ListOffsetsTopic:
     name = reader.string("name")
-    partitions = [
-        _read_list_offsets_partition(reader, version) for _ in range(reader.count("partitions", 12))
-    ]
+    partitions: list[ListOffsetsPartition] = []
+    for _ in range(reader.count("partitions", 12)):
+        partitions.append(_read_list_offsets_partition(reader, version))
     if version >= 6:
         reader.skip_tagged_fields()
     return ListOffsetsTopic(name, partitions)
@@ -88,12 +92,17 @@ def _read_list_offsets_request(reader: Reader, version: int) -> ListOffsetsReque
     isolation_level: int = 0
     timeout_ms: int = 0
     if version >= 2:
-        replica_id, isolation_level = reader.unpack(_IB)
+        replica_id, isolation_level = _IB.unpack_from(reader.frame, reader.position)
+        reader.position += 5
     else:
-        (replica_id,) = reader.unpack(_I)
-    topics = [_read_list_offsets_topic(reader, version) for _ in range(reader.count("topics", 3))]
+        (replica_id,) = _I.unpack_from(reader.frame, reader.position)
+        reader.position += 4
+    topics: list[ListOffsetsTopic] = []
+    for _ in range(reader.count("topics", 3)):
+        topics.append(_read_list_offsets_topic(reader, version))
     if version >= 10:
-        (timeout_ms,) = reader.unpack(_I)
+        (timeout_ms,) = _I.unpack_from(reader.frame, reader.position)
+        reader.position += 4
     if version >= 6:
         reader.skip_tagged_fields()
     return ListOffsetsRequest(replica_id, isolation_level, topics, timeout_ms)
@@ -104,9 +113,15 @@ def _read_list_offsets_partition_response(
 ) -> ListOffsetsPartitionResponse:
     leader_epoch: int = -1
     if version >= 4:
-        partition_index, error_code, timestamp, offset, leader_epoch = reader.unpack(_IHQQI)
+        partition_index, error_code, timestamp, offset, leader_epoch = _IHQQI.unpack_from(
+            reader.frame, reader.position
+        )
+        reader.position += 26
     else:
-        partition_index, error_code, timestamp, offset = reader.unpack(_IHQQ)
+        partition_index, error_code, timestamp, offset = _IHQQ.unpack_from(
+            reader.frame, reader.position
+        )
+        reader.position += 22
     if version >= 6:
         reader.skip_tagged_fields()
     return ListOffsetsPartitionResponse(
@@ -116,10 +131,9 @@ def _read_list_offsets_partition_response(
 
 def _read_list_offsets_topic_response(reader: Reader, version: int) -> ListOffsetsTopicResponse:
     name = reader.string("name")
-    partitions = [
-        _read_list_offsets_partition_response(reader, version)
-        for _ in range(reader.count("partitions", 22))
-    ]
+    partitions: list[ListOffsetsPartitionResponse] = []
+    for _ in range(reader.count("partitions", 22)):
+        partitions.append(_read_list_offsets_partition_response(reader, version))
     if version >= 6:
         reader.skip_tagged_fields()
     return ListOffsetsTopicResponse(name, partitions)
@@ -128,10 +142,11 @@ def _read_list_offsets_topic_response(reader: Reader, version: int) -> ListOffse
 def _read_list_offsets_response(reader: Reader, version: int) -> ListOffsetsResponse:
     throttle_time_ms: int = 0
     if version >= 2:
-        (throttle_time_ms,) = reader.unpack(_I)
-    topics = [
-        _read_list_offsets_topic_response(reader, version) for _ in range(reader.count("topics", 3))
-    ]
+        (throttle_time_ms,) = _I.unpack_from(reader.frame, reader.position)
+        reader.position += 4
+    topics: list[ListOffsetsTopicResponse] = []
+    for _ in range(reader.count("topics", 3)):
+        topics.append(_read_list_offsets_topic_response(reader, version))
     if version >= 6:
         reader.skip_tagged_fields()
     return ListOffsetsResponse(throttle_time_ms, topics)

@@ -63,7 +63,8 @@ def _read_list_partition_reassignments_topics(
 def _read_list_partition_reassignments_request(
     reader: Reader, version: int
 ) -> ListPartitionReassignmentsRequest:
-    (timeout_ms,) = reader.unpack(_I)
+    (timeout_ms,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     topics = (
         None
         if (count := reader.nullable_count("topics", 3)) < 0
@@ -76,7 +77,8 @@ def _read_list_partition_reassignments_request(
 def _read_ongoing_partition_reassignment(
     reader: Reader, version: int
 ) -> OngoingPartitionReassignment:
-    (partition_index,) = reader.unpack(_I)
+    (partition_index,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     replicas = reader.numbers("replicas", "i", 4)
     adding_replicas = reader.numbers("adding_replicas", "i", 4)
     removing_replicas = reader.numbers("removing_replicas", "i", 4)
@@ -88,10 +90,9 @@ def _read_ongoing_partition_reassignment(
 
 def _read_ongoing_topic_reassignment(reader: Reader, version: int) -> OngoingTopicReassignment:
     name = reader.string("name")
-    partitions = [
-        _read_ongoing_partition_reassignment(reader, version)
-        for _ in range(reader.count("partitions", 8))
-    ]
+    partitions: list[OngoingPartitionReassignment] = []
+    for _ in range(reader.count("partitions", 8)):
+        partitions.append(_read_ongoing_partition_reassignment(reader, version))
     reader.skip_tagged_fields()
     return OngoingTopicReassignment(name, partitions)
 
@@ -99,11 +100,12 @@ def _read_ongoing_topic_reassignment(reader: Reader, version: int) -> OngoingTop
 def _read_list_partition_reassignments_response(
     reader: Reader, version: int
 ) -> ListPartitionReassignmentsResponse:
-    throttle_time_ms, error_code = reader.unpack(_IH)
+    throttle_time_ms, error_code = _IH.unpack_from(reader.frame, reader.position)
+    reader.position += 6
     error_message = reader.nullable_string("error_message")
-    topics = [
-        _read_ongoing_topic_reassignment(reader, version) for _ in range(reader.count("topics", 3))
-    ]
+    topics: list[OngoingTopicReassignment] = []
+    for _ in range(reader.count("topics", 3)):
+        topics.append(_read_ongoing_topic_reassignment(reader, version))
     reader.skip_tagged_fields()
     return ListPartitionReassignmentsResponse(throttle_time_ms, error_code, error_message, topics)
 

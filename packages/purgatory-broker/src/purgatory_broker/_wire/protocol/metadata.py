@@ -103,15 +103,20 @@ def _read_metadata_request(reader: Reader, version: int) -> MetadataRequest:
         ]
     )
     if version >= 11:
-        allow_auto_topic_creation, include_topic_authorized_operations = reader.unpack(_TT)
+        allow_auto_topic_creation, include_topic_authorized_operations = _TT.unpack_from(
+            reader.frame, reader.position
+        )
+        reader.position += 2
     elif version >= 8:
         (
             allow_auto_topic_creation,
             include_cluster_authorized_operations,
             include_topic_authorized_operations,
-        ) = reader.unpack(_TTT)
+        ) = _TTT.unpack_from(reader.frame, reader.position)
+        reader.position += 3
     elif version >= 4:
-        (allow_auto_topic_creation,) = reader.unpack(_T)
+        (allow_auto_topic_creation,) = _T.unpack_from(reader.frame, reader.position)
+        reader.position += 1
     if version >= 9:
         reader.skip_tagged_fields()
     return MetadataRequest(
@@ -124,9 +129,11 @@ def _read_metadata_request(reader: Reader, version: int) -> MetadataRequest:
 
 def _read_metadata_response_broker(reader: Reader, version: int) -> MetadataResponseBroker:
     rack: str | None = None
-    (node_id,) = reader.unpack(_I)
+    (node_id,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     host = reader.string("host")
-    (port,) = reader.unpack(_I)
+    (port,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     if version >= 1:
         rack = reader.nullable_string("rack")
     if version >= 9:
@@ -138,9 +145,13 @@ def _read_metadata_response_partition(reader: Reader, version: int) -> MetadataR
     leader_epoch: int = -1
     offline_replicas: list[int] = []
     if version >= 7:
-        error_code, partition_index, leader_id, leader_epoch = reader.unpack(_HIII)
+        error_code, partition_index, leader_id, leader_epoch = _HIII.unpack_from(
+            reader.frame, reader.position
+        )
+        reader.position += 14
     else:
-        error_code, partition_index, leader_id = reader.unpack(_HII)
+        error_code, partition_index, leader_id = _HII.unpack_from(reader.frame, reader.position)
+        reader.position += 10
     replica_nodes = reader.numbers("replica_nodes", "i", 4)
     isr_nodes = reader.numbers("isr_nodes", "i", 4)
     if version >= 5:
@@ -162,18 +173,20 @@ def _read_metadata_response_topic(reader: Reader, version: int) -> MetadataRespo
     topic_id: UUID | None = None
     is_internal: bool = False
     topic_authorized_operations: int = -2147483648
-    (error_code,) = reader.unpack(_H)
+    (error_code,) = _H.unpack_from(reader.frame, reader.position)
+    reader.position += 2
     name = (reader.nullable_string("name")) if version >= 12 else reader.string("name")
     if version >= 10:
         topic_id = reader.topic_id("topic_id")
     if version >= 1:
-        (is_internal,) = reader.unpack(_T)
-    partitions = [
-        _read_metadata_response_partition(reader, version)
-        for _ in range(reader.count("partitions", 18))
-    ]
+        (is_internal,) = _T.unpack_from(reader.frame, reader.position)
+        reader.position += 1
+    partitions: list[MetadataResponsePartition] = []
+    for _ in range(reader.count("partitions", 18)):
+        partitions.append(_read_metadata_response_partition(reader, version))
     if version >= 8:
-        (topic_authorized_operations,) = reader.unpack(_I)
+        (topic_authorized_operations,) = _I.unpack_from(reader.frame, reader.position)
+        reader.position += 4
     if version >= 9:
         reader.skip_tagged_fields()
     return MetadataResponseTopic(
@@ -188,23 +201,27 @@ def _read_metadata_response(reader: Reader, version: int) -> MetadataResponse:
     cluster_authorized_operations: int = -2147483648
     error_code: int = 0
     if version >= 3:
-        (throttle_time_ms,) = reader.unpack(_I)
-    brokers = [
-        _read_metadata_response_broker(reader, version) for _ in range(reader.count("brokers", 10))
-    ]
+        (throttle_time_ms,) = _I.unpack_from(reader.frame, reader.position)
+        reader.position += 4
+    brokers: list[MetadataResponseBroker] = []
+    for _ in range(reader.count("brokers", 10)):
+        brokers.append(_read_metadata_response_broker(reader, version))
     if version >= 2:
         cluster_id = reader.nullable_string("cluster_id")
     if version >= 1:
-        (controller_id,) = reader.unpack(_I)
-    topics = [
-        _read_metadata_response_topic(reader, version) for _ in range(reader.count("topics", 8))
-    ]
+        (controller_id,) = _I.unpack_from(reader.frame, reader.position)
+        reader.position += 4
+    topics: list[MetadataResponseTopic] = []
+    for _ in range(reader.count("topics", 8)):
+        topics.append(_read_metadata_response_topic(reader, version))
     if version >= 13:
-        (error_code,) = reader.unpack(_H)
+        (error_code,) = _H.unpack_from(reader.frame, reader.position)
+        reader.position += 2
     elif version >= 11:
         pass
     elif version >= 8:
-        (cluster_authorized_operations,) = reader.unpack(_I)
+        (cluster_authorized_operations,) = _I.unpack_from(reader.frame, reader.position)
+        reader.position += 4
     if version >= 9:
         reader.skip_tagged_fields()
     return MetadataResponse(

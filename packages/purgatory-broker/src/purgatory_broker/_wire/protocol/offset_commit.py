@@ -70,9 +70,13 @@ def _read_offset_commit_request_partition(
 ) -> OffsetCommitRequestPartition:
     committed_leader_epoch: int = -1
     if version >= 6:
-        partition_index, committed_offset, committed_leader_epoch = reader.unpack(_IQI)
+        partition_index, committed_offset, committed_leader_epoch = _IQI.unpack_from(
+            reader.frame, reader.position
+        )
+        reader.position += 16
     else:
-        partition_index, committed_offset = reader.unpack(_IQ)
+        partition_index, committed_offset = _IQ.unpack_from(reader.frame, reader.position)
+        reader.position += 12
     committed_metadata = reader.nullable_string("committed_metadata")
     if version >= 8:
         reader.skip_tagged_fields()
@@ -88,10 +92,9 @@ def _read_offset_commit_request_topic(reader: Reader, version: int) -> OffsetCom
         name = reader.string("name")
     if version >= 10:
         topic_id = reader.topic_id("topic_id")
-    partitions = [
-        _read_offset_commit_request_partition(reader, version)
-        for _ in range(reader.count("partitions", 14))
-    ]
+    partitions: list[OffsetCommitRequestPartition] = []
+    for _ in range(reader.count("partitions", 14)):
+        partitions.append(_read_offset_commit_request_partition(reader, version))
     if version >= 8:
         reader.skip_tagged_fields()
     return OffsetCommitRequestTopic(name, topic_id, partitions)
@@ -101,17 +104,19 @@ def _read_offset_commit_request(reader: Reader, version: int) -> OffsetCommitReq
     group_instance_id: str | None = None
     retention_time_ms: int = -1
     group_id = reader.string("group_id")
-    (generation_id_or_member_epoch,) = reader.unpack(_I)
+    (generation_id_or_member_epoch,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     member_id = reader.string("member_id")
     if version >= 7:
         group_instance_id = reader.nullable_string("group_instance_id")
     if version >= 5:
         pass
     else:
-        (retention_time_ms,) = reader.unpack(_Q)
-    topics = [
-        _read_offset_commit_request_topic(reader, version) for _ in range(reader.count("topics", 3))
-    ]
+        (retention_time_ms,) = _Q.unpack_from(reader.frame, reader.position)
+        reader.position += 8
+    topics: list[OffsetCommitRequestTopic] = []
+    for _ in range(reader.count("topics", 3)):
+        topics.append(_read_offset_commit_request_topic(reader, version))
     if version >= 8:
         reader.skip_tagged_fields()
     return OffsetCommitRequest(
@@ -127,7 +132,8 @@ def _read_offset_commit_request(reader: Reader, version: int) -> OffsetCommitReq
 def _read_offset_commit_response_partition(
     reader: Reader, version: int
 ) -> OffsetCommitResponsePartition:
-    partition_index, error_code = reader.unpack(_IH)
+    partition_index, error_code = _IH.unpack_from(reader.frame, reader.position)
+    reader.position += 6
     if version >= 8:
         reader.skip_tagged_fields()
     return OffsetCommitResponsePartition(partition_index, error_code)
@@ -140,10 +146,9 @@ def _read_offset_commit_response_topic(reader: Reader, version: int) -> OffsetCo
         name = reader.string("name")
     if version >= 10:
         topic_id = reader.topic_id("topic_id")
-    partitions = [
-        _read_offset_commit_response_partition(reader, version)
-        for _ in range(reader.count("partitions", 6))
-    ]
+    partitions: list[OffsetCommitResponsePartition] = []
+    for _ in range(reader.count("partitions", 6)):
+        partitions.append(_read_offset_commit_response_partition(reader, version))
     if version >= 8:
         reader.skip_tagged_fields()
     return OffsetCommitResponseTopic(name, topic_id, partitions)
@@ -152,11 +157,11 @@ def _read_offset_commit_response_topic(reader: Reader, version: int) -> OffsetCo
 def _read_offset_commit_response(reader: Reader, version: int) -> OffsetCommitResponse:
     throttle_time_ms: int = 0
     if version >= 3:
-        (throttle_time_ms,) = reader.unpack(_I)
-    topics = [
-        _read_offset_commit_response_topic(reader, version)
-        for _ in range(reader.count("topics", 3))
-    ]
+        (throttle_time_ms,) = _I.unpack_from(reader.frame, reader.position)
+        reader.position += 4
+    topics: list[OffsetCommitResponseTopic] = []
+    for _ in range(reader.count("topics", 3)):
+        topics.append(_read_offset_commit_response_topic(reader, version))
     if version >= 8:
         reader.skip_tagged_fields()
     return OffsetCommitResponse(throttle_time_ms, topics)

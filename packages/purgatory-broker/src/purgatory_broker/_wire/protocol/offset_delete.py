@@ -57,49 +57,49 @@ class OffsetDeleteResponse:
 def _read_offset_delete_request_partition(
     reader: Reader, version: int
 ) -> OffsetDeleteRequestPartition:
-    (partition_index,) = reader.unpack(_I)
+    (partition_index,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     return OffsetDeleteRequestPartition(partition_index)
 
 
 def _read_offset_delete_request_topic(reader: Reader, version: int) -> OffsetDeleteRequestTopic:
     name = reader.string("name")
-    partitions = [
-        _read_offset_delete_request_partition(reader, version)
-        for _ in range(reader.count("partitions", 4))
-    ]
+    partitions: list[OffsetDeleteRequestPartition] = []
+    for _ in range(reader.count("partitions", 4)):
+        partitions.append(_read_offset_delete_request_partition(reader, version))
     return OffsetDeleteRequestTopic(name, partitions)
 
 
 def _read_offset_delete_request(reader: Reader, version: int) -> OffsetDeleteRequest:
     group_id = reader.string("group_id")
-    topics = [
-        _read_offset_delete_request_topic(reader, version) for _ in range(reader.count("topics", 6))
-    ]
+    topics: list[OffsetDeleteRequestTopic] = []
+    for _ in range(reader.count("topics", 6)):
+        topics.append(_read_offset_delete_request_topic(reader, version))
     return OffsetDeleteRequest(group_id, topics)
 
 
 def _read_offset_delete_response_partition(
     reader: Reader, version: int
 ) -> OffsetDeleteResponsePartition:
-    partition_index, error_code = reader.unpack(_IH)
+    partition_index, error_code = _IH.unpack_from(reader.frame, reader.position)
+    reader.position += 6
     return OffsetDeleteResponsePartition(partition_index, error_code)
 
 
 def _read_offset_delete_response_topic(reader: Reader, version: int) -> OffsetDeleteResponseTopic:
     name = reader.string("name")
-    partitions = [
-        _read_offset_delete_response_partition(reader, version)
-        for _ in range(reader.count("partitions", 6))
-    ]
+    partitions: list[OffsetDeleteResponsePartition] = []
+    for _ in range(reader.count("partitions", 6)):
+        partitions.append(_read_offset_delete_response_partition(reader, version))
     return OffsetDeleteResponseTopic(name, partitions)
 
 
 def _read_offset_delete_response(reader: Reader, version: int) -> OffsetDeleteResponse:
-    error_code, throttle_time_ms = reader.unpack(_HI)
-    topics = [
-        _read_offset_delete_response_topic(reader, version)
-        for _ in range(reader.count("topics", 6))
-    ]
+    error_code, throttle_time_ms = _HI.unpack_from(reader.frame, reader.position)
+    reader.position += 6
+    topics: list[OffsetDeleteResponseTopic] = []
+    for _ in range(reader.count("topics", 6)):
+        topics.append(_read_offset_delete_response_topic(reader, version))
     return OffsetDeleteResponse(error_code, throttle_time_ms, topics)
 
 

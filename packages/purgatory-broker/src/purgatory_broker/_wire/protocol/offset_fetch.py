@@ -122,7 +122,8 @@ def _read_offset_fetch_request_group(reader: Reader, version: int) -> OffsetFetc
     group_id = reader.string("group_id")
     if version >= 9:
         member_id = reader.nullable_string("member_id")
-        (member_epoch,) = reader.unpack(_I)
+        (member_epoch,) = _I.unpack_from(reader.frame, reader.position)
+        reader.position += 4
     topics = (
         None
         if (count := reader.nullable_count("topics", 3)) < 0
@@ -152,12 +153,11 @@ def _read_offset_fetch_request(reader: Reader, version: int) -> OffsetFetchReque
             ]
         )
     if version >= 8:
-        groups = [
-            _read_offset_fetch_request_group(reader, version)
-            for _ in range(reader.count("groups", 3))
-        ]
+        for _ in range(reader.count("groups", 3)):
+            groups.append(_read_offset_fetch_request_group(reader, version))
     if version >= 7:
-        (require_stable,) = reader.unpack(_T)
+        (require_stable,) = _T.unpack_from(reader.frame, reader.position)
+        reader.position += 1
     if version >= 6:
         reader.skip_tagged_fields()
     return OffsetFetchRequest(group_id, topics, groups, require_stable)
@@ -168,11 +168,16 @@ def _read_offset_fetch_response_partition(
 ) -> OffsetFetchResponsePartition:
     committed_leader_epoch: int = -1
     if version >= 5:
-        partition_index, committed_offset, committed_leader_epoch = reader.unpack(_IQI)
+        partition_index, committed_offset, committed_leader_epoch = _IQI.unpack_from(
+            reader.frame, reader.position
+        )
+        reader.position += 16
     else:
-        partition_index, committed_offset = reader.unpack(_IQ)
+        partition_index, committed_offset = _IQ.unpack_from(reader.frame, reader.position)
+        reader.position += 12
     metadata = reader.nullable_string("metadata")
-    (error_code,) = reader.unpack(_H)
+    (error_code,) = _H.unpack_from(reader.frame, reader.position)
+    reader.position += 2
     if version >= 6:
         reader.skip_tagged_fields()
     return OffsetFetchResponsePartition(
@@ -182,10 +187,9 @@ def _read_offset_fetch_response_partition(
 
 def _read_offset_fetch_response_topic(reader: Reader, version: int) -> OffsetFetchResponseTopic:
     name = reader.string("name")
-    partitions = [
-        _read_offset_fetch_response_partition(reader, version)
-        for _ in range(reader.count("partitions", 16))
-    ]
+    partitions: list[OffsetFetchResponsePartition] = []
+    for _ in range(reader.count("partitions", 16)):
+        partitions.append(_read_offset_fetch_response_partition(reader, version))
     if version >= 6:
         reader.skip_tagged_fields()
     return OffsetFetchResponseTopic(name, partitions)
@@ -194,9 +198,13 @@ def _read_offset_fetch_response_topic(reader: Reader, version: int) -> OffsetFet
 def _read_offset_fetch_response_partitions(
     reader: Reader, version: int
 ) -> OffsetFetchResponsePartitions:
-    partition_index, committed_offset, committed_leader_epoch = reader.unpack(_IQI)
+    partition_index, committed_offset, committed_leader_epoch = _IQI.unpack_from(
+        reader.frame, reader.position
+    )
+    reader.position += 16
     metadata = reader.nullable_string("metadata")
-    (error_code,) = reader.unpack(_H)
+    (error_code,) = _H.unpack_from(reader.frame, reader.position)
+    reader.position += 2
     reader.skip_tagged_fields()
     return OffsetFetchResponsePartitions(
         partition_index, committed_offset, committed_leader_epoch, metadata, error_code
@@ -210,21 +218,20 @@ def _read_offset_fetch_response_topics(reader: Reader, version: int) -> OffsetFe
         name = reader.string("name")
     if version >= 10:
         topic_id = reader.topic_id("topic_id")
-    partitions = [
-        _read_offset_fetch_response_partitions(reader, version)
-        for _ in range(reader.count("partitions", 20))
-    ]
+    partitions: list[OffsetFetchResponsePartitions] = []
+    for _ in range(reader.count("partitions", 20)):
+        partitions.append(_read_offset_fetch_response_partitions(reader, version))
     reader.skip_tagged_fields()
     return OffsetFetchResponseTopics(name, topic_id, partitions)
 
 
 def _read_offset_fetch_response_group(reader: Reader, version: int) -> OffsetFetchResponseGroup:
     group_id = reader.string("group_id")
-    topics = [
-        _read_offset_fetch_response_topics(reader, version)
-        for _ in range(reader.count("topics", 3))
-    ]
-    (error_code,) = reader.unpack(_H)
+    topics: list[OffsetFetchResponseTopics] = []
+    for _ in range(reader.count("topics", 3)):
+        topics.append(_read_offset_fetch_response_topics(reader, version))
+    (error_code,) = _H.unpack_from(reader.frame, reader.position)
+    reader.position += 2
     reader.skip_tagged_fields()
     return OffsetFetchResponseGroup(group_id, topics, error_code)
 
@@ -235,21 +242,19 @@ def _read_offset_fetch_response(reader: Reader, version: int) -> OffsetFetchResp
     error_code: int = 0
     groups: list[OffsetFetchResponseGroup] = []
     if version >= 3:
-        (throttle_time_ms,) = reader.unpack(_I)
+        (throttle_time_ms,) = _I.unpack_from(reader.frame, reader.position)
+        reader.position += 4
     if version <= 7:
-        topics = [
-            _read_offset_fetch_response_topic(reader, version)
-            for _ in range(reader.count("topics", 3))
-        ]
+        for _ in range(reader.count("topics", 3)):
+            topics.append(_read_offset_fetch_response_topic(reader, version))
     if version >= 8:
         pass
     elif version >= 2:
-        (error_code,) = reader.unpack(_H)
+        (error_code,) = _H.unpack_from(reader.frame, reader.position)
+        reader.position += 2
     if version >= 8:
-        groups = [
-            _read_offset_fetch_response_group(reader, version)
-            for _ in range(reader.count("groups", 5))
-        ]
+        for _ in range(reader.count("groups", 5)):
+            groups.append(_read_offset_fetch_response_group(reader, version))
     if version >= 6:
         reader.skip_tagged_fields()
     return OffsetFetchResponse(throttle_time_ms, topics, error_code, groups)

@@ -58,7 +58,8 @@ class OffsetForLeaderEpochResponse:
 
 
 def _read_offset_for_leader_partition(reader: Reader, version: int) -> OffsetForLeaderPartition:
-    partition, current_leader_epoch, leader_epoch = reader.unpack(_III)
+    partition, current_leader_epoch, leader_epoch = _III.unpack_from(reader.frame, reader.position)
+    reader.position += 12
     if version >= 4:
         reader.skip_tagged_fields()
     return OffsetForLeaderPartition(partition, current_leader_epoch, leader_epoch)
@@ -66,10 +67,9 @@ def _read_offset_for_leader_partition(reader: Reader, version: int) -> OffsetFor
 
 def _read_offset_for_leader_topic(reader: Reader, version: int) -> OffsetForLeaderTopic:
     topic = reader.string("topic")
-    partitions = [
-        _read_offset_for_leader_partition(reader, version)
-        for _ in range(reader.count("partitions", 12))
-    ]
+    partitions: list[OffsetForLeaderPartition] = []
+    for _ in range(reader.count("partitions", 12)):
+        partitions.append(_read_offset_for_leader_partition(reader, version))
     if version >= 4:
         reader.skip_tagged_fields()
     return OffsetForLeaderTopic(topic, partitions)
@@ -80,17 +80,21 @@ def _read_offset_for_leader_epoch_request(
 ) -> OffsetForLeaderEpochRequest:
     replica_id: int = -2
     if version >= 3:
-        (replica_id,) = reader.unpack(_I)
-    topics = [
-        _read_offset_for_leader_topic(reader, version) for _ in range(reader.count("topics", 3))
-    ]
+        (replica_id,) = _I.unpack_from(reader.frame, reader.position)
+        reader.position += 4
+    topics: list[OffsetForLeaderTopic] = []
+    for _ in range(reader.count("topics", 3)):
+        topics.append(_read_offset_for_leader_topic(reader, version))
     if version >= 4:
         reader.skip_tagged_fields()
     return OffsetForLeaderEpochRequest(replica_id, topics)
 
 
 def _read_epoch_end_offset(reader: Reader, version: int) -> EpochEndOffset:
-    error_code, partition, leader_epoch, end_offset = reader.unpack(_HIIQ)
+    error_code, partition, leader_epoch, end_offset = _HIIQ.unpack_from(
+        reader.frame, reader.position
+    )
+    reader.position += 18
     if version >= 4:
         reader.skip_tagged_fields()
     return EpochEndOffset(error_code, partition, leader_epoch, end_offset)
@@ -100,9 +104,9 @@ def _read_offset_for_leader_topic_result(
     reader: Reader, version: int
 ) -> OffsetForLeaderTopicResult:
     topic = reader.string("topic")
-    partitions = [
-        _read_epoch_end_offset(reader, version) for _ in range(reader.count("partitions", 18))
-    ]
+    partitions: list[EpochEndOffset] = []
+    for _ in range(reader.count("partitions", 18)):
+        partitions.append(_read_epoch_end_offset(reader, version))
     if version >= 4:
         reader.skip_tagged_fields()
     return OffsetForLeaderTopicResult(topic, partitions)
@@ -111,11 +115,11 @@ def _read_offset_for_leader_topic_result(
 def _read_offset_for_leader_epoch_response(
     reader: Reader, version: int
 ) -> OffsetForLeaderEpochResponse:
-    (throttle_time_ms,) = reader.unpack(_I)
-    topics = [
-        _read_offset_for_leader_topic_result(reader, version)
-        for _ in range(reader.count("topics", 3))
-    ]
+    (throttle_time_ms,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
+    topics: list[OffsetForLeaderTopicResult] = []
+    for _ in range(reader.count("topics", 3)):
+        topics.append(_read_offset_for_leader_topic_result(reader, version))
     if version >= 4:
         reader.skip_tagged_fields()
     return OffsetForLeaderEpochResponse(throttle_time_ms, topics)

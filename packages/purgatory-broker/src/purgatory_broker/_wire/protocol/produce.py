@@ -89,7 +89,8 @@ class ProduceResponse:
 
 
 def _read_partition_produce_data(reader: Reader, version: int) -> PartitionProduceData:
-    (index,) = reader.unpack(_I)
+    (index,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     records = reader.nullable_blob("records")
     if version >= 9:
         reader.skip_tagged_fields()
@@ -103,10 +104,9 @@ def _read_topic_produce_data(reader: Reader, version: int) -> TopicProduceData:
         name = reader.string("name")
     if version >= 13:
         topic_id = reader.topic_id("topic_id")
-    partition_data = [
-        _read_partition_produce_data(reader, version)
-        for _ in range(reader.count("partition_data", 6))
-    ]
+    partition_data: list[PartitionProduceData] = []
+    for _ in range(reader.count("partition_data", 6)):
+        partition_data.append(_read_partition_produce_data(reader, version))
     if version >= 9:
         reader.skip_tagged_fields()
     return TopicProduceData(name, topic_id, partition_data)
@@ -114,17 +114,19 @@ def _read_topic_produce_data(reader: Reader, version: int) -> TopicProduceData:
 
 def _read_produce_request(reader: Reader, version: int) -> ProduceRequest:
     transactional_id = reader.nullable_string("transactional_id")
-    acks, timeout_ms = reader.unpack(_HI)
-    topic_data = [
-        _read_topic_produce_data(reader, version) for _ in range(reader.count("topic_data", 3))
-    ]
+    acks, timeout_ms = _HI.unpack_from(reader.frame, reader.position)
+    reader.position += 6
+    topic_data: list[TopicProduceData] = []
+    for _ in range(reader.count("topic_data", 3)):
+        topic_data.append(_read_topic_produce_data(reader, version))
     if version >= 9:
         reader.skip_tagged_fields()
     return ProduceRequest(transactional_id, acks, timeout_ms, topic_data)
 
 
 def _read_batch_index_and_error_message(reader: Reader, version: int) -> BatchIndexAndErrorMessage:
-    (batch_index,) = reader.unpack(_I)
+    (batch_index,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     batch_index_error_message = reader.nullable_string("batch_index_error_message")
     if version >= 9:
         reader.skip_tagged_fields()
@@ -132,7 +134,8 @@ def _read_batch_index_and_error_message(reader: Reader, version: int) -> BatchIn
 
 
 def _read_leader_id_and_epoch(reader: Reader, version: int) -> LeaderIdAndEpoch:
-    leader_id, leader_epoch = reader.unpack(_II)
+    leader_id, leader_epoch = _II.unpack_from(reader.frame, reader.position)
+    reader.position += 8
     reader.skip_tagged_fields()
     return LeaderIdAndEpoch(leader_id, leader_epoch)
 
@@ -143,14 +146,18 @@ def _read_partition_produce_response(reader: Reader, version: int) -> PartitionP
     error_message: str | None = None
     current_leader: LeaderIdAndEpoch | None = None
     if version >= 5:
-        index, error_code, base_offset, log_append_time_ms, log_start_offset = reader.unpack(_IHQQQ)
+        index, error_code, base_offset, log_append_time_ms, log_start_offset = _IHQQQ.unpack_from(
+            reader.frame, reader.position
+        )
+        reader.position += 30
     else:
-        index, error_code, base_offset, log_append_time_ms = reader.unpack(_IHQQ)
+        index, error_code, base_offset, log_append_time_ms = _IHQQ.unpack_from(
+            reader.frame, reader.position
+        )
+        reader.position += 22
     if version >= 8:
-        record_errors = [
-            _read_batch_index_and_error_message(reader, version)
-            for _ in range(reader.count("record_errors", 6))
-        ]
+        for _ in range(reader.count("record_errors", 6)):
+            record_errors.append(_read_batch_index_and_error_message(reader, version))
         error_message = reader.nullable_string("error_message")
     if version >= 9:
         for _ in range(reader.tagged_fields()):
@@ -178,19 +185,20 @@ def _read_topic_produce_response(reader: Reader, version: int) -> TopicProduceRe
         name = reader.string("name")
     if version >= 13:
         topic_id = reader.topic_id("topic_id")
-    partition_responses = [
-        _read_partition_produce_response(reader, version)
-        for _ in range(reader.count("partition_responses", 22))
-    ]
+    partition_responses: list[PartitionProduceResponse] = []
+    for _ in range(reader.count("partition_responses", 22)):
+        partition_responses.append(_read_partition_produce_response(reader, version))
     if version >= 9:
         reader.skip_tagged_fields()
     return TopicProduceResponse(name, topic_id, partition_responses)
 
 
 def _read_node_endpoint(reader: Reader, version: int) -> NodeEndpoint:
-    (node_id,) = reader.unpack(_I)
+    (node_id,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     host = reader.string("host")
-    (port,) = reader.unpack(_I)
+    (port,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     rack = reader.nullable_string("rack")
     reader.skip_tagged_fields()
     return NodeEndpoint(node_id, host, port, rack)
@@ -198,10 +206,11 @@ def _read_node_endpoint(reader: Reader, version: int) -> NodeEndpoint:
 
 def _read_produce_response(reader: Reader, version: int) -> ProduceResponse:
     node_endpoints: list[NodeEndpoint] = []
-    responses = [
-        _read_topic_produce_response(reader, version) for _ in range(reader.count("responses", 3))
-    ]
-    (throttle_time_ms,) = reader.unpack(_I)
+    responses: list[TopicProduceResponse] = []
+    for _ in range(reader.count("responses", 3)):
+        responses.append(_read_topic_produce_response(reader, version))
+    (throttle_time_ms,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     if version >= 9:
         for _ in range(reader.tagged_fields()):
             tag = reader.tag()

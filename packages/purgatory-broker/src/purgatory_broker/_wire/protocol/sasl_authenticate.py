@@ -38,11 +38,13 @@ def _read_sasl_authenticate_request(reader: Reader, version: int) -> SaslAuthent
 
 def _read_sasl_authenticate_response(reader: Reader, version: int) -> SaslAuthenticateResponse:
     session_lifetime_ms: int = 0
-    (error_code,) = reader.unpack(_H)
+    (error_code,) = _H.unpack_from(reader.frame, reader.position)
+    reader.position += 2
     error_message = reader.nullable_string("error_message")
     auth_bytes = reader.blob("auth_bytes")
     if version >= 1:
-        (session_lifetime_ms,) = reader.unpack(_Q)
+        (session_lifetime_ms,) = _Q.unpack_from(reader.frame, reader.position)
+        reader.position += 8
     if version >= 2:
         reader.skip_tagged_fields()
     return SaslAuthenticateResponse(error_code, error_message, auth_bytes, session_lifetime_ms)

@@ -32,7 +32,8 @@ def _read_sasl_handshake_request(reader: Reader, version: int) -> SaslHandshakeR
 
 
 def _read_sasl_handshake_response(reader: Reader, version: int) -> SaslHandshakeResponse:
-    (error_code,) = reader.unpack(_H)
+    (error_code,) = _H.unpack_from(reader.frame, reader.position)
+    reader.position += 2
     mechanisms = reader.strings("mechanisms")
     return SaslHandshakeResponse(error_code, mechanisms)
 

@@ -57,17 +57,17 @@ def _read_sync_group_request(reader: Reader, version: int) -> SyncGroupRequest:
     protocol_type: str | None = None
     protocol_name: str | None = None
     group_id = reader.string("group_id")
-    (generation_id,) = reader.unpack(_I)
+    (generation_id,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
     member_id = reader.string("member_id")
     if version >= 3:
         group_instance_id = reader.nullable_string("group_instance_id")
     if version >= 5:
         protocol_type = reader.nullable_string("protocol_type")
         protocol_name = reader.nullable_string("protocol_name")
-    assignments = [
-        _read_sync_group_request_assignment(reader, version)
-        for _ in range(reader.count("assignments", 3))
-    ]
+    assignments: list[SyncGroupRequestAssignment] = []
+    for _ in range(reader.count("assignments", 3)):
+        assignments.append(_read_sync_group_request_assignment(reader, version))
     if version >= 4:
         reader.skip_tagged_fields()
     return SyncGroupRequest(
@@ -86,9 +86,11 @@ def _read_sync_group_response(reader: Reader, version: int) -> SyncGroupResponse
     protocol_type: str | None = None
     protocol_name: str | None = None
     if version >= 1:
-        throttle_time_ms, error_code = reader.unpack(_IH)
+        throttle_time_ms, error_code = _IH.unpack_from(reader.frame, reader.position)
+        reader.position += 6
     else:
-        (error_code,) = reader.unpack(_H)
+        (error_code,) = _H.unpack_from(reader.frame, reader.position)
+        reader.position += 2
     if version >= 5:
         protocol_type = reader.nullable_string("protocol_type")
         protocol_name = reader.nullable_string("protocol_name")
