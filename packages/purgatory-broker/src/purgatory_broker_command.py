@@ -2,8 +2,7 @@
 
 A command's module is imported when the command is called. This module stands beside the package
 `purgatory_broker` and not in it, because an import of anything in the package imports its public
-names, and with them kafka-python and the cluster. The list of commands and a mistyped command wait
-for neither.
+names, and with them the cluster. The list of commands and a mistyped command do not wait for it.
 """
 
 from __future__ import annotations

@@ -3,19 +3,15 @@
 Not for production.
 """
 
-# Before anything else imports kafka-python.
-from purgatory_broker._wire import kafka_python as _kafka_python  # noqa: F401, I001
-
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.cluster.client_request import ClientRequest
 from purgatory_broker.cluster.cluster import Cluster
 from purgatory_broker.cluster.cluster_client import ClusterClient
-from purgatory_broker.cluster.cluster_process import ClusterProcess
 from purgatory_broker.cluster.cluster_errors import ClusterError, ClusterTimeoutError
-from purgatory_broker.cluster.snapshots import GroupSnapshot, MemberSnapshot
+from purgatory_broker.cluster.cluster_process import ClusterProcess
 from purgatory_broker.cluster.intercepted_request import InterceptedRequest, Unanswered
 from purgatory_broker.cluster.interception import Interception
-from purgatory_broker.cluster.snapshots import TopicRecord
+from purgatory_broker.cluster.snapshots import GroupSnapshot, MemberSnapshot, TopicRecord
 from purgatory_broker.replication.recorder import Recorder, RecorderError
 from purgatory_broker.settings import ClusterSettings
 

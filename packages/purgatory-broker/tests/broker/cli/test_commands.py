@@ -268,7 +268,7 @@ def test_invalid_command_line_is_refused(
 @pytest.mark.parametrize(
     ("package", "options", "needed"),
     [
-        ("kafka", [], "the Python package 'kafka' is not installed"),
+        ("crc32c", [], "the Python package 'crc32c' is not installed"),
         ("pyarrow", ["--record", "traffic"], "pip install pyarrow"),
         (
             "prometheus_client",
