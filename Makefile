@@ -130,6 +130,7 @@ lint: $(VENV)/.lint ## ruff, import-linter's contracts on the layers, zizmor on 
 types: $(VENV)/.types ## mypy --strict
 	$(BIN)/mypy
 	$(BIN)/mypy -p benchmarks
+	$(BIN)/mypy --explicit-package-bases -p tools.protocol
 
 docs: $(VENV)/.docs $(INTERPRETED)/.copied ## the documentation, into build/docs; warnings are errors
 	@rm -rf docs/reference/generated build/docs

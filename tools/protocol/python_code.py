@@ -36,7 +36,8 @@ def module(request: Message, response: Message, overrides: Mapping[str, Any], ka
     """Return the module of an API. Its formatting is left to ruff."""
     name = request.name.removesuffix("Request")
     _rename(request.struct, response.struct)
-    code = _Code()
+    secrets = frozenset(overrides.get("secrets", ()))
+    code = _Code(secrets)
     structs = {struct.name: struct for struct in request.struct.structs()}
     own = {struct.name: struct for struct in response.struct.structs()}
     lines = [f'"""The messages of {name}.', "", f"Made from Kafka {kafka}'s schemas: do not edit."]
@@ -52,6 +53,7 @@ def module(request: Message, response: Message, overrides: Mapping[str, Any], ka
     subjects, arguments = subject_functions(request.struct, overrides)
     body += subjects
     flexible = request.struct.flexible
+    names = ", ".join(f'"{secret}"' for secret in sorted(secrets))
     body += [
         "",
         f"{snake_case(name).upper()}_MESSAGES = ApiMessages(",
@@ -67,6 +69,7 @@ def module(request: Message, response: Message, overrides: Mapping[str, Any], ka
         "error_response=_error_response,",
         *(f"fields={{{_partial_fields(structs | own)}}},",),
         *arguments,
+        *([f"secrets=frozenset({{{names}}}),"] if secrets else []),
         ")",
     ]
     return "\n".join([*lines, *code.constants(), *body]) + "\n"
@@ -89,7 +92,7 @@ def _rename(request: Struct, response: Struct) -> None:
     ours = {struct.name: struct for struct in request.structs()}
     theirs = {struct.name: struct for struct in response.structs()}
     for name in ours.keys() & theirs.keys():
-        if ours[name].source != theirs[name].source or ours[name].versions != theirs[name].versions:
+        if ours[name].layout != theirs[name].layout:
             for message, prefix in ((request, "Request"), (response, "Response")):
                 for struct in message.structs():
                     if struct.name == name:
@@ -227,6 +230,8 @@ def _merged(lines: list[str]) -> list[str]:
 class _Code:
     """The code of a module, with the formats that it uses."""
 
+    #: The names of fields that are not shown.
+    _secrets: frozenset[str]
     _formats: set[str] = field(default_factory=set)
 
     def constants(self) -> list[str]:
@@ -239,9 +244,11 @@ class _Code:
 
     def data_class(self, struct: Struct) -> list[str]:
         lines = ["", "", "@dataclass(slots=True)", f"class {struct.name}:"]
-        lines += [
-            f"    {each.attribute}: {_type(each)} = {_default(each)}" for each in struct.fields
-        ]
+        for each in struct.fields:
+            default = _default(each)
+            if each.attribute in self._secrets:
+                default = f"field(default={default}, repr=False)"
+            lines.append(f"    {each.attribute}: {_type(each)} = {default}")
         return lines if struct.fields else [*lines, "    pass"]
 
     # -- reading

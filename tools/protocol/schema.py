@@ -21,6 +21,7 @@ CODES = {
 }
 SIZES = {"?": 1, "b": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "d": 8}
 UUID_BYTES = 16
+_TYPES = frozenset({*CODES, "string", "bytes", "records", "uuid"})
 _LAST = 32_767
 
 
@@ -103,6 +104,11 @@ class Struct:
     source: Any = None
 
     @property
+    def layout(self) -> Any:
+        """What two structs with the same class have in common."""
+        return self.source, self.versions, self.flexible
+
+    @property
     def untagged(self) -> list[Field]:
         return [field for field in self.fields if field.tag is None]
 
@@ -154,46 +160,61 @@ def load_message(text: str) -> Message:
     """Return the message of a definition; `//` comments out the rest of a line."""
     source = json.loads(re.sub(r"(^|\s)//.*$", "", text, flags=re.MULTILINE))
     versions = parse_versions(source["validVersions"])
-    flexible = parse_versions(source["flexibleVersions"])
-    common = {each["name"]: each for each in source.get("commonStructs", ())}
-    struct = _struct(source["name"], source["fields"], versions, flexible, common)
+    loader = _Loader(
+        versions,
+        parse_versions(source["flexibleVersions"]),
+        {each["name"]: each for each in source.get("commonStructs", ())},
+    )
+    struct = loader.struct(source["name"], source["fields"], versions)
     return Message(source["apiKey"], source["name"], source["type"] == "request", struct)
 
 
-def _struct(
-    name: str,
-    fields: list[dict[str, Any]],
-    versions: Versions,
-    flexible: Versions,
-    common: Mapping[str, Any],
-) -> Struct:
-    made = Struct(name, versions, flexible, source=_without_comments(fields))
-    for each in fields:
-        kind = each["type"].removeprefix("[]")
-        has = parse_versions(each["versions"]) & versions
-        tagged = parse_versions(each.get("taggedVersions")) & versions
-        if has.is_empty:
-            continue
-        if "flexibleVersions" in each or (not tagged.is_empty and tagged != has):
-            raise NotImplementedError(f"{name}.{each['name']}: {each}")
-        struct = None
-        inner = each.get("fields") or common.get(kind, {}).get("fields")
-        if inner is not None:
-            struct = _struct(kind, inner, has, flexible, common)
-        made.fields.append(
-            Field(
-                name=each["name"],
-                type=kind,
-                is_array=each["type"].startswith("[]"),
-                versions=has,
-                nullable=parse_versions(each.get("nullableVersions")) & has,
-                default=each.get("default"),
-                tag=None if tagged.is_empty else each["tag"],
-                entity=each.get("entityType"),
-                struct=struct,
+@dataclass(frozen=True)
+class _Loader:
+    #: Of the message.
+    versions: Versions
+    flexible: Versions
+    #: The structs that several fields may have, by name.
+    common: Mapping[str, Any]
+
+    def struct(self, name: str, fields: list[dict[str, Any]], versions: Versions) -> Struct:
+        made = Struct(name, versions, self.flexible, source=_without_comments(fields))
+        for each in fields:
+            has = parse_versions(each["versions"]) & versions
+            tagged = parse_versions(each.get("taggedVersions")) & versions
+            if has.is_empty:
+                continue
+            if "flexibleVersions" in each or (not tagged.is_empty and tagged != has):
+                raise NotImplementedError(f"{name}.{each['name']}: {each}")
+            kind = each["type"].removeprefix("[]")
+            struct = self._struct_of(kind, each, has)
+            if struct is None and kind not in _TYPES:
+                raise NotImplementedError(f"{name}.{each['name']} of type {kind}")
+            made.fields.append(
+                Field(
+                    name=each["name"],
+                    type=kind,
+                    is_array=each["type"].startswith("[]"),
+                    versions=has,
+                    nullable=parse_versions(each.get("nullableVersions")) & has,
+                    default=each.get("default"),
+                    tag=None if tagged.is_empty else each["tag"],
+                    entity=each.get("entityType"),
+                    struct=struct,
+                )
             )
+        return made
+
+    def _struct_of(self, kind: str, field: dict[str, Any], has: Versions) -> Struct | None:
+        if "fields" in field:
+            return self.struct(kind, field["fields"], has)
+        if kind not in self.common:
+            return None
+        # Each field of such a struct has the same one, of all its versions.
+        common = self.common[kind]
+        return self.struct(
+            kind, common["fields"], parse_versions(common["versions"]) & self.versions
         )
-    return made
 
 
 def _without_comments(fields: list[dict[str, Any]]) -> Any:

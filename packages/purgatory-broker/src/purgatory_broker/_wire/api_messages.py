@@ -35,6 +35,7 @@ class ApiMessages(Generic[Q, S]):
         names_partitions: Whether `topics` have partitions.
         groups: Returns the ids of the groups that a request names.
         transactional_ids: Returns the transactional ids that a request names.
+        secrets: The fields, at any depth of both messages, that are not shown.
         fields: The fields of each struct that only some versions have: the first and the last one.
     """
 
@@ -53,6 +54,7 @@ class ApiMessages(Generic[Q, S]):
     names_partitions: bool = False
     groups: Callable[[Q], Iterable[str]] | None = None
     transactional_ids: Callable[[Q], Iterable[str]] | None = None
+    secrets: frozenset[str] = frozenset()
 
     def is_flexible(self, version: int) -> bool:
         return self.flexible_since is not None and version >= self.flexible_since

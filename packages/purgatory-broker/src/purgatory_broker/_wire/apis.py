@@ -31,7 +31,6 @@ class Api:
         has_tagged_header: The header of a flexible response has tagged fields.
         holds_records: A response may have many records, and no limit of its own; requests wait
             while clients leave too many responses unread.
-        secrets: The fields, at any depth of both messages, that are not shown.
     """
 
     messages: ApiMessages[Any, Any]
@@ -41,7 +40,6 @@ class Api:
     answers_unsupported_versions: bool = False
     has_tagged_header: bool = True
     holds_records: bool = False
-    secrets: frozenset[str] = frozenset()
     #: The API's key and its name in Kafka's protocol.
     key: int = field(init=False)
     name: str = field(init=False)
@@ -67,6 +65,11 @@ class Api:
     def advertised_versions(self) -> tuple[int, int]:
         oldest = self.min_advertised_version
         return self.min_version if oldest is None else oldest, self.max_version
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The fields, at any depth of both messages, that are not shown."""
+        return self.messages.secrets
 
     def supports(self, version: int) -> bool:
         return self.min_version <= version <= self.max_version

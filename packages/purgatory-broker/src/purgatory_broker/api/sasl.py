@@ -67,5 +67,4 @@ SASL_AUTHENTICATE = ServedApi(
     messages=SASL_AUTHENTICATE_MESSAGES,
     versions=(0, 2),
     answer=_sasl_authenticate,
-    secrets=frozenset({"auth_bytes"}),
 )

@@ -124,7 +124,9 @@ def _credential(change: _Change) -> ScramCredential | None:
 
 
 def _altered(user: str, code: ErrorCode, message: str | None) -> AlterUserScramCredentialsResult:
-    return AlterUserScramCredentialsResult(user, code, truncate_message(message))
+    return AlterUserScramCredentialsResult(
+        user=user, error_code=code, error_message=truncate_message(message)
+    )
 
 
 def _refuse_alter_user_scram_credentials(
@@ -141,7 +143,6 @@ ALTER_USER_SCRAM_CREDENTIALS = ServedApi(
     needs_controller=True,
     answer=_alter_user_scram_credentials,
     refuse=_refuse_alter_user_scram_credentials,
-    secrets=frozenset({"salted_password"}),
 )
 
 

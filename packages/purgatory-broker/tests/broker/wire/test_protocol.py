@@ -89,7 +89,7 @@ def encoded_by_writer(api: ApiMessages[Any, Any], version: int, response: Any) -
 
 
 @every_version
-@examples(12)
+@examples(6)
 @given(data=st.data())
 def test_requests_are_read_as_they_were_encoded(
     api: ApiMessages[Any, Any], version: int, data: st.DataObject
@@ -103,7 +103,7 @@ def test_requests_are_read_as_they_were_encoded(
 
 
 @every_version
-@examples(12)
+@examples(6)
 @given(data=st.data())
 def test_torn_requests_are_refused(
     api: ApiMessages[Any, Any], version: int, data: st.DataObject
@@ -116,7 +116,7 @@ def test_torn_requests_are_refused(
 
 
 @every_version
-@examples(12)
+@examples(6)
 @given(data=st.data())
 def test_responses_are_written_as_by_schema_and_read_again(
     api: ApiMessages[Any, Any], version: int, data: st.DataObject
@@ -133,7 +133,7 @@ def test_responses_are_written_as_by_schema_and_read_again(
 
 
 @every_version
-@examples(25)
+@examples(12)
 @given(seed=st.integers(0, 2**32), data=st.data())
 def test_mutated_requests_are_read_or_refused_as_by_schema(
     api: ApiMessages[Any, Any], version: int, seed: int, data: st.DataObject
@@ -183,7 +183,7 @@ def test_defaults_are_those_of_kafka_python(api: ApiMessages[Any, Any]) -> None:
 
 
 @every_version
-@examples(12)
+@examples(6)
 @given(data=st.data(), code=st.integers(-1, 133))
 def test_error_response_of_any_request_can_be_written(
     api: ApiMessages[Any, Any], version: int, data: st.DataObject, code: int

@@ -30,7 +30,7 @@ class ScramCredentialUpsertion:
     mechanism: int = 0
     iterations: int = 0
     salt: bytes = b""
-    salted_password: bytes = b""
+    salted_password: bytes = field(default=b"", repr=False)
 
 
 @dataclass(slots=True)
@@ -160,4 +160,5 @@ ALTER_USER_SCRAM_CREDENTIALS_MESSAGES = ApiMessages(
     write_response=_write_alter_user_scram_credentials_response,
     error_response=_error_response,
     fields={},
+    secrets=frozenset({"salted_password"}),
 )

@@ -6,7 +6,7 @@ Made from Kafka 4.1.1's schemas: do not edit.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from purgatory_broker._wire.api_messages import ApiMessages
 from purgatory_broker._wire.reader import Reader
@@ -18,14 +18,14 @@ _Q = struct.Struct(">q")
 
 @dataclass(slots=True)
 class SaslAuthenticateRequest:
-    auth_bytes: bytes = b""
+    auth_bytes: bytes = field(default=b"", repr=False)
 
 
 @dataclass(slots=True)
 class SaslAuthenticateResponse:
     error_code: int = 0
     error_message: str | None = ""
-    auth_bytes: bytes = b""
+    auth_bytes: bytes = field(default=b"", repr=False)
     session_lifetime_ms: int = 0
 
 
@@ -78,4 +78,5 @@ SASL_AUTHENTICATE_MESSAGES = ApiMessages(
     write_response=_write_sasl_authenticate_response,
     error_response=_error_response,
     fields={SaslAuthenticateResponse: {"session_lifetime_ms": (1, 2)}},
+    secrets=frozenset({"auth_bytes"}),
 )

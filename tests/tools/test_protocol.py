@@ -1,0 +1,244 @@
+"""The program that makes the messages of Kafka's protocol from its schemas."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from purgatory_broker._wire.api_messages import NamedTopic
+from purgatory_broker._wire.wire_error import WireError
+from tests.broker.kafka_server import VERSION, broker_libraries
+from tools.protocol.__main__ import APIS, MODULES, made_modules
+from tools.protocol.python_code import module
+from tools.protocol.schema import Versions, load_message, parse_versions, snake_case
+
+_TOPICS = {
+    "name": "Topics",
+    "type": "[]Topic",
+    "versions": "0+",
+    "fields": [
+        {"name": "Name", "type": "string", "versions": "0-2", "entityType": "topicName"},
+        {"name": "TopicId", "type": "uuid", "versions": "3+"},
+        {
+            "name": "Partitions",
+            "type": "[]Partition",
+            "versions": "0+",
+            "fields": [
+                {"name": "Index", "type": "int32", "versions": "0+"},
+                {"name": "Limit", "type": "int64", "versions": "1+", "default": "-1"},
+                {"name": "Strict", "type": "bool", "versions": "0+"},
+                {
+                    "name": "Note",
+                    "type": "string",
+                    "versions": "2+",
+                    "nullableVersions": "3+",
+                    "default": "null",
+                },
+            ],
+        },
+    ],
+}
+_RESULTS = {
+    "name": "Results",
+    "type": "[]TopicResult",
+    "versions": "0+",
+    "fields": [
+        {"name": "Name", "type": "string", "versions": "0-2", "entityType": "topicName"},
+        {"name": "TopicId", "type": "uuid", "versions": "3+"},
+        {
+            "name": "Partitions",
+            "type": "[]PartitionResult",
+            "versions": "0+",
+            "fields": [
+                {"name": "Index", "type": "int32", "versions": "0+"},
+                {"name": "ErrorCode", "type": "int16", "versions": "0+"},
+                {"name": "Low", "type": "int64", "versions": "0+"},
+            ],
+        },
+    ],
+}
+
+
+def schema(kind: str, *fields: dict[str, Any], **given: Any) -> str:
+    source = {
+        "apiKey": 7,
+        "type": kind.lower(),
+        "name": f"Sample{kind}",
+        "validVersions": "0-3",
+        "flexibleVersions": "2+",
+        "fields": fields,
+        **given,
+    }
+    return "// A licence.\n" + json.dumps(source).replace("{", "{ // a note\n", 1)
+
+
+@pytest.fixture
+def sample() -> Iterator[types.ModuleType]:
+    """Return the module of an API with a tagged field and an override."""
+    leader = {
+        "name": "Leader",
+        "type": "int32",
+        "versions": "2+",
+        "taggedVersions": "2+",
+        "tag": 0,
+        "default": "-1",
+    }
+    text = module(
+        load_message(schema("Request", _TOPICS)),
+        load_message(schema("Response", _RESULTS, leader)),
+        {"error": {"PartitionResult.low": "-1"}},
+        "4.1.1",
+    )
+    made = types.ModuleType("sample_messages")
+    sys.modules[made.__name__] = made  # Where dataclasses look types up.
+    try:
+        exec(compile(text, "sample_messages.py", "exec"), vars(made))
+        yield made
+    finally:
+        del sys.modules[made.__name__]
+
+
+def read(sample: Any, version: int, body: bytes) -> Any:
+    messages = sample.SAMPLE_MESSAGES
+    return messages.read_request(messages.reader(body, 0, version), version)
+
+
+_BODIES = {
+    0: b"\0\0\0\1" + b"\0\1t" + b"\0\0\0\1" + b"\0\0\0\5" + b"\1",
+    1: b"\0\0\0\1" + b"\0\1t" + b"\0\0\0\1" + b"\0\0\0\5" + bytes(7) + b"\x09" + b"\1",
+    2: b"\2" + b"\2t" + b"\2" + b"\0\0\0\5" + bytes(7) + b"\x09" + b"\1" + b"\3no" + b"\0\0\0",
+}
+
+
+def test_each_version_has_its_fields(sample: Any) -> None:
+    parts = {
+        0: sample.Partition(5, -1, True, None),
+        1: sample.Partition(5, 9, True, None),
+        2: sample.Partition(5, 9, True, "no"),
+    }
+    for version, body in _BODIES.items():
+        expected = sample.SampleRequest([sample.Topic("t", None, [parts[version]])])
+        assert read(sample, version, body) == expected
+
+
+def test_null_is_read_in_the_versions_that_allow_it(sample: Any) -> None:
+    begin = b"\2" + b"%s" + b"\2" + b"\0\0\0\5" + bytes(8) + b"\0" + b"\0" + b"\0\0\0"
+    (topic,) = read(sample, 3, begin % bytes(16)).topics
+    assert topic == sample.Topic("", None, [sample.Partition(5, 0, False, None)])
+    with pytest.raises(WireError, match="note must not be null"):
+        read(sample, 2, begin % b"\2t")
+
+
+def test_count_beyond_the_bytes_that_are_left_is_refused(sample: Any) -> None:
+    with pytest.raises(WireError, match="topics has 40,000 elements, and 20 bytes are left"):
+        read(sample, 0, b"\0\0\x9c\x40" + bytes(20))
+
+
+def test_error_response_repeats_what_the_request_names(sample: Any) -> None:
+    request = read(sample, 1, _BODIES[1])
+    response = sample.SAMPLE_MESSAGES.error_response(request, 3)
+    assert response == sample.SampleResponse(
+        [sample.TopicResult("t", None, [sample.PartitionResult(5, 3, -1)])], -1
+    )
+
+
+def test_named_topics_are_found(sample: Any) -> None:
+    request = read(sample, 0, _BODIES[0])
+    assert list(sample.SAMPLE_MESSAGES.topics(request)) == [NamedTopic("t", None, [5])]
+    assert sample.SAMPLE_MESSAGES.names_partitions
+    assert sample.SAMPLE_MESSAGES.groups is None
+
+
+@pytest.mark.parametrize(("leader", "tagged"), [(-1, b"\0"), (7, b"\1\0\4\0\0\0\7")])
+def test_tagged_field_is_written_unless_it_is_the_default(
+    sample: Any, leader: int, tagged: bytes
+) -> None:
+    messages = sample.SAMPLE_MESSAGES
+    out = messages.writer(2)
+    messages.write_response(out, sample.SampleResponse([], leader), 2)
+    assert bytes(out) == b"\1" + tagged
+    assert messages.read_response(messages.reader(bytes(out), 0, 2), 2).leader == leader
+
+
+def test_unknown_tagged_field_is_skipped(sample: Any) -> None:
+    messages = sample.SAMPLE_MESSAGES
+    body = b"\1" + b"\2" + b"\x63\3abc" + b"\0\4\0\0\0\7"
+    reader = messages.reader(body, 0, 2)
+    assert messages.read_response(reader, 2) == sample.SampleResponse([], 7)
+    assert reader.position == len(body)
+
+
+def test_structs_of_one_name_and_different_fields_have_names_of_their_own() -> None:
+    results = dict(_TOPICS, fields=_RESULTS["fields"])
+    text = module(
+        load_message(schema("Request", _TOPICS)),
+        load_message(schema("Response", results)),
+        {},
+        "4.1.1",
+    )
+    assert "class RequestTopic:" in text
+    assert "class ResponseTopic:" in text
+
+
+def test_struct_that_several_fields_have_is_read_in_all_their_versions() -> None:
+    """A class has one reader."""
+    fields = (
+        {"name": "Old", "type": "[]Topic", "versions": "0-1"},
+        {"name": "New", "type": "[]Topic", "versions": "2+"},
+    )
+    common = [{"name": "Topic", "versions": "0+", "fields": _TOPICS["fields"]}]
+    message = load_message(schema("Request", *fields, commonStructs=common))
+    topics = [struct for struct in message.struct.structs() if struct.name == "Topic"]
+    assert [struct.versions for struct in topics] == [Versions(0, 3)] * 2
+
+
+def test_unknown_type_is_refused() -> None:
+    with pytest.raises(NotImplementedError, match=r"SampleRequest\.Size of type varint"):
+        load_message(schema("Request", {"name": "Size", "type": "varint", "versions": "0+"}))
+
+
+def test_ambiguous_array_needs_an_override() -> None:
+    others = dict(_TOPICS, name="Others", type="[]Other")
+    request = load_message(schema("Request", _TOPICS, others))
+    response = load_message(schema("Response", _RESULTS))
+    with pytest.raises(ValueError, match=r"SampleResponse\.results"):
+        module(request, response, {}, "4.1.1")
+    parts = {"parts": {"SampleResponse.results": ["others"]}}
+    assert "in request.others" in module(request, response, parts, "4.1.1")
+
+
+@pytest.mark.parametrize(
+    ("text", "versions"),
+    [("3", (3, 3)), ("3-5", (3, 5)), ("3+", (3, 32_767)), ("none", (0, -1)), (None, (0, -1))],
+)
+def test_versions_are_parsed(text: str | None, versions: tuple[int, int]) -> None:
+    assert parse_versions(text) == Versions(*versions)
+
+
+def test_names_are_those_of_python() -> None:
+    assert [snake_case(name) for name in ("TopicId", "timeoutMs", "Enable2Pc")] == [
+        "topic_id",
+        "timeout_ms",
+        "enable2_pc",
+    ]
+
+
+def test_there_is_a_module_for_each_api() -> None:
+    made = {path.stem for path in MODULES.glob("*.py")} - {"__init__"}
+    assert made == set(map(snake_case, APIS))
+
+
+@pytest.mark.jvm
+def test_modules_are_those_that_the_schemas_make() -> None:
+    jar = broker_libraries() / f"kafka-clients-{VERSION}.jar"
+    ruff = Path(sys.executable).with_name("ruff")
+    if not ruff.exists():
+        pytest.skip("ruff, which formats them, is not installed")
+    for name, text in made_modules(jar).items():
+        assert (MODULES / name).read_text() == text, name
