@@ -31,7 +31,7 @@ NO_AUTHORIZER = "No Authorizer is configured."
 def _create_acls(
     broker: BrokerApi, context: RequestContext, request: CreateAclsRequest
 ) -> CreateAclsResponse:
-    refused = AclCreationResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+    refused = AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
     return CreateAclsResponse(results=[refused] * len(request.creations))
 
 
@@ -41,7 +41,9 @@ CREATE_ACLS = ServedApi(messages=CREATE_ACLS_MESSAGES, versions=(1, 3), answer=_
 def _delete_acls(
     broker: BrokerApi, context: RequestContext, request: DeleteAclsRequest
 ) -> DeleteAclsResponse:
-    refused = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+    refused = DeleteAclsFilterResult(
+        error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER
+    )
     return DeleteAclsResponse(filter_results=[refused] * len(request.filters))
 
 

@@ -33,10 +33,10 @@ def _api_versions(
         context.login.note_versions()
     code = ErrorCode.NONE if is_supported else ErrorCode.UNSUPPORTED_VERSION
     advertised: Iterable[Api] = broker.apis.values() if is_supported else [API_VERSIONS]
-    keys = [
-        ApiVersion(api.key, *api.advertised_versions)
-        for api in sorted(advertised, key=lambda api: api.key)
-    ]
+    keys = []
+    for api in sorted(advertised, key=lambda api: api.key):
+        min_version, max_version = api.advertised_versions
+        keys.append(ApiVersion(api_key=api.key, min_version=min_version, max_version=max_version))
     return ApiVersionsResponse(error_code=code, api_keys=keys)
 
 

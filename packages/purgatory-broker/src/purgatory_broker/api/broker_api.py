@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import NamedTuple, Protocol
 
 from purgatory_broker._wire.apis import ApiTable
 from purgatory_broker.groups.coordinator import GroupCoordinator
@@ -19,6 +19,14 @@ from purgatory_broker.replication.record_deletions import RecordDeletions
 from purgatory_broker.replication.replica_manager import ReplicaManager
 from purgatory_broker.request_context import Client
 from purgatory_broker.settings import ClusterSettings
+
+
+class BrokerEndpoint(NamedTuple):
+    """Where clients of a listener reach a broker."""
+
+    node_id: int
+    host: str
+    port: int
 
 
 class BrokerApi(Protocol):
@@ -49,8 +57,8 @@ class BrokerApi(Protocol):
     def wall_ms(self) -> int:
         """Return the time of day in milliseconds since 1970."""
 
-    def endpoints(self, nodes: Iterable[int], listener: str) -> list[dict[str, Any]]:
-        """Return the `node_id`, `host`, `port` and `rack` of brokers; skip negative ids."""
+    def endpoints(self, nodes: Iterable[int], listener: str) -> list[BrokerEndpoint]:
+        """Return where brokers are, in the order of their ids; skip negative ids."""
 
     def produce_throttle_ms(self, client: Client, size_bytes: int) -> int:
         """Return a client's throttle time in milliseconds, with some more produced bytes."""

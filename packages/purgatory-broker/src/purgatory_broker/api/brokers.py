@@ -45,7 +45,7 @@ def _describe_cluster(
         cluster_id=broker.controller.cluster_id,
         controller_id=broker.controller.controller_id,
         brokers=[
-            DescribeClusterBroker(broker_id=node["node_id"], host=node["host"], port=node["port"])
+            DescribeClusterBroker(broker_id=node.node_id, host=node.host, port=node.port)
             for node in broker.endpoints(broker.metadata.alive(), context.client.listener)
         ],
         cluster_authorized_operations=ON_THE_CLUSTER if wants_operations else NOT_ASKED,
@@ -109,7 +109,10 @@ def _describe_quorum(
     return DescribeQuorumResponse(
         topics=[ResponseTopicData(topic_name=_METADATA.topic, partitions=[metadata])],
         nodes=[
-            Node(node["node_id"], [Listener(_LISTENER, node["host"], node["port"])])
+            Node(
+                node_id=node.node_id,
+                listeners=[Listener(name=_LISTENER, host=node.host, port=node.port)],
+            )
             for node in broker.endpoints(controller.alive, context.client.listener)
         ],
     )

@@ -51,7 +51,10 @@ def _alter_client_quotas(
             ResponseEntryData(
                 error_code=ErrorCode.NONE if refusal is None else ErrorCode.INVALID_REQUEST,
                 error_message=truncate_message(refusal),
-                entity=[alter_client_quotas.EntityData(kind, name) for kind, name in entity],
+                entity=[
+                    alter_client_quotas.EntityData(entity_type=kind, entity_name=name)
+                    for kind, name in entity
+                ],
             )
             for entity, refusal in results.items()
         ]
@@ -113,8 +116,8 @@ def _describe_client_quotas(
     return DescribeClientQuotasResponse(
         entries=[
             EntryData(
-                entity=[EntityData(kind, name) for kind, name in entity],
-                values=[ValueData(key, value) for key, value in values.items()],
+                entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+                values=[ValueData(key=key, value=value) for key, value in values.items()],
             )
             for entity, values in broker.metadata.client_quotas.items()
             if wanted.matches(entity)

@@ -89,7 +89,8 @@ def _offset_commit(
                     OffsetCommitResponseTopic(
                         name=name,
                         partitions=[
-                            OffsetCommitResponsePartition(*result) for result in partitions
+                            OffsetCommitResponsePartition(partition_index=index, error_code=error)
+                            for index, error in partitions
                         ],
                     )
                     for name, partitions in results.items()
@@ -150,8 +151,7 @@ def _fetch_group(broker: BrokerApi, group: OffsetFetchRequestGroup) -> OffsetFet
             OffsetFetchResponseTopics(
                 name=name,
                 partitions=[
-                    OffsetFetchResponsePartitions(index, *_committed(value))
-                    for index, value in partitions
+                    _group_partition(index, value or _NOTHING) for index, value in partitions
                 ],
             )
             for name, partitions in fetched.topics
@@ -173,19 +173,33 @@ def _fetch_one(
         topics=[
             OffsetFetchResponseTopic(
                 name=name,
-                partitions=[
-                    OffsetFetchResponsePartition(index, *_committed(value))
-                    for index, value in partitions
-                ],
+                partitions=[_partition(index, value or _NOTHING) for index, value in partitions],
             )
             for name, partitions in fetched.topics
         ]
     )
 
 
-def _committed(value: OffsetValue | None) -> tuple[int, int, str]:
-    """Return a partition's offset, leader epoch and metadata."""
-    return (-1, -1, "") if value is None else (value.offset, value.leader_epoch, value.metadata)
+#: What stands for no committed offset.
+_NOTHING = OffsetValue(-1)
+
+
+def _partition(index: int, value: OffsetValue) -> OffsetFetchResponsePartition:
+    return OffsetFetchResponsePartition(
+        partition_index=index,
+        committed_offset=value.offset,
+        committed_leader_epoch=value.leader_epoch,
+        metadata=value.metadata,
+    )
+
+
+def _group_partition(index: int, value: OffsetValue) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=value.offset,
+        committed_leader_epoch=value.leader_epoch,
+        metadata=value.metadata,
+    )
 
 
 def _refuse_offset_fetch(
@@ -227,7 +241,8 @@ def _offset_delete(
                     OffsetDeleteResponseTopic(
                         name=name,
                         partitions=[
-                            OffsetDeleteResponsePartition(*result) for result in partitions
+                            OffsetDeleteResponsePartition(partition_index=index, error_code=error)
+                            for index, error in partitions
                         ],
                     )
                     for name, partitions in results.items()

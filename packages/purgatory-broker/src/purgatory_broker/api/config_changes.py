@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from purgatory_broker._wire.api_messages import NamedTopic
 from purgatory_broker._wire.error_code import ErrorCode
@@ -64,11 +64,18 @@ def _incremental_alter_configs(
         )
         for resource in request.resources
     ]
-    changes = _Changes(resources, validate_only=request.validate_only, is_incremental=True)
+    changes = _Changes(
+        resources=resources, validate_only=request.validate_only, is_incremental=True
+    )
     return IncrementalAlterConfigsResponse(
         responses=[
-            incremental_alter_configs.AlterConfigsResourceResponse(*result)
-            for result in changes.make(broker)
+            incremental_alter_configs.AlterConfigsResourceResponse(
+                error_code=code,
+                error_message=truncate_message(message),
+                resource_type=resource.type,
+                resource_name=resource.name,
+            )
+            for resource, code, message in changes.make(broker)
         ]
     )
 
@@ -84,26 +91,35 @@ def _alter_configs(
         )
         for resource in request.resources
     ]
-    changes = _Changes(resources, validate_only=request.validate_only, is_incremental=False)
+    changes = _Changes(
+        resources=resources, validate_only=request.validate_only, is_incremental=False
+    )
     return AlterConfigsResponse(
         responses=[
-            alter_configs.AlterConfigsResourceResponse(*result) for result in changes.make(broker)
+            alter_configs.AlterConfigsResourceResponse(
+                error_code=code,
+                error_message=truncate_message(message),
+                resource_type=resource.type,
+                resource_name=resource.name,
+            )
+            for resource, code, message in changes.make(broker)
         ]
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Changes:
-    resources: list[_ConfigResource] = field(kw_only=False)
+    resources: list[_ConfigResource]
     validate_only: bool
     #: Apply the operation of each change; False replaces all configs.
     is_incremental: bool
 
-    def make(self, broker: BrokerApi) -> Iterator[tuple[int, str | None, int, str]]:
-        """Make the changes; yield each resource's error, its message, type and name."""
+    def make(self, broker: BrokerApi) -> Iterator[tuple[_ConfigResource, ErrorCode, str | None]]:
+        """Make the changes; yield each resource, its error and the error's message."""
         counts = Counter((resource.type, resource.name) for resource in self.resources)
         for resource in self.resources:
-            code, message = ErrorCode.NONE, None
+            code: ErrorCode = ErrorCode.NONE
+            message: str | None = None
             if not broker.reaches_controller:
                 code, message = ErrorCode.REQUEST_TIMED_OUT, "The controller can't be reached."
             elif counts[resource.type, resource.name] > 1:
@@ -113,7 +129,7 @@ class _Changes:
                     _alter(broker, self, resource)
                 except ControllerError as error:
                     code, message = error.code, str(error)
-            yield code, truncate_message(message), resource.type, resource.name
+            yield resource, code, message
 
 
 def _alter(broker: BrokerApi, request: _Changes, resource: _ConfigResource) -> None:
@@ -236,12 +252,12 @@ INCREMENTAL_ALTER_CONFIGS = ServedApi(
     messages=INCREMENTAL_ALTER_CONFIGS_MESSAGES,
     versions=(0, 1),
     answer=_incremental_alter_configs,
-    topics=_topics,
+    more_topics=_topics,
 )
 
 ALTER_CONFIGS = ServedApi(
     messages=ALTER_CONFIGS_MESSAGES,
     versions=(0, 2),
     answer=_alter_configs,
-    topics=_topics,
+    more_topics=_topics,
 )

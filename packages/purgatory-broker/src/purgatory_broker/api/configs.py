@@ -202,7 +202,7 @@ DESCRIBE_CONFIGS = ServedApi(
     messages=DESCRIBE_CONFIGS_MESSAGES,
     versions=(1, 4),
     answer=_describe_configs,
-    topics=_topics,
+    more_topics=_topics,
 )
 
 

@@ -205,7 +205,10 @@ class _FetchReply:
                 error_code=0,
                 session_id=NO_SESSION if self.session is None else self.session.session_id,
                 responses=topics,
-                node_endpoints=[NodeEndpoint(**endpoint) for endpoint in endpoints],
+                node_endpoints=[
+                    NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port)
+                    for node in endpoints
+                ],
             )
         )
 
@@ -246,10 +249,7 @@ class _FetchReply:
         return partition
 
 
-def _topics(broker: BrokerApi, request: FetchRequest) -> Iterator[NamedTopic]:
-    """Yield the topics that a request names, and those of its session."""
-    if FETCH_MESSAGES.topics is not None:
-        yield from FETCH_MESSAGES.topics(request)
+def _topics_of_session(broker: BrokerApi, request: FetchRequest) -> Iterator[NamedTopic]:
     if request.session_epoch > 0:
         for key in broker.fetch_sessions.partitions_of(request.session_id):
             yield NamedTopic(key.topic, None, [key.partition])
@@ -260,5 +260,5 @@ FETCH = ServedApi(
     versions=(4, 18),
     holds_records=True,
     handle=_fetch,
-    topics=_topics,
+    more_topics=_topics_of_session,
 )

@@ -99,15 +99,17 @@ def _coordinator_of(
     host, port = "", -1
     if code is ErrorCode.NONE:
         (endpoint,) = broker.endpoints([leader], context.client.listener)
-        host, port = endpoint["host"], endpoint["port"]
-    return Coordinator(key, leader, host, port, code, message)
+        host, port = endpoint.host, endpoint.port
+    return Coordinator(
+        key=key, node_id=leader, host=host, port=port, error_code=code, error_message=message
+    )
 
 
 FIND_COORDINATOR = ServedApi(
     messages=FIND_COORDINATOR_MESSAGES,
     versions=(0, 6),
     answer=_find_coordinator,
-    groups=lambda request: (
+    more_groups=lambda request: (
         [*request.coordinator_keys, *([request.key] if request.key else [])]
         if request.key_type == GROUP
         else []
@@ -121,7 +123,12 @@ def _list_groups(
     listed = broker.groups.list_groups(request.states_filter, request.types_filter)
     return ListGroupsResponse(
         groups=[
-            ListedGroup(group.group_id, group.protocol_type, group.state, group.group_type)
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type,
+                group_state=group.state,
+                group_type=group.group_type,
+            )
             for group in listed
         ]
     )
@@ -189,7 +196,10 @@ def _delete_groups(
     broker: BrokerApi, context: RequestContext, request: DeleteGroupsRequest
 ) -> None:
     def reply(errors: dict[str, ErrorCode]) -> None:
-        results = [DeletableGroupResult(group_id, error) for group_id, error in errors.items()]
+        results = [
+            DeletableGroupResult(group_id=group_id, error_code=error)
+            for group_id, error in errors.items()
+        ]
         context.reply(DeleteGroupsResponse(results=results))
 
     broker.groups.delete_groups(request.groups_names, reply)

@@ -206,7 +206,11 @@ def _leave_group(
     return LeaveGroupResponse(
         error_code=left.error,
         members=[
-            MemberResponse(member.member_id, member.instance_id, error)
+            MemberResponse(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                error_code=error,
+            )
             for member, error in zip(members, left.parts, strict=False)
         ],
     )

@@ -93,7 +93,7 @@ def _metadata(
     wants_operations = request.include_cluster_authorized_operations
     return MetadataResponse(
         brokers=[
-            MetadataResponseBroker(node_id=node["node_id"], host=node["host"], port=node["port"])
+            MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port)
             for node in broker.endpoints(broker.metadata.alive(), context.client.listener)
         ],
         cluster_id=broker.controller.cluster_id,

@@ -55,7 +55,11 @@ def _delete_records(
         topics: dict[str, list[DeleteRecordsPartitionResult]] = {}
         for partition in [*refused.values(), *deleted]:
             low = partition.low_watermark if partition.error is ErrorCode.NONE else -1
-            result = DeleteRecordsPartitionResult(partition.key.partition, low, partition.error)
+            result = DeleteRecordsPartitionResult(
+                partition_index=partition.key.partition,
+                low_watermark=low,
+                error_code=partition.error,
+            )
             topics.setdefault(partition.key.topic, []).append(result)
         context.reply(
             DeleteRecordsResponse(

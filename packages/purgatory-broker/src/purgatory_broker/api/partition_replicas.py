@@ -89,7 +89,9 @@ def _elect_leaders(
 
 
 def _elected(index: int, error: ErrorCode, message: str | None) -> PartitionResult:
-    return PartitionResult(index, error, truncate_message(message))
+    return PartitionResult(
+        partition_id=index, error_code=error, error_message=truncate_message(message)
+    )
 
 
 ELECT_LEADERS = ServedApi(
@@ -137,7 +139,11 @@ def _alter_partition_reassignments(
 def _altered(index: int, refusal: ControllerError | None) -> ReassignablePartitionResponse:
     if refusal is None:
         return ReassignablePartitionResponse(partition_index=index, error_message=None)
-    return ReassignablePartitionResponse(index, refusal.code, truncate_message(str(refusal)))
+    return ReassignablePartitionResponse(
+        partition_index=index,
+        error_code=refusal.code,
+        error_message=truncate_message(str(refusal)),
+    )
 
 
 ALTER_PARTITION_REASSIGNMENTS = ServedApi(

@@ -124,7 +124,10 @@ def _reply(
                 for name, partitions in topics.items()
             ],
             throttle_time_ms=context.throttle_ms,
-            node_endpoints=[NodeEndpoint(**endpoint) for endpoint in endpoints],
+            node_endpoints=[
+                NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port)
+                for node in endpoints
+            ],
         )
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -27,8 +27,8 @@ class ServedApi(Api, Generic[Q, S]):
         handle: Handles such a request, now or later. The request's context takes the response.
         refuse: Returns the `error_response` in a version, where it is not the messages' own; None
             for a request without a response.
-        topics: Returns the topics that a request names, where the messages do not tell.
-        groups: Returns the groups that a request names, where the messages do not tell.
+        more_topics: Returns topics that a request names beside those that its messages tell.
+        more_groups: Returns such ids of groups.
         needs_controller: Requests are answered with REQUEST_TIMED_OUT while the broker does not
             reach the controller.
         tells_errors: Returns whether the error response of a request, in a version, has a place for
@@ -41,8 +41,8 @@ class ServedApi(Api, Generic[Q, S]):
     answer: Callable[[BrokerApi, RequestContext, Q], S] | None = None
     handle: Callable[[BrokerApi, RequestContext, Q], None] | None = None
     refuse: Callable[[Q, ErrorCode, int], S | None] | None = None
-    topics: Callable[[BrokerApi, Q], Iterable[NamedTopic]] | None = None
-    groups: Callable[[Q], Iterable[str]] | None = None
+    more_topics: Callable[[BrokerApi, Q], Iterable[NamedTopic]] | None = None
+    more_groups: Callable[[Q], Iterable[str]] | None = None
     needs_controller: bool = False
     tells_errors: Callable[[Q, int], bool] = lambda _request, _version: True
     recorded_timeout_ms: Callable[[Q], int] | None = None
@@ -66,21 +66,24 @@ class ServedApi(Api, Generic[Q, S]):
             if name is not None:
                 topics.add(name)
                 partitions.update(TopicPartition(name, index) for index in indexes)
-        groups = self.groups or self.messages.groups
-        named = () if groups is None else groups(request)
-        return RequestSubjects(frozenset(topics), frozenset(partitions), frozenset(named))
+        groups: set[str] = set()
+        for find in (self.messages.groups, self.more_groups):
+            if find is not None:
+                groups.update(find(request))
+        return RequestSubjects(frozenset(topics), frozenset(partitions), frozenset(groups))
 
-    def _named_topics(self, broker: BrokerApi, request: Q) -> Iterable[NamedTopic]:
-        if self.topics is not None:
-            return self.topics(broker, request)
-        return () if self.messages.topics is None else self.messages.topics(request)
+    def _named_topics(self, broker: BrokerApi, request: Q) -> Iterator[NamedTopic]:
+        if self.messages.topics is not None:
+            yield from self.messages.topics(request)
+        if self.more_topics is not None:
+            yield from self.more_topics(broker, request)
 
     @property
     def names(self) -> frozenset[Subject]:
         """The kinds of subjects that a request of some version may name."""
         named = {
-            Subject.TOPIC: self.topics is not None or self.messages.topics is not None,
+            Subject.TOPIC: self.messages.topics or self.more_topics,
             Subject.PARTITION: self.messages.names_partitions,
-            Subject.GROUP: self.groups is not None or self.messages.groups is not None,
+            Subject.GROUP: self.messages.groups or self.more_groups,
         }
-        return frozenset(kind for kind, is_named in named.items() if is_named)
+        return frozenset(kind for kind, found in named.items() if found)

@@ -163,7 +163,9 @@ def _create_partitions(
 
 
 def _grown(name: str, code: ErrorCode, message: str | None) -> CreatePartitionsTopicResult:
-    return CreatePartitionsTopicResult(name, code, truncate_message(message))
+    return CreatePartitionsTopicResult(
+        name=name, error_code=code, error_message=truncate_message(message)
+    )
 
 
 def _grow(
@@ -207,7 +209,12 @@ def _delete_topics(
 
 def _delete(broker: BrokerApi, name: str | None, topic_id: UUID | None) -> DeletableTopicResult:
     def result(code: ErrorCode, message: str | None) -> DeletableTopicResult:
-        return DeletableTopicResult(name, topic_id, code, truncate_message(message))
+        return DeletableTopicResult(
+            name=name,
+            topic_id=topic_id,
+            error_code=code,
+            error_message=truncate_message(message),
+        )
 
     controller = broker.controller
     if name is not None and topic_id is not None:

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from purgatory_broker._wire.apis import ApiTable
+from purgatory_broker.api.broker_api import BrokerEndpoint
 from purgatory_broker.api.registry import APIS
 from purgatory_broker.cluster.interception import Interceptions
 from purgatory_broker.cluster.network import CONTROLLER, Network
@@ -314,11 +314,11 @@ class Node:
     def has_room_for_records(self) -> bool:
         return self.server.unread_responses.has_room(is_fetch=True)
 
-    def endpoints(self, nodes: Iterable[int], listener: str) -> list[dict[str, Any]]:
+    def endpoints(self, nodes: Iterable[int], listener: str) -> list[BrokerEndpoint]:
         endpoints = []
         for node_id in sorted(node for node in nodes if node >= 0):
             host, port = self._cluster.nodes[node_id].server.advertised(listener)
-            endpoints.append({"node_id": node_id, "host": host, "port": port, "rack": None})
+            endpoints.append(BrokerEndpoint(node_id, host, port))
         return endpoints
 
     # -- contact with the controller
