@@ -6,6 +6,7 @@ import json
 import sys
 import types
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -78,23 +79,20 @@ def schema(kind: str, *fields: dict[str, Any], **given: Any) -> str:
     return "// A licence.\n" + json.dumps(source).replace("{", "{ // a note\n", 1)
 
 
-@pytest.fixture
-def sample() -> Iterator[types.ModuleType]:
-    """Return the module of an API with a tagged field and an override."""
-    leader = {
-        "name": "Leader",
-        "type": "int32",
-        "versions": "2+",
-        "taggedVersions": "2+",
-        "tag": 0,
-        "default": "-1",
-    }
-    text = module(
-        load_message(schema("Request", _TOPICS)),
-        load_message(schema("Response", _RESULTS, leader)),
-        {"error": {"PartitionResult.low": "-1"}},
-        "4.1.1",
-    )
+_LEADER = {
+    "name": "Leader",
+    "type": "int32",
+    "versions": "2+",
+    "taggedVersions": "2+",
+    "tag": 0,
+    "default": "-1",
+}
+
+
+@contextmanager
+def made_module(request: str, response: str, **overrides: Any) -> Iterator[types.ModuleType]:
+    """Make the module of an API, and run it."""
+    text = module(load_message(request), load_message(response), overrides, "4.1.1")
     made = types.ModuleType("sample_messages")
     sys.modules[made.__name__] = made  # Where dataclasses look types up.
     try:
@@ -102,6 +100,15 @@ def sample() -> Iterator[types.ModuleType]:
         yield made
     finally:
         del sys.modules[made.__name__]
+
+
+@pytest.fixture
+def sample() -> Iterator[types.ModuleType]:
+    """Return the module of an API with a tagged field and an override."""
+    error = {"PartitionResult.low": "-1"}
+    request, response = schema("Request", _TOPICS), schema("Response", _RESULTS, _LEADER)
+    with made_module(request, response, error=error) as made:
+        yield made
 
 
 def read(sample: Any, version: int, body: bytes) -> Any:
@@ -174,6 +181,21 @@ def test_unknown_tagged_field_is_skipped(sample: Any) -> None:
     assert reader.position == len(body)
 
 
+def test_tagged_field_of_another_version_is_refused() -> None:
+    fields = [
+        dict(_LEADER, name="Old", taggedVersions="2", versions="2", tag=1),
+        dict(_LEADER, name="New", taggedVersions="3+", versions="3+"),
+    ]
+    with made_module(schema("Request", _TOPICS), schema("Response", *fields)) as made:
+        messages = made.SAMPLE_MESSAGES
+        new, old, unknown = (bytes([1, tag, 4, 0, 0, 0, 7]) for tag in (0, 1, 2))
+        for version, known, refused in ((2, old, new), (3, new, old)):
+            messages.read_response(messages.reader(known, 0, version), version)
+            messages.read_response(messages.reader(unknown, 0, version), version)
+            with pytest.raises(WireError, match=f"version {version} has no tagged field"):
+                messages.read_response(messages.reader(refused, 0, version), version)
+
+
 def test_structs_of_one_name_and_different_fields_have_names_of_their_own() -> None:
     results = dict(_TOPICS, fields=_RESULTS["fields"])
     text = module(
@@ -201,6 +223,13 @@ def test_struct_that_several_fields_have_is_read_in_all_their_versions() -> None
 def test_unknown_type_is_refused() -> None:
     with pytest.raises(NotImplementedError, match=r"SampleRequest\.Size of type varint"):
         load_message(schema("Request", {"name": "Size", "type": "varint", "versions": "0+"}))
+
+
+def test_tagged_struct_that_may_be_null_is_refused() -> None:
+    struct = dict(_TOPICS, type="Topic", versions="2+", taggedVersions="2+", tag=0)
+    load_message(schema("Request", struct))
+    with pytest.raises(NotImplementedError, match=r"SampleRequest\.Topics: a tagged struct"):
+        load_message(schema("Request", dict(struct, nullableVersions="3+")))
 
 
 def test_ambiguous_array_needs_an_override() -> None:

@@ -82,7 +82,7 @@ _IMPORTS = (
     "from dataclasses import dataclass, field",
     "from uuid import UUID",
     "from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic",
-    "from purgatory_broker._wire.reader import Reader",
+    "from purgatory_broker._wire.reader import Reader, refused_tag",
     "from purgatory_broker._wire.writer import Writer, not_null",
 )
 
@@ -318,6 +318,10 @@ class _Code:
                 statements.append(f"    {keyword} {test}:")
                 statements.append(f"        {_variable(each)} = {self._read_value(each)}")
                 keyword = "elif"
+                if condition:
+                    # Kafka skips tags that it does not know, and refuses those of other versions.
+                    statements.append(f"    elif tag == {each.tag}:")
+                    statements.append("        raise refused_tag(tag, version)")
             statements += ["    else:", "        reader.skip_value()"]
         return _under(_condition(struct.flexible, struct.versions), statements)
 

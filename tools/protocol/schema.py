@@ -190,13 +190,20 @@ class _Loader:
             struct = self._struct_of(kind, each, has)
             if struct is None and kind not in _TYPES:
                 raise NotImplementedError(f"{name}.{each['name']} of type {kind}")
+            is_array = each["type"].startswith("[]")
+            nullable = parse_versions(each.get("nullableVersions")) & has
+            if struct is not None and not is_array and not (nullable & tagged).is_empty:
+                # Kafka marks its absence otherwise than that of an untagged one.
+                raise NotImplementedError(
+                    f"{name}.{each['name']}: a tagged struct that may be null"
+                )
             made.fields.append(
                 Field(
                     name=each["name"],
                     type=kind,
-                    is_array=each["type"].startswith("[]"),
+                    is_array=is_array,
                     versions=has,
-                    nullable=parse_versions(each.get("nullableVersions")) & has,
+                    nullable=nullable,
                     default=each.get("default"),
                     tag=None if tagged.is_empty else each["tag"],
                     entity=each.get("entityType"),

@@ -268,6 +268,11 @@ class FlexibleReader(Reader):
         return -1
 
 
+def refused_tag(tag: int, version: int) -> WireError:
+    """Return the error for a tagged field that other versions of the message have."""
+    return WireError(f"version {version} has no tagged field {tag}")
+
+
 def _too_many() -> WireError:
     return WireError(f"its arrays have more than {MAX_ELEMENTS:,} elements")
 

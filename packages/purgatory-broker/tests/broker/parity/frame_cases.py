@@ -137,6 +137,22 @@ def garbage_for_a_body_closes_the_connection(harness: CaseHarness) -> Any:
 
 
 @case
+def lengths_below_null_are_null(harness: CaseHarness) -> Any:
+    """Send arrays and strings of length -2."""
+    apis = {each.__name__: each.API_KEY for each in REQUESTS.values()}
+    bodies = {
+        ("MetadataRequest", 1): b"\xff\xff\xff\xfe",
+        ("DeleteGroupsRequest", 0): b"\xff\xff\xff\xfe",
+        ("InitProducerIdRequest", 0): b"\xff\xfe" + bytes(4),
+        ("FindCoordinatorRequest", 0): b"\xff\xfe",
+    }
+    return {
+        name: _answer(harness.connect_like(harness.node_0), _header(apis[name], version) + body)
+        for (name, version), body in bodies.items()
+    }
+
+
+@case
 def garbage_for_a_flexible_body_closes_the_connection(harness: CaseHarness) -> Any:
     bodies = {
         "endless varint": b"\xff" * 20,
@@ -161,6 +177,21 @@ def bytes_after_the_body(harness: CaseHarness) -> Any:
 def unknown_tagged_fields_are_skipped(harness: CaseHarness) -> Any:
     header = _header(_METADATA, 9) + bytes([1, 100, 3]) + b"abc"
     return _answer(harness.node_0, header + bytes([1, 0, 0, 0, 1, 99, 2]) + b"xy")
+
+
+@case
+def tagged_field_of_a_later_version_closes_the_connection(harness: CaseHarness) -> Any:
+    body = bytes([0] * 25) + b"\1\1\1"
+    tags = {
+        "a known one": b"\0\2\2a",
+        "one since version 15": b"\1\2ab",
+        "an unknown one": b"\x0f\2ab",
+    }
+    header = _header(REQUESTS["Fetch"].API_KEY, 12) + b"\0"
+    return {
+        name: _answer(harness.connect_like(harness.node_0), header + body + b"\1" + tag)
+        for name, tag in tags.items()
+    }
 
 
 @case

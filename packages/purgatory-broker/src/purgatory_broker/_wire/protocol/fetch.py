@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
-from purgatory_broker._wire.reader import Reader
+from purgatory_broker._wire.reader import Reader, refused_tag
 from purgatory_broker._wire.writer import Writer
 
 _I = struct.Struct(">i")
@@ -186,8 +186,12 @@ def _read_fetch_partition(reader: Reader, version: int) -> FetchPartition:
             tag = reader.tag()
             if tag == 0 and version >= 17:
                 replica_directory_id = reader.topic_id("replica_directory_id")
+            elif tag == 0:
+                raise refused_tag(tag, version)
             elif tag == 1 and version >= 18:
                 high_watermark = reader.unpack(_Q)[0]
+            elif tag == 1:
+                raise refused_tag(tag, version)
             else:
                 reader.skip_value()
     return FetchPartition(
@@ -274,6 +278,8 @@ def _read_fetch_request(reader: Reader, version: int) -> FetchRequest:
                 cluster_id = reader.nullable_string("cluster_id")
             elif tag == 1 and version >= 15:
                 replica_state = _read_replica_state(reader, version)
+            elif tag == 1:
+                raise refused_tag(tag, version)
             else:
                 reader.skip_value()
     return FetchRequest(
@@ -419,6 +425,8 @@ def _read_fetch_response(reader: Reader, version: int) -> FetchResponse:
                     _read_node_endpoint(reader, version)
                     for _ in range(reader.count("node_endpoints", 11))
                 ]
+            elif tag == 0:
+                raise refused_tag(tag, version)
             else:
                 reader.skip_value()
     return FetchResponse(throttle_time_ms, error_code, session_id, responses, node_endpoints)

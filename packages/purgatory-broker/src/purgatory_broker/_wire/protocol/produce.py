@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
-from purgatory_broker._wire.reader import Reader
+from purgatory_broker._wire.reader import Reader, refused_tag
 from purgatory_broker._wire.writer import Writer
 
 _HI = struct.Struct(">hi")
@@ -164,6 +164,8 @@ def _read_partition_produce_response(reader: Reader, version: int) -> PartitionP
             tag = reader.tag()
             if tag == 0 and version >= 10:
                 current_leader = _read_leader_id_and_epoch(reader, version)
+            elif tag == 0:
+                raise refused_tag(tag, version)
             else:
                 reader.skip_value()
     return PartitionProduceResponse(
@@ -219,6 +221,8 @@ def _read_produce_response(reader: Reader, version: int) -> ProduceResponse:
                     _read_node_endpoint(reader, version)
                     for _ in range(reader.count("node_endpoints", 11))
                 ]
+            elif tag == 0:
+                raise refused_tag(tag, version)
             else:
                 reader.skip_value()
     return ProduceResponse(responses, throttle_time_ms, node_endpoints)
