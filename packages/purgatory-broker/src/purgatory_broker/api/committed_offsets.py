@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.protocol.offset_commit import (
@@ -38,17 +39,48 @@ from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.request_context import RequestContext
 
 
-def _results_by_topic(
-    known: Iterable[TopicPartition], errors: Iterable[ErrorCode], unknown: Iterable[TopicPartition]
-) -> dict[str, list[tuple[int, ErrorCode]]]:
-    """Return each partition's error by topic: as requested, those that do not exist last."""
-    topics: dict[str, list[tuple[int, ErrorCode]]] = {}
-    for key, error in zip(known, errors, strict=True):
-        topics.setdefault(key.topic, []).append((key.partition, error))
-    for key in unknown:
-        result = key.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        topics.setdefault(key.topic, []).append(result)
-    return topics
+class RequestedTopic(NamedTuple):
+    """A topic as a request names it, and its partitions by whether they exist."""
+
+    name: str
+    exists: bool
+    known: list[int]
+    unknown: list[int]
+
+
+def requested_topic(broker: BrokerApi, name: str, indexes: Iterable[int]) -> RequestedTopic:
+    exists = broker.metadata.partition_exists
+    topic = RequestedTopic(name, exists(TopicPartition(name, 0)), [], [])
+    for index in indexes:
+        (topic.known if exists(TopicPartition(name, index)) else topic.unknown).append(index)
+    return topic
+
+
+def results_by_topic(
+    topics: Sequence[RequestedTopic], errors: Iterable[ErrorCode]
+) -> list[tuple[str, list[tuple[int, ErrorCode]]]]:
+    """Return the error of each partition by topic; `errors` are those of the known ones.
+
+    As in Kafka, unknown partitions are first. If there are any, each topic has one entry.
+    """
+    remaining = iter(errors)
+    results = [
+        (topic.name, [(index, next(remaining)) for index in topic.known])
+        for topic in topics
+        if topic.known
+    ]
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    refused = [
+        (topic.name, [(index, code) for index in topic.unknown])
+        for topic in topics
+        if topic.unknown or not topic.exists
+    ]
+    if not refused:
+        return results
+    merged: dict[str, list[tuple[int, ErrorCode]]] = {}
+    for name, partitions in (*refused, *results):
+        merged.setdefault(name, []).extend(partitions)
+    return list(merged.items())
 
 
 #: The longest retention of a committed offset: practically for ever, and its expiration time still
@@ -62,27 +94,24 @@ GROUP_ID_NOT_FOUND_SINCE = 9
 def _offset_commit(
     broker: BrokerApi, context: RequestContext, request: OffsetCommitRequest
 ) -> None:
-    offsets: list[OffsetToCommit] = []
-    unknown: list[TopicPartition] = []
-    for topic in request.topics:
-        for partition in topic.partitions:
-            key = TopicPartition(topic.name, partition.partition_index)
-            if not broker.metadata.partition_exists(key):
-                unknown.append(key)
-                continue
-            offsets.append(
-                OffsetToCommit(
-                    key.topic,
-                    key.partition,
-                    partition.committed_offset,
-                    partition.committed_leader_epoch,
-                    partition.committed_metadata or "",
-                )
-            )
+    topics = [
+        requested_topic(broker, topic.name, [each.partition_index for each in topic.partitions])
+        for topic in request.topics
+    ]
+    offsets = [
+        OffsetToCommit(
+            topic.name,
+            partition.partition_index,
+            partition.committed_offset,
+            partition.committed_leader_epoch,
+            partition.committed_metadata or "",
+        )
+        for topic in request.topics
+        for partition in topic.partitions
+        if broker.metadata.partition_exists(TopicPartition(topic.name, partition.partition_index))
+    ]
 
     def reply(errors: tuple[ErrorCode, ...]) -> None:
-        known = [TopicPartition(offset.topic, offset.partition) for offset in offsets]
-        results = _results_by_topic(known, errors, unknown)
         context.reply(
             OffsetCommitResponse(
                 topics=[
@@ -93,12 +122,12 @@ def _offset_commit(
                             for index, error in partitions
                         ],
                     )
-                    for name, partitions in results.items()
+                    for name, partitions in results_by_topic(topics, errors)
                 ]
             )
         )
 
-    if unknown and not offsets:
+    if not offsets:
         reply(())
         return
     commit = CommitRequest(
@@ -223,18 +252,16 @@ OFFSET_FETCH = ServedApi(
 def _offset_delete(
     broker: BrokerApi, context: RequestContext, request: OffsetDeleteRequest
 ) -> None:
-    known: list[TopicPartition] = []
-    unknown: list[TopicPartition] = []
-    for topic in request.topics:
-        for partition in topic.partitions:
-            key = TopicPartition(topic.name, partition.partition_index)
-            (known if broker.metadata.partition_exists(key) else unknown).append(key)
+    topics = [
+        requested_topic(broker, topic.name, [each.partition_index for each in topic.partitions])
+        for topic in request.topics
+    ]
+    known = [TopicPartition(topic.name, index) for topic in topics for index in topic.known]
 
     def reply(deleted: RemovalResult) -> None:
         if deleted.error is not ErrorCode.NONE:
             context.reply(OffsetDeleteResponse(error_code=deleted.error))
             return
-        results = _results_by_topic(known, deleted.parts, unknown)
         context.reply(
             OffsetDeleteResponse(
                 topics=[
@@ -245,7 +272,7 @@ def _offset_delete(
                             for index, error in partitions
                         ],
                     )
-                    for name, partitions in results.items()
+                    for name, partitions in results_by_topic(topics, deleted.parts)
                 ]
             )
         )

@@ -54,11 +54,10 @@ NOT_ASKED = -(2**31)
 
 
 #: The first versions where an empty list of topics means none instead of all, with
-#: `allow_auto_topic_creation`, with topic ids (KIP-516), and where a topic's name may be null.
+#: `allow_auto_topic_creation`, and where topics may be named by their ids (KIP-516).
 EMPTY_TOPICS_IS_NONE_SINCE = 1
 AUTO_TOPIC_CREATION_FLAG_SINCE = 4
-TOPIC_ID_SINCE = 10
-NULL_TOPIC_NAME_SINCE = 12
+TOPIC_ID_SINCE = 12
 #: Of the response as a whole (KIP-1102).
 ERROR_CODE_SINCE = 13
 
@@ -68,6 +67,11 @@ def _metadata(
 ) -> MetadataResponse:
     version = context.version
     wanted = request.topics
+    if version < TOPIC_ID_SINCE and any(
+        topic.name is None or topic.topic_id is not None for topic in wanted or ()
+    ):
+        # Two versions before have the fields already.
+        return METADATA_MESSAGES.error_response(request, ErrorCode.INVALID_REQUEST)
     if not wanted and version < EMPTY_TOPICS_IS_NONE_SINCE:
         wanted = None
     if wanted is None:
@@ -78,7 +82,6 @@ def _metadata(
         described = [
             _find_topic(
                 broker,
-                context,
                 name,
                 topic_id,
                 may_create=may_create and len(broker.metadata.topics) < max_topics,
@@ -105,7 +108,6 @@ def _metadata(
 
 def _find_topic(
     broker: BrokerApi,
-    context: RequestContext,
     name: str | None,
     topic_id: UUID | None,
     *,
@@ -115,9 +117,7 @@ def _find_topic(
         name = broker.metadata.topic_name(topic_id)
         if name is None:
             return MetadataResponseTopic(
-                error_code=ErrorCode.UNKNOWN_TOPIC_ID,
-                name=None if context.version >= NULL_TOPIC_NAME_SINCE else "",
-                topic_id=topic_id,
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
             )
     topic = broker.metadata.topics.get(name or "")
     if topic is not None:

@@ -99,6 +99,22 @@ def metadata_by_topic_id(harness: CaseHarness) -> Any:
 
 
 @case
+def metadata_by_topic_id_in_versions_without(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    by_id = {"topic_id": harness.topic_id(topic), "name": topic}
+    return {
+        version: {
+            "an id": harness.metadata(version, [by_id]).topics,
+            "no name": [
+                named(each, "none") for each in harness.metadata(version, [{"name": None}]).topics
+            ],
+            "one of two": harness.metadata(version, [{"name": topic}, by_id]).topics,
+        }
+        for version in (10, 11)
+    }
+
+
+@case
 def metadata_names_the_same_topic_twice(harness: CaseHarness) -> Any:
     topic = harness.topic()
     answer = harness.metadata(9, [{"name": topic}, {"name": topic}, {"name": harness.name("none")}])

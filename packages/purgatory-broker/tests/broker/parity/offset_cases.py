@@ -85,6 +85,45 @@ def commit_of_unknown_topics(harness: CaseHarness) -> Any:
 
 
 @case
+def commit_names_a_topic_twice(harness: CaseHarness) -> Any:
+    group, topic = harness.name("group"), harness.topic(partitions=2)
+    client = harness.coordinator(group)
+
+    def committed(*named: tuple[str, list[int]]) -> Any:
+        topics = [
+            {
+                "name": name,
+                "partitions": [
+                    {"partition_index": index, "committed_offset": 1, "committed_metadata": ""}
+                    for index in indexes
+                ],
+            }
+            for name, indexes in named
+        ]
+        fields = {"group_id": group, "generation_id_or_member_epoch": -1, "member_id": ""}
+        answer = client.call("OffsetCommit", 8, **fields, topics=topics)
+        return _in_order(answer)
+
+    none = harness.name("none")
+    return {
+        "known": committed((topic, [0]), (topic, [1])),
+        "known and unknown": committed((topic, [0, 7]), (topic, [1, 8])),
+        "another is unknown": committed((topic, [0]), (none, [0]), (topic, [1])),
+        "unknown": committed((none, [0]), (none, [1])),
+        "nothing of them": committed((none, []), (topic, [])),
+    }
+
+
+def _in_order(answer: Any) -> list[str]:
+    """Return the results of a response in their order, which is not recorded of responses."""
+    return [
+        f"{topic.name}: "
+        + ", ".join(f"{p.partition_index} {p.error_code}" for p in topic.partitions)
+        for topic in answer.topics
+    ]
+
+
+@case
 def commit_of_unusual_values(harness: CaseHarness) -> Any:
     group, topic = harness.name("group"), harness.topic()
     client = harness.coordinator(group)
@@ -292,3 +331,26 @@ def offset_delete(harness: CaseHarness) -> Any:
     }
     seen |= {"empty group name": delete(""), "deleted": delete(), "again": delete()}
     return seen | {"fetched": _fetched(client, group, {topic: [0]})}
+
+
+@case
+def offset_delete_names_a_topic_twice(harness: CaseHarness) -> Any:
+    topic, group = harness.topic(partitions=2), harness.name("group")
+    client = harness.coordinator(group)
+    _commit(client, group, {(topic, 0): 5, (topic, 1): 5})
+
+    def deleted(*named: tuple[str, list[int]]) -> Any:
+        topics = [
+            {"name": name, "partitions": [{"partition_index": index} for index in indexes]}
+            for name, indexes in named
+        ]
+        return _in_order(client.call("OffsetDelete", 0, group_id=group, topics=topics))
+
+    none = harness.name("none")
+    return {
+        "known": deleted((topic, [0]), (topic, [1])),
+        "known and unknown": deleted((topic, [0, 7]), (topic, [1, 8])),
+        "another is unknown": deleted((topic, [0]), (none, [0]), (topic, [1])),
+        "unknown": deleted((none, [0]), (none, [1])),
+        "nothing of them": deleted((none, []), (topic, [])),
+    }
