@@ -16,7 +16,9 @@ from purgatory_broker import (
     ClusterError,
     ClusterTimeoutError,
 )
-from purgatory_broker._wire.messages import Header
+from purgatory_broker._wire.messages import Header, encode_response
+from purgatory_broker._wire.protocol.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from purgatory_broker._wire.reader import MAX_ELEMENTS
 from purgatory_broker.api.registry import APIS, find_api
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.cluster.client_request import client_request
@@ -327,3 +329,13 @@ def test_requests_of_every_api_are_the_same_after_json(api: ServedApi) -> None:
         assert returned == found, version
         shown, sent = repr(found.request), repr(request_class(api).decode(frame, version=version))
         assert shown.count("b'x'") + shown.count("[hidden]") == sent.count("b'x'"), version
+
+
+def test_response_with_more_elements_than_a_request_may_have_is_shown() -> None:
+    api = find_api("DeleteGroups")
+    header = Header(api, 1, 7, "app", 0, is_supported=True)
+    results = [DeletableGroupResult()] * (MAX_ELEMENTS + 1)
+    frame = encode_response(header, DeleteGroupsResponse(results=results))
+    response = client_request(LoggedRequest(0, header, 0, None, 0, 1, frame)).response
+    assert response is not None
+    assert len(response["results"]) == MAX_ELEMENTS + 1

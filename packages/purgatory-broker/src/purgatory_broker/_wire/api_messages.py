@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
-from purgatory_broker._wire.reader import FlexibleReader, Reader
+from purgatory_broker._wire.reader import MAX_ELEMENTS, FlexibleReader, Reader
 from purgatory_broker._wire.writer import FlexibleWriter, Writer
 
 #: The request's and the response's class.
@@ -59,8 +59,11 @@ class ApiMessages(Generic[Q, S]):
     def is_flexible(self, version: int) -> bool:
         return self.flexible_since is not None and version >= self.flexible_since
 
-    def reader(self, frame: bytes, position: int, version: int) -> Reader:
-        return (FlexibleReader if self.is_flexible(version) else Reader)(frame, position)
+    def reader(
+        self, frame: bytes, position: int, version: int, max_elements: int = MAX_ELEMENTS
+    ) -> Reader:
+        kind = FlexibleReader if self.is_flexible(version) else Reader
+        return kind(frame, position, max_elements)
 
     def writer(self, version: int) -> Writer:
         return (FlexibleWriter if self.is_flexible(version) else Writer)()

@@ -52,14 +52,14 @@ class Reader:
 
     __slots__ = ("_elements", "_end", "_size", "frame", "position")
 
-    def __init__(self, frame: bytes, position: int) -> None:
+    def __init__(self, frame: bytes, position: int, max_elements: int = MAX_ELEMENTS) -> None:
         self.frame = frame
         self.position = position
         self._end = len(frame)
         #: The size of the tagged field at the position, in bytes.
         self._size = 0
         #: How many more elements arrays may have.
-        self._elements = MAX_ELEMENTS
+        self._elements = max_elements
 
     # The next methods are called for each message, and therefore call no others.
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import ClassVar, TypeVar
 from uuid import UUID
 
+from purgatory_broker._wire.reader import MAX_TEXT_BYTES
 from purgatory_broker._wire.wire_error import WireError
 
 #: The largest response of any API but Fetch, whose size is limited by the request and by
@@ -114,6 +115,9 @@ class FlexibleWriter(Writer):
         size = len(raw) + 1
         if size < 0x80:
             self.append(size)
+        elif size > MAX_TEXT_BYTES + 1:
+            # The length has room for it, but clients refuse it.
+            raise WireError(f"a string of {size - 1:,} bytes exceeds {MAX_TEXT_BYTES:,}")
         else:
             self.uvarint(size)
         self += raw

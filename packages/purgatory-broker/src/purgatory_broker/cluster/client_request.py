@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -86,7 +87,8 @@ def _fields(
 ) -> dict[str, Any] | None:
     """Return the fields of a message; None if it can't be decoded."""
     try:
-        message = read(api.messages.reader(body, 0, version), version)
+        # What the broker has read once, or has written itself, is not limited.
+        message = read(api.messages.reader(body, 0, version, sys.maxsize), version)
     except Exception as error:  # A response may be of a function's making.
         _errors.log(error, "can't show a message of %s, version %d", api.name, version)
         return None

@@ -140,6 +140,18 @@ def test_oversized_response_is_not_encoded(monkeypatch: pytest.MonkeyPatch) -> N
         encode_response(Header(api, 0, 1, None, 0, is_supported=True), answer)
 
 
+@pytest.mark.parametrize("version", [0, 2])
+def test_text_that_clients_refuse_is_not_encoded(version: int) -> None:
+    answered = Header(apis.DELETE_GROUPS, version, 1, None, 0, is_supported=True)
+
+    def response(length: int) -> DeleteGroupsResponse:
+        return DeleteGroupsResponse(results=[DeletableGroupResult(group_id="a" * length)])
+
+    assert len(encode_response(answered, response(MAX_TEXT_BYTES))) > MAX_TEXT_BYTES
+    with pytest.raises((WireError, struct.error)):
+        encode_response(answered, response(MAX_TEXT_BYTES + 1))
+
+
 def test_oversized_produce_response_is_not_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Writer, "limit", 10_000)
     partitions = [PartitionProduceResponse(index, 3, -1) for index in range(10)]
