@@ -7,7 +7,6 @@ import sys
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -266,8 +265,5 @@ def test_there_is_a_module_for_each_api() -> None:
 @pytest.mark.jvm
 def test_modules_are_those_that_the_schemas_make() -> None:
     jar = broker_libraries() / f"kafka-clients-{VERSION}.jar"
-    ruff = Path(sys.executable).with_name("ruff")
-    if not ruff.exists():
-        pytest.skip("ruff, which formats them, is not installed")
     for name, text in made_modules(jar).items():
         assert (MODULES / name).read_text() == text, name
