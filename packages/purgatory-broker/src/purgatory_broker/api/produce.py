@@ -94,42 +94,44 @@ def _reply(
     topics: dict[str, list[PartitionProduceResponse]] = {}
     leaders = set()
     for result in produced:
+        is_appended = result.error is ErrorCode.NONE
         partition = PartitionProduceResponse(
             index=result.key.partition,
-            error_code=int(result.error),
-            base_offset=result.base_offset if result.error is ErrorCode.NONE else -1,
-            log_append_time_ms=result.log_append_time_ms if result.error is ErrorCode.NONE else -1,
+            error_code=result.error,
+            base_offset=result.base_offset if is_appended else -1,
+            log_append_time_ms=result.log_append_time_ms if is_appended else -1,
             log_start_offset=result.log_start_offset,
-            record_errors=[
-                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
-                for index, message in result.record_errors
-            ],
             error_message=result.message,
         )
+        if result.record_errors:
+            partition.record_errors = [
+                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
+                for index, message in result.record_errors
+            ]
         if (
-            result.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+            not is_appended
+            and result.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
             and context.version >= CURRENT_LEADER_SINCE
         ):
             leader, epoch = broker.metadata.leader_of(result.key)
             partition.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
             leaders.add(leader)
         topics.setdefault(result.key.topic, []).append(partition)
-    endpoints = broker.endpoints(leaders, context.client.listener) if leaders else ()
-    context.reply(
-        ProduceResponse(
-            responses=[
-                TopicProduceResponse(
-                    name=name, topic_id=topic_ids[name], partition_responses=partitions
-                )
-                for name, partitions in topics.items()
-            ],
-            throttle_time_ms=context.throttle_ms,
-            node_endpoints=[
-                NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port)
-                for node in endpoints
-            ],
-        )
+    response = ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=name, topic_id=topic_ids[name], partition_responses=partitions
+            )
+            for name, partitions in topics.items()
+        ],
+        throttle_time_ms=context.throttle_ms,
     )
+    if leaders:
+        response.node_endpoints = [
+            NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port)
+            for node in broker.endpoints(leaders, context.client.listener)
+        ]
+    context.reply(response)
 
 
 def _refuse_produce(
