@@ -74,6 +74,9 @@ class SocketListener:
             accepted.close()
             return
         accepted.setblocking(False)
+        # As Kafka: else a response waits until the client has acknowledged the one before. asyncio
+        # does so for sockets that were made with a protocol's number only, and not for these.
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         task = self._loop.create_task(self._hand_over(accepted, host, connection))
         self._accepted.add(task)
 

@@ -91,6 +91,21 @@ def test_waiting_requests_end_with_their_connection(run_scenario: RunScenario, e
     run_scenario(scenario, replica_lag_time_max_ms=3_600_000)
 
 
+def test_responses_are_sent_before_earlier_ones_are_acknowledged(run_scenario: RunScenario) -> None:
+    """A client that sends several requests at once gets all their responses at once."""
+
+    async def scenario(cluster: AsyncCluster) -> None:
+        client = await Client.to(cluster)
+        await client.call(apis.API_VERSIONS, 0)
+        (connection,) = cluster.nodes[0].server.connections
+        assert connection._transport is not None
+        accepted = connection._transport.get_extra_info("socket")
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        client.close()
+
+    run_scenario(scenario)
+
+
 def test_requests_after_an_invalid_one_are_not_handled(run_scenario: RunScenario) -> None:
     async def scenario(cluster: AsyncCluster) -> None:
         node = cluster.nodes[leader(cluster)]
