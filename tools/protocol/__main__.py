@@ -18,6 +18,8 @@ MODULES = _REPOSITORY / "packages/purgatory-broker/src/purgatory_broker/_wire/pr
 _FOLDER = "common/message/"
 #: The APIs whose messages are made.
 APIS = (
+    "AddOffsetsToTxn",
+    "AddPartitionsToTxn",
     "AlterClientQuotas",
     "AlterConfigs",
     "AlterPartitionReassignments",
@@ -39,8 +41,10 @@ APIS = (
     "DescribeLogDirs",
     "DescribeProducers",
     "DescribeQuorum",
+    "DescribeTransactions",
     "DescribeUserScramCredentials",
     "ElectLeaders",
+    "EndTxn",
     "Fetch",
     "FindCoordinator",
     "Heartbeat",
@@ -52,6 +56,7 @@ APIS = (
     "ListGroups",
     "ListOffsets",
     "ListPartitionReassignments",
+    "ListTransactions",
     "Metadata",
     "OffsetCommit",
     "OffsetDelete",
@@ -61,6 +66,8 @@ APIS = (
     "SaslAuthenticate",
     "SaslHandshake",
     "SyncGroup",
+    "TxnOffsetCommit",
+    "WriteTxnMarkers",
 )
 
 
