@@ -47,6 +47,7 @@ class Subject(Enum):
     TOPIC = "topic"
     PARTITION = "partition"
     GROUP = "group"
+    TRANSACTIONAL_ID = "transactional_id"
 
 
 class RequestSubjects(NamedTuple):
@@ -55,6 +56,7 @@ class RequestSubjects(NamedTuple):
     partitions: frozenset[TopicPartition]
     #: Ids of groups.
     groups: frozenset[str]
+    transactional_ids: frozenset[str]
 
 
 @dataclass(slots=True)

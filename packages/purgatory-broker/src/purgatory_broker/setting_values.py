@@ -31,6 +31,10 @@ _MINIMUMS = {
     "num_partitions": 1,
     "min_insync_replicas": 1,
     "offsets_topic_num_partitions": 1,
+    "transaction_state_log_num_partitions": 1,
+    "transaction_state_log_min_isr": 1,
+    "transaction_max_timeout_ms": 1,
+    "transactional_id_expiration_ms": 1,
     "quota_window_num": 2,
     "quota_window_size_ms": 1,
     "log_segment_bytes": 1_024,
@@ -46,6 +50,8 @@ _INT_MAX, _LONG_MAX = 2**31 - 1, 2**63 - 1
 _MAXIMUMS = dict.fromkeys([*LONG_SETTINGS, "flush_messages"], _LONG_MAX) | {
     "num_partitions": MAX_NEW_PARTITIONS,
     "offsets_topic_num_partitions": MAX_NEW_PARTITIONS,
+    "transaction_state_log_num_partitions": MAX_NEW_PARTITIONS,
+    "transaction_version": 2,
 }
 
 

@@ -27,6 +27,7 @@ NOT_KAFKAS = {
     "topic_defaults": "the defaults of all other topic settings",
     "producer_byte_rate": "a quota, which clients set",
     "consumer_byte_rate": "a quota, which clients set",
+    "transaction_version": "the feature `transaction.version`, which is set by a tool",
     "quota_window_size_ms": "`quota.window.size.seconds`: tests can't wait for whole seconds",
 }
 #: The settings with another default, with the reasons.
@@ -41,6 +42,7 @@ OTHER_DEFAULTS = {
     "log_retention_ms": "null, since `log.retention.hours` has the default",
     "group_initial_rebalance_delay_ms": "tests do not wait for 3 s for the first member",
     "offsets_topic_num_partitions": "50 partitions would take longer to create than a test to run",
+    "transaction_state_log_num_partitions": "as `offsets_topic_num_partitions`",
 }
 #: The topic settings that take any value, with the reasons.
 UNCHECKED = {

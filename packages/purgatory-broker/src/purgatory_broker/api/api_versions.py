@@ -11,6 +11,8 @@ from purgatory_broker._wire.protocol.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
 )
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
@@ -18,6 +20,10 @@ from purgatory_broker.request_context import RequestContext
 
 #: The first version with the client software's name (KIP-511).
 CLIENT_SOFTWARE_SINCE = 3
+#: The first version whose clients know features with the level 0.
+LEVEL_0_SINCE = 4
+TRANSACTION_VERSION = "transaction.version"
+MAX_TRANSACTION_VERSION = 2
 
 
 def _api_versions(
@@ -37,7 +43,28 @@ def _api_versions(
     for api in sorted(advertised, key=lambda api: api.key):
         min_version, max_version = api.advertised_versions
         keys.append(ApiVersion(api_key=api.key, min_version=min_version, max_version=max_version))
-    return ApiVersionsResponse(error_code=code, api_keys=keys)
+    response = ApiVersionsResponse(error_code=code, api_keys=keys)
+    if is_supported:
+        _add_features(response, broker.settings.transaction_version, context.version)
+    return response
+
+
+def _add_features(response: ApiVersionsResponse, level: int, version: int) -> None:
+    """Tell the level of the feature that decides what clients may send, `transaction.version`."""
+    response.supported_features = [
+        SupportedFeatureKey(
+            name=TRANSACTION_VERSION,
+            min_version=0 if version >= LEVEL_0_SINCE else 1,
+            max_version=MAX_TRANSACTION_VERSION,
+        )
+    ]
+    response.finalized_features_epoch = 0
+    if level:
+        response.finalized_features = [
+            FinalizedFeatureKey(
+                name=TRANSACTION_VERSION, max_version_level=level, min_version_level=level
+            )
+        ]
 
 
 def _is_software_name(name: str) -> bool:

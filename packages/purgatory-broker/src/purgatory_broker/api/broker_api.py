@@ -9,6 +9,7 @@ from purgatory_broker._wire.apis import ApiTable
 from purgatory_broker.groups.coordinator import GroupCoordinator
 from purgatory_broker.metadata.controller import Controller
 from purgatory_broker.metadata.metadata_cache import MetadataCache
+from purgatory_broker.metadata.producer_ids import ProducerIds
 from purgatory_broker.metadata.scram_credentials import ScramCredentials
 from purgatory_broker.replication.appends import Appends
 from purgatory_broker.replication.fetch_sessions import FetchSessions
@@ -19,6 +20,7 @@ from purgatory_broker.replication.record_deletions import RecordDeletions
 from purgatory_broker.replication.replica_manager import ReplicaManager
 from purgatory_broker.request_context import Client
 from purgatory_broker.settings import ClusterSettings
+from purgatory_broker.transactions.coordinator import TransactionCoordinator
 
 
 class BrokerEndpoint(NamedTuple):
@@ -46,6 +48,8 @@ class BrokerApi(Protocol):
     log_manager: LogManager
     elections: LeaderElections
     groups: GroupCoordinator
+    transactions: TransactionCoordinator
+    producer_ids: ProducerIds
     fetch_sessions: FetchSessions
     scram_credentials: ScramCredentials
 

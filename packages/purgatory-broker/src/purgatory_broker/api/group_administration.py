@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.protocol.delete_groups import (
     DELETE_GROUPS_MESSAGES,
@@ -18,12 +16,6 @@ from purgatory_broker._wire.protocol.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from purgatory_broker._wire.protocol.find_coordinator import (
-    FIND_COORDINATOR_MESSAGES,
-    Coordinator,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
 from purgatory_broker._wire.protocol.list_groups import (
     LIST_GROUPS_MESSAGES,
     ListedGroup,
@@ -34,87 +26,7 @@ from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.metadata import NOT_ASKED, ON_GROUPS
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.groups.group_messages import GroupDescription
-from purgatory_broker.metadata.topics import (
-    NO_LEADER,
-    OFFSETS_TOPIC,
-    ControllerError,
-    TopicPartition,
-)
 from purgatory_broker.request_context import RequestContext
-
-#: The key types.
-GROUP = 0
-TRANSACTION = 1
-
-#: The first version for several groups at a time.
-BATCHED_SINCE = 4
-#: The version that librdkafka sends. It gives up on an authorization error only, whose message it
-#: shows. Other clients have other versions, and give up on UNSUPPORTED_VERSION.
-LIBRDKAFKA_VERSION = 2
-
-
-def _find_coordinator(
-    broker: BrokerApi, context: RequestContext, request: FindCoordinatorRequest
-) -> FindCoordinatorResponse:
-    if context.version >= BATCHED_SINCE:
-        keys = request.coordinator_keys
-        return FindCoordinatorResponse(
-            coordinators=[_coordinator_of(broker, context, key, request.key_type) for key in keys]
-        )
-    found = _coordinator_of(broker, context, request.key, request.key_type)
-    return FindCoordinatorResponse(
-        error_code=found.error_code,
-        error_message=found.error_message,
-        node_id=found.node_id,
-        host=found.host,
-        port=found.port,
-    )
-
-
-def _coordinator_of(
-    broker: BrokerApi, context: RequestContext, key: str, key_type: int
-) -> Coordinator:
-    code = ErrorCode.NONE
-    leader = NO_LEADER
-    message = None
-    if key_type not in (GROUP, TRANSACTION):
-        code = ErrorCode.INVALID_REQUEST
-    elif key_type == TRANSACTION:
-        # Clients would retry COORDINATOR_NOT_AVAILABLE for ever.
-        code = (
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-            if context.version == LIBRDKAFKA_VERSION
-            else ErrorCode.UNSUPPORTED_VERSION
-        )
-        message = "This broker does not support transactions."
-    elif not broker.reaches_controller:
-        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    else:
-        with suppress(ControllerError):  # Clients retry, and so does the creation.
-            broker.controller.topic_changes.create_offsets_topic()
-        partition = TopicPartition(OFFSETS_TOPIC, broker.groups.partition_for(key))
-        leader, _ = broker.metadata.leader_of(partition)
-        if leader == NO_LEADER:
-            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    host, port = "", -1
-    if code is ErrorCode.NONE:
-        (endpoint,) = broker.endpoints([leader], context.client.listener)
-        host, port = endpoint.host, endpoint.port
-    return Coordinator(
-        key=key, node_id=leader, host=host, port=port, error_code=code, error_message=message
-    )
-
-
-FIND_COORDINATOR = ServedApi(
-    messages=FIND_COORDINATOR_MESSAGES,
-    versions=(0, 6),
-    answer=_find_coordinator,
-    more_groups=lambda request: (
-        [*request.coordinator_keys, *([request.key] if request.key else [])]
-        if request.key_type == GROUP
-        else []
-    ),
-)
 
 
 def _list_groups(

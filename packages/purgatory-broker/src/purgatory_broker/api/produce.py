@@ -1,15 +1,10 @@
-"""Produce and InitProducerId: append records, and assign the ids of idempotent producers."""
+"""Produce: append records."""
 
 from __future__ import annotations
 
 from uuid import UUID
 
 from purgatory_broker._wire.error_code import ErrorCode
-from purgatory_broker._wire.protocol.init_producer_id import (
-    INIT_PRODUCER_ID_MESSAGES,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
 from purgatory_broker._wire.protocol.produce import (
     PRODUCE_MESSAGES,
     BatchIndexAndErrorMessage,
@@ -22,7 +17,7 @@ from purgatory_broker._wire.protocol.produce import (
 )
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.metadata.topics import ControllerError, TopicPartition
+from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.delayed_partitions import ProducedPartition
 from purgatory_broker.request_context import RequestContext
 
@@ -150,33 +145,4 @@ PRODUCE = ServedApi(
     max_request_bytes=None,
     handle=_produce,
     refuse=_refuse_produce,
-)
-
-
-def _init_producer_id(
-    broker: BrokerApi, context: RequestContext, request: InitProducerIdRequest
-) -> InitProducerIdResponse:
-    if request.transactional_id is not None:
-        # Transactions are not supported: there is no transaction coordinator.
-        return _refuse_init_producer_id(
-            ErrorCode.INVALID_REQUEST
-            if request.transactional_id == ""
-            else ErrorCode.COORDINATOR_NOT_AVAILABLE
-        )
-    if (request.producer_id == -1) != (request.producer_epoch == -1):
-        return _refuse_init_producer_id(ErrorCode.INVALID_REQUEST)
-    # As in Kafka: without a transactional id every request gets a new producer id.
-    try:
-        return InitProducerIdResponse(producer_id=broker.controller.new_producer_id())
-    except ControllerError:
-        # Kafka's error while a broker has no producer ids; clients retry.
-        return _refuse_init_producer_id(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-
-
-def _refuse_init_producer_id(code: ErrorCode) -> InitProducerIdResponse:
-    return InitProducerIdResponse(error_code=code, producer_epoch=-1)
-
-
-INIT_PRODUCER_ID = ServedApi(
-    messages=INIT_PRODUCER_ID_MESSAGES, versions=(0, 5), answer=_init_producer_id
 )

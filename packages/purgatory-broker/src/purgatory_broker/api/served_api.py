@@ -29,6 +29,7 @@ class ServedApi(Api, Generic[Q, S]):
             for a request without a response.
         more_topics: Returns topics that a request names beside those that its messages tell.
         more_groups: Returns such ids of groups.
+        more_transactional_ids: Returns such transactional ids.
         needs_controller: Requests are answered with REQUEST_TIMED_OUT while the broker does not
             reach the controller.
         tells_errors: Returns whether the error response of a request, in a version, has a place for
@@ -43,6 +44,7 @@ class ServedApi(Api, Generic[Q, S]):
     refuse: Callable[[Q, ErrorCode, int], S | None] | None = None
     more_topics: Callable[[BrokerApi, Q], Iterable[NamedTopic]] | None = None
     more_groups: Callable[[Q], Iterable[str]] | None = None
+    more_transactional_ids: Callable[[Q], Iterable[str]] | None = None
     needs_controller: bool = False
     tells_errors: Callable[[Q, int], bool] = lambda _request, _version: True
     recorded_timeout_ms: Callable[[Q], int] | None = None
@@ -70,7 +72,16 @@ class ServedApi(Api, Generic[Q, S]):
         for find in (self.messages.groups, self.more_groups):
             if find is not None:
                 groups.update(find(request))
-        return RequestSubjects(frozenset(topics), frozenset(partitions), frozenset(groups))
+        transactional_ids: set[str] = set()
+        for find in (self.messages.transactional_ids, self.more_transactional_ids):
+            if find is not None:
+                transactional_ids.update(find(request))
+        return RequestSubjects(
+            frozenset(topics),
+            frozenset(partitions),
+            frozenset(groups),
+            frozenset(transactional_ids),
+        )
 
     def _named_topics(self, broker: BrokerApi, request: Q) -> Iterator[NamedTopic]:
         if self.messages.topics is not None:
@@ -85,5 +96,8 @@ class ServedApi(Api, Generic[Q, S]):
             Subject.TOPIC: self.messages.topics or self.more_topics,
             Subject.PARTITION: self.messages.names_partitions,
             Subject.GROUP: self.messages.groups or self.more_groups,
+            Subject.TRANSACTIONAL_ID: (
+                self.messages.transactional_ids or self.more_transactional_ids
+            ),
         }
         return frozenset(kind for kind, found in named.items() if found)

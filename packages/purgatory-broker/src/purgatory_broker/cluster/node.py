@@ -8,12 +8,19 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from purgatory_broker._wire.apis import ApiTable
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.broker_api import BrokerEndpoint
 from purgatory_broker.api.registry import APIS
 from purgatory_broker.cluster.interception import Interceptions
 from purgatory_broker.cluster.network import CONTROLLER, Network
-from purgatory_broker.cluster.node_partitions import NodePartitions, ReplicatedOffsets
+from purgatory_broker.cluster.node_partitions import NodePartitions
+from purgatory_broker.cluster.node_requests import NodeRequests
 from purgatory_broker.cluster.remote_leader import RemoteLeader
+from purgatory_broker.cluster.remote_transactions import (
+    RemotePartitionLeaders,
+    RemoteTransactionCoordinator,
+)
+from purgatory_broker.cluster.replicated_records import ReplicatedOffsets, ReplicatedTransactions
 from purgatory_broker.cluster.request_handler import RequestHandler
 from purgatory_broker.cluster.waits import Waits
 from purgatory_broker.deferred_actions import ActionQueue
@@ -24,6 +31,8 @@ from purgatory_broker.metadata.client_quotas import ClientLimit, client_limit
 from purgatory_broker.metadata.controller import Controller
 from purgatory_broker.metadata.metadata_cache import MetadataCache
 from purgatory_broker.metadata.partition_leaders import AlterPartitionRequest
+from purgatory_broker.metadata.producer_ids import ProducerIds
+from purgatory_broker.metadata.topics import ControllerError, TopicPartition
 from purgatory_broker.replication.appends import Appends
 from purgatory_broker.replication.fetch_sessions import FetchSessions
 from purgatory_broker.replication.fetcher import FetcherManager
@@ -42,6 +51,10 @@ from purgatory_broker.server.request_log import RequestLog
 from purgatory_broker.server.security import Security
 from purgatory_broker.server.server import ConnectionLimit, Server
 from purgatory_broker.settings import ClusterSettings
+from purgatory_broker.transactions.coordinator import (
+    TransactionCoordinator,
+    TransactionPurgatories,
+)
 from request_purgatory.aio import Purgatory
 from request_purgatory.aio.loop_clock import LoopClock
 from request_purgatory.clock import Clock
@@ -58,6 +71,11 @@ class WallTime:
         return self.read() + self.advanced_ms
 
 
+class _NoMarkers:
+    def write(self, marker: object, partitions: Sequence[TopicPartition], reply: Callable[[dict[TopicPartition, ErrorCode]], None]) -> None:
+        reply(dict.fromkeys(partitions, ErrorCode.NONE))
+
+
 #: The node's purgatories by name; the names are Kafka's where Kafka has such a purgatory.
 PURGATORIES = (
     "Produce",
@@ -67,6 +85,8 @@ PURGATORIES = (
     "Rebalance",
     "Sync",
     "Heartbeat",
+    "TransactionTimeout",
+    "TransactionalIdExpiration",
     "Throttle",
 )
 #: The purge interval of the other purgatories: the default of Kafka's `DelayedOperationPurgatory`.
@@ -86,6 +106,8 @@ class ClusterParts:
     wall_ms: WallTime
     security: Security
     connection_limit: ConnectionLimit = field(default_factory=ConnectionLimit)
+    #: The requests between nodes.
+    requests: NodeRequests = field(init=False)
     #: What tests wait for.
     waits: Waits = field(default_factory=Waits)
     request_log: RequestLog = field(init=False)
@@ -95,6 +117,7 @@ class ClusterParts:
     def __post_init__(self) -> None:
         log = RequestLog(self.wall_ms, partial(self.waits.changed, "request"))
         object.__setattr__(self, "request_log", log)
+        object.__setattr__(self, "requests", NodeRequests(self.network))
         self.faults.on_hit = partial(self.waits.changed, "fault")
 
 
@@ -153,6 +176,7 @@ class Node:
         self.appends = Appends(self.replicas, cluster.wall_ms)
         self.fetches = Fetches(self.replicas)
         self.deletions = RecordDeletions(self.replicas)
+        self.markers = _NoMarkers()
         self.groups = GroupCoordinator(
             node_id,
             settings,
@@ -163,10 +187,30 @@ class Node:
                 self.purgatories["Heartbeat"],
             ),
             store=ReplicatedOffsets(
-                self.appends, self.actions, settings.offsets_commit_timeout_ms, cluster.wall_ms
+                self.appends, self.actions, cluster.wall_ms, settings.offsets_commit_timeout_ms
             ),
             now_ms=cluster.wall_ms,
             on_stable=partial(cluster.waits.changed, "group"),
+        )
+        self.producer_ids = ProducerIds(self._new_producer_ids)
+        self._partition_leaders = RemotePartitionLeaders(self, cluster.requests, self._find)
+        self.transactions = TransactionCoordinator(
+            node_id,
+            settings,
+            actions=self.actions,
+            purgatories=TransactionPurgatories(
+                self.purgatories["TransactionTimeout"],
+                self.purgatories["TransactionalIdExpiration"],
+            ),
+            store=ReplicatedTransactions(self.appends, self.actions, cluster.wall_ms),
+            channel=self._partition_leaders,
+            new_producer_id=self.producer_ids.next_id,
+            now_ms=cluster.wall_ms,
+            on_change=partial(cluster.waits.changed, "transaction"),
+        )
+        #: Asks the coordinators of producers whether they may write.
+        self.verifier = RemoteTransactionCoordinator(
+            self, cluster.requests, self._find, self._partition_leaders
         )
         self.fetchers = FetcherManager(self.replicas, self._leader, is_paused=is_replication_paused)
         self.elections = LeaderElections(self.purgatories["ElectLeader"], self.actions)
@@ -179,6 +223,7 @@ class Node:
             fetchers=self.fetchers,
             elections=self.elections,
             groups=self.groups,
+            transactions=self.transactions,
         )
         self.metrics = NodeMetrics(self.purgatories, self.fetches.expirations)
         #: Handles the requests of clients.
@@ -248,6 +293,8 @@ class Node:
             timer.cancel()
         self.fetchers.close()
         self.replicas.is_closed = True
+        self._partition_leaders.close()
+        self._cluster.requests.disconnect(self.node_id)
         self.server.stop()
         for purgatory in self.purgatories.values():
             purgatory.close()
@@ -261,8 +308,10 @@ class Node:
         """
         assert self.is_stopped
         self.groups.abandon()
+        self.transactions.abandon()
         del self.requests, self.replicas, self.appends, self.fetches, self.deletions
         del self.groups, self.fetchers, self.partitions, self.server
+        del self.transactions, self.verifier, self._partition_leaders, self.producer_ids
 
     def _schedule(self, name: str, interval_ms: int, work: Callable[[], None]) -> None:
         def run() -> None:
@@ -276,10 +325,11 @@ class Node:
         self.partitions.delete_old_segments(self.wall_ms())
 
     def time_advanced(self) -> None:
-        """Apply retention and the sessions of group members to an advanced time of day."""
+        """Apply retention, sessions and transactions' timeouts to an advanced time of day."""
         with self.actions:
             self._delete_old_segments()
         self.groups.time_advanced()
+        self.transactions.time_advanced()
 
     # -- what handlers need
 
@@ -327,6 +377,16 @@ class Node:
         """Take over the controller's metadata; replicas that are not this node's go."""
         self.metadata.connect()
         self.partitions.connect(self.controller.topics.values())
+
+    def _find(self, node: int) -> Node:
+        return self._cluster.nodes[node]
+
+    def _new_producer_ids(self) -> range:
+        if not self.reaches_controller:
+            raise ControllerError(
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the controller is out of reach"
+            )
+        return self.controller.new_producer_ids()
 
     def _leader(self, leader: int) -> RemoteLeader:
         nodes = self._cluster.nodes

@@ -4,31 +4,28 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from purgatory_broker._wire.error_code import ErrorCode
-from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.coordinator import GroupCoordinator
 from purgatory_broker.log.log_errors import RecordError
-from purgatory_broker.log.record import build_batch
 from purgatory_broker.metadata.metadata_cache import MetadataCache
 from purgatory_broker.metadata.topic_configs import topic_value
 from purgatory_broker.metadata.topics import (
     NO_LEADER,
     OFFSETS_TOPIC,
+    TRANSACTIONS_TOPIC,
     Partition,
     Topic,
     TopicPartition,
 )
-from purgatory_broker.replication.appends import Appends
-from purgatory_broker.replication.delayed_partitions import ProducedPartition
 from purgatory_broker.replication.fetcher import FetcherManager
 from purgatory_broker.replication.leader_elections import LeaderElections
 from purgatory_broker.replication.log_manager import LogManager, log_settings
 from purgatory_broker.replication.replica import Replica
 from purgatory_broker.replication.replica_manager import ReplicaManager
 from purgatory_broker.settings import ClusterSettings
+from purgatory_broker.transactions.coordinator import TransactionCoordinator
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +40,7 @@ class NodePartitions:
     fetchers: FetcherManager
     elections: LeaderElections
     groups: GroupCoordinator
+    transactions: TransactionCoordinator
 
     # -- notifications of the controller
 
@@ -105,10 +103,10 @@ class NodePartitions:
             self.fetchers.remove(key)
             if not replica.is_leader and replica.leader != NO_LEADER:
                 self.fetchers.add(key, replica.leader)
-            if key.topic == OFFSETS_TOPIC and replica.is_leader:
-                self._load_groups(replica)
-            elif key.topic == OFFSETS_TOPIC and was_leader:
-                self.groups.unload(key.partition)
+            if replica.is_leader:
+                self._load(replica)
+            elif was_leader:
+                self._unload(key)
         if replica.is_leader:
             self.replicas.advance_high_watermark(replica)
         self.replicas.notify_partition(key)
@@ -120,22 +118,28 @@ class NodePartitions:
             replica.apply(partition, replica.min_insync_replicas, self.replicas.now_ms())
             self._delete_replica(replica)
 
-    def _load_groups(self, replica: Replica) -> None:
+    def _load(self, replica: Replica) -> None:
+        """Become the coordinator of a partition's groups or transactional ids, if it has some."""
+        key = replica.key
         try:
-            records = (
-                (record.key, record.value)
-                for record in replica.log.records()
-                if record.key is not None
-            )
-            self.groups.load(replica.key.partition, records)
+            if key.topic == OFFSETS_TOPIC:
+                self.groups.load(key.partition, _records(replica))
+            elif key.topic == TRANSACTIONS_TOPIC:
+                self.transactions.load(key.partition, replica.leader_epoch, _records(replica))
         except RecordError as error:
             logger.error(
-                "node %d: can't read %s, so its groups have no coordinator: %s",
+                "node %d: can't read %s, so that it has no coordinator: %s",
                 self.node_id,
-                replica.key,
+                key,
                 error,
             )
-            self.groups.unload(replica.key.partition)
+            self._unload(key)
+
+    def _unload(self, key: TopicPartition) -> None:
+        if key.topic == OFFSETS_TOPIC:
+            self.groups.unload(key.partition)
+        elif key.topic == TRANSACTIONS_TOPIC:
+            self.transactions.unload(key.partition)
 
     def delete_topic(self, topic: Topic) -> None:
         if self.replicas.is_closed:
@@ -153,8 +157,7 @@ class NodePartitions:
         self.fetchers.remove(key)
         del self.replicas.replicas[key]
         self.log_manager.delete(replica.log, key, replica.topic_id)
-        if key.topic == OFFSETS_TOPIC:
-            self.groups.unload(key.partition)
+        self._unload(key)
         self.replicas.notify_partition(key)
 
     # -- periodic work
@@ -181,29 +184,7 @@ class NodePartitions:
                 self.replicas.notify_partition(replica.key)
 
 
-_ACKS_ALL = -1
-
-
-@dataclass(slots=True, eq=False)
-class ReplicatedOffsets:
-    """Appends the coordinator's records with acks=all, as Kafka's coordinator does."""
-
-    appends: Appends
-    actions: ActionQueue
-    timeout_ms: int
-    now_ms: Callable[[], int]
-
-    def append(
-        self,
-        partition: int,
-        records: list[tuple[bytes, bytes | None]],
-        done: Callable[[ErrorCode], None],
-    ) -> None:
-        def reply(produced: list[ProducedPartition]) -> None:
-            done(produced[0].error)
-
-        batch = build_batch(records, self.now_ms())
-        key = TopicPartition(OFFSETS_TOPIC, partition)
-        # A heartbeat that expires appends outside of a request: the block runs the wake-ups then.
-        with self.actions:
-            self.appends.append(_ACKS_ALL, self.timeout_ms, [(key, batch)], reply, internal=True)
+def _records(replica: Replica) -> Iterator[tuple[bytes, bytes | None]]:
+    for record in replica.log.records():
+        if record.key is not None:
+            yield record.key, record.value

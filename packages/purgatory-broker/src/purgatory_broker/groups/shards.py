@@ -24,6 +24,7 @@ from purgatory_broker.groups.group_records import (
     encode_key,
     encode_value,
 )
+from purgatory_broker.metadata.topics import java_partition
 from request_purgatory.error_log import ErrorLog
 
 
@@ -86,18 +87,6 @@ class OffsetsStore(Protocol):
         """
 
 
-def partition_of(group_id: str, num_partitions: int) -> int:
-    """Return a group's partition: `Utils.abs` of Java's `String.hashCode`, modulo their number."""
-    code = 0
-    raw = group_id.encode("utf-16-be", "surrogatepass")
-    for position in range(0, len(raw), 2):
-        code = (31 * code + (raw[position] << 8 | raw[position + 1])) & 0xFFFFFFFF
-    if code >= 0x8000_0000:
-        code = (1 << 32) - code
-    # The smallest int has no absolute value in Java; Kafka uses 0.
-    return (0 if code == 0x8000_0000 else code) % num_partitions
-
-
 class Shard:
     def __init__(self, partition: int) -> None:
         self.partition = partition
@@ -154,7 +143,7 @@ class Shards:
         return iter(list(self.by_partition.values()))
 
     def partition_for(self, group_id: str) -> int:
-        return partition_of(group_id, self._num_partitions)
+        return java_partition(group_id, self._num_partitions)
 
     def shard_of(self, group_id: str) -> Shard:
         """Return a group's shard; NOT_COORDINATOR if another node has it."""

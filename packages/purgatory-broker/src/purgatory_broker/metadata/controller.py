@@ -54,7 +54,7 @@ class Controller:
         self.partition = self._store.partition
         self.require_partition = self._store.require_partition
         self.require_topic = self._store.require_topic
-        self.new_producer_id = self._store.new_producer_id
+        self.new_producer_ids = self._store.new_producer_ids
 
     def notify(
         self, on_change: Callable[[list[Partition]], None], on_delete: Callable[[Topic], None]

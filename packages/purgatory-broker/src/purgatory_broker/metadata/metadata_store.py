@@ -30,7 +30,7 @@ from request_purgatory.errors import InvalidArgumentError
 
 logger = logging.getLogger(__name__)
 
-#: Producer ids reserved in the file at a time, so that no id is assigned twice after a crash.
+#: The producer ids of a block, as in Kafka.
 _PRODUCER_ID_BLOCK = 1_000
 
 
@@ -60,7 +60,6 @@ class MetadataStore:
         self.on_stored: Callable[[], None] = lambda: None
         #: The changes that were stored since the start.
         self.change_count = 0
-        self._next_producer_id = 0
         self._producer_ids_reserved = 0
         self._path: Path | None = None
         if settings.data_dir is not None:
@@ -170,12 +169,11 @@ class MetadataStore:
         self.store(undo)
         self.alive.clear()
 
-    def new_producer_id(self) -> int:
-        if self._next_producer_id >= self._producer_ids_reserved:
-            reserved = self._next_producer_id + _PRODUCER_ID_BLOCK
-            self.replace("_producer_ids_reserved", reserved)
-        self._next_producer_id += 1
-        return self._next_producer_id - 1
+    def new_producer_ids(self) -> range:
+        """Return a block of producer ids, which is stored as taken: a crash leaves ids unused."""
+        first = self._producer_ids_reserved
+        self.replace("_producer_ids_reserved", first + _PRODUCER_ID_BLOCK)
+        return range(first, first + _PRODUCER_ID_BLOCK)
 
     # -- the file
 
@@ -205,7 +203,7 @@ class MetadataStore:
                 "nodes", f"at least {nodes}, of which {path.parent} has data", self.settings.nodes
             )
         self.cluster_id = stored.cluster_id
-        self._next_producer_id = self._producer_ids_reserved = stored.producer_ids_reserved
+        self._producer_ids_reserved = stored.producer_ids_reserved
         self.client_quotas = stored.client_quotas
         self.resource_configs = stored.resource_configs
         self.scram_changes = stored.scram_changes

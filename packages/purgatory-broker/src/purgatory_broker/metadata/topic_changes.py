@@ -14,6 +14,7 @@ from purgatory_broker.metadata.topics import (
     INTERNAL_TOPICS,
     NO_LEADER,
     OFFSETS_TOPIC,
+    TRANSACTIONS_TOPIC,
     ControllerError,
     Partition,
     Topic,
@@ -31,6 +32,13 @@ _OFFSETS_CONFIGS = {
     _POLICY: "compact",
     "compression.type": "producer",
     "segment.bytes": "104857600",
+}
+#: The settings of `__transaction_state`, without `min.insync.replicas`.
+_TRANSACTIONS_CONFIGS = {
+    _POLICY: "compact",
+    "compression.type": "uncompressed",
+    "segment.bytes": "104857600",
+    "unclean.leader.election.enable": "false",
 }
 
 
@@ -81,13 +89,26 @@ class TopicChanges:
         return topic
 
     def create_offsets_topic(self) -> None:
+        partitions = self._store.settings.offsets_topic_num_partitions
+        self._create_internal(OFFSETS_TOPIC, partitions, _OFFSETS_CONFIGS)
+
+    def create_transactions_topic(self) -> None:
         settings = self._store.settings
-        if OFFSETS_TOPIC not in self._store.topics:
+        configs = _TRANSACTIONS_CONFIGS | {
+            "min.insync.replicas": str(settings.transaction_state_log_min_isr)
+        }
+        partitions = settings.transaction_state_log_num_partitions
+        self._create_internal(TRANSACTIONS_TOPIC, partitions, configs)
+
+    def _create_internal(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
+        if name not in self._store.topics:
             self.create(
-                OFFSETS_TOPIC,
-                partitions=settings.offsets_topic_num_partitions,
-                replication_factor=min(settings.replication_factor, len(self._store.alive)),
-                configs=dict(_OFFSETS_CONFIGS),
+                name,
+                partitions=partitions,
+                replication_factor=min(
+                    self._store.settings.replication_factor, len(self._store.alive)
+                ),
+                configs=dict(configs),
                 internal=True,
             )
 

@@ -222,6 +222,7 @@ _NOT_IN_KAFKA = frozenset(
         "producer_byte_rate",
         "consumer_byte_rate",
         "quota_window_size_ms",
+        "transaction_version",
         "auto_create_topics_at_once",
     }
 )

@@ -16,8 +16,9 @@ class ControllerError(CodedError):
 
 NO_LEADER = -1
 OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
 #: Topics of the broker itself: clients may read them, but not write, create or delete them.
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state"})
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 MAX_NAME_LENGTH = 249
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -104,6 +105,18 @@ def topic_name_error(name: str | None) -> str | None:
             "'.', '_' and '-'"
         )
     return None
+
+
+def java_partition(key: str, num_partitions: int) -> int:
+    """Return the partition of an id: `Utils.abs` of Java's `String.hashCode`, modulo."""
+    code = 0
+    raw = key.encode("utf-16-be", "surrogatepass")
+    for position in range(0, len(raw), 2):
+        code = (31 * code + (raw[position] << 8 | raw[position + 1])) & 0xFFFFFFFF
+    if code >= 0x8000_0000:
+        code = (1 << 32) - code
+    # The smallest int has no absolute value in Java; Kafka uses 0.
+    return (0 if code == 0x8000_0000 else code) % num_partitions
 
 
 def default_assignment(

@@ -45,6 +45,7 @@ class FaultDescription(TypedDict):
     topic: str | None
     partition: int | None
     group: str | None
+    transactional_id: str | None
     client_id: str | None
 
 
@@ -56,11 +57,13 @@ class FaultFilter:
     topic: str | None = None
     partition: int | None = None
     group: str | None = None
+    transactional_id: str | None = None
     client_id: str | None = None
 
     @property
     def needs_subjects(self) -> bool:
-        return self.topic is not None or self.group is not None
+        subjects = (self.topic, self.group, self.transactional_id)
+        return any(subject is not None for subject in subjects)
 
     def matches(self, node: int, client_id: str, subjects: Subjects) -> bool:
         if self.node not in (None, node) or self.client_id not in (None, client_id):
@@ -69,6 +72,8 @@ class FaultFilter:
             return True
         named = subjects()
         if named is None or (self.group is not None and self.group not in named.groups):
+            return False
+        if self.transactional_id not in (None, *named.transactional_ids):
             return False
         if self.topic is None:
             return True
@@ -101,6 +106,7 @@ class Fault:
             "topic": self.filter.topic,
             "partition": self.filter.partition,
             "group": self.filter.group,
+            "transactional_id": self.filter.transactional_id,
             "client_id": self.filter.client_id,
         }
 

@@ -8,7 +8,7 @@ import pytest
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.groups.group import GroupState
-from purgatory_broker.groups.shards import partition_of
+from purgatory_broker.metadata.topics import java_partition
 from tests.broker.groups.harness import (
     GROUP,
     CoordinatorHarness,
@@ -30,7 +30,7 @@ from tests.broker.groups.harness import (
 )
 def test_partition_of_a_group_is_that_of_kafka(group_id: str, code: int) -> None:
     """The expected numbers are results of Java's `hashCode` and Kafka's `Utils.abs`."""
-    assert [partition_of(group_id, count) for count in (1, 4, 50, 2**31)] == [
+    assert [java_partition(group_id, count) for count in (1, 4, 50, 2**31)] == [
         0,
         code % 4,
         code % 50,

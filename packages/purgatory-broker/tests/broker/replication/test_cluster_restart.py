@@ -28,7 +28,7 @@ def test_topics_records_and_settings_survive_a_restart(tmp_path: Path) -> None:
     async def before(harness: ClusterHarness) -> tuple[str, Any, Any]:
         controller = harness.cluster.controller
         for value in (b"a", b"b", b"c"):
-            await harness.produce(0, value, producer=(controller.new_producer_id(), 0, 0)).get()
+            await harness.produce(0, value, producer=(controller.new_producer_ids()[0], 0, 0)).get()
         controller.topic_changes.alter_configs("orders", {"retention.ms": "123456789"})
         harness.cluster.create_topic("other", partitions=5, replication_factor=2)
         await asyncio.sleep(1)
@@ -36,7 +36,7 @@ def test_topics_records_and_settings_survive_a_restart(tmp_path: Path) -> None:
         harness.cluster.move_leader("orders", 0, 2)
         await asyncio.sleep(2)
         assert harness.ends() == dict.fromkeys(range(3), (3, 3))
-        return controller.cluster_id, controller.topics, controller.new_producer_id()
+        return controller.cluster_id, controller.topics, controller.new_producer_ids()[0]
 
     async def after(harness: ClusterHarness) -> tuple[str, Any, Any]:
         controller = harness.cluster.controller
@@ -49,7 +49,7 @@ def test_topics_records_and_settings_survive_a_restart(tmp_path: Path) -> None:
         assert [harness.values(node) for node in range(3)] == [[b"b", b"c"]] * 3
         assert error(await harness.produce(0, b"d").get()) is ErrorCode.NONE
         assert harness.log(1).epoch_at(3) == 2
-        return controller.cluster_id, controller.topics, controller.new_producer_id()
+        return controller.cluster_id, controller.topics, controller.new_producer_ids()[0]
 
     cluster_id, topics, producer_id = run_scenario(before, data_dir=tmp_path)
     again = run_scenario(after, data_dir=tmp_path)

@@ -26,14 +26,16 @@ class FaultCommands(CommandGroup):
         topic: str | None = None,
         partition: int | None = None,
         group: str | None = None,
+        transactional_id: str | None = None,
         client_id: str | None = None,
     ) -> int:
         """Answer the next requests of an API with an error, without handling them.
 
-        A request that names several topics, partitions or groups has the fault if one of them is
-        the given one. It is answered with the error for all. A fetch names those of its session.
-        A topic and a group need not exist yet. Metadata requests below version 13 that name no
-        topic are handled, and not counted: their response has no place for an error.
+        A request that names several topics, partitions, groups or transactional ids has the fault
+        if one of them is the given one. It is answered with the error for all. A fetch names those
+        of its session. A topic, a group and a transactional id need not exist yet. Metadata
+        requests below version 13 that name no topic are handled, and not counted: their response
+        has no place for an error.
 
         Args:
             api: Kafka's name of the API, such as "Produce".
@@ -43,6 +45,7 @@ class FaultCommands(CommandGroup):
             topic: only requests that name this topic.
             partition: only requests that name this partition of the topic.
             group: only requests that name this group.
+            transactional_id: only requests that name this transactional id.
             client_id: only requests of clients with this id.
 
         Returns:
@@ -51,11 +54,16 @@ class FaultCommands(CommandGroup):
         Raises:
             InvalidArgumentError: the error is unknown or NONE, `times` is not allowed, or no
                 request can match: there is no such node, or requests of the API name no topic,
-                partition or group.
+                partition, group or transactional id.
         """
         served = find_api(api)
         only = FaultFilter(
-            node=node, topic=topic, partition=partition, group=group, client_id=client_id
+            node=node,
+            topic=topic,
+            partition=partition,
+            group=group,
+            transactional_id=transactional_id,
+            client_id=client_id,
         )
         self._check_filter(served, only)
         return self._faults.add_request_error(served, error, times=times, only=only)
@@ -73,12 +81,13 @@ class FaultCommands(CommandGroup):
         topic: str | None = None,
         partition: int | None = None,
         group: str | None = None,
+        transactional_id: str | None = None,
         client_id: str | None = None,
     ) -> int:
         """Delay, drop, corrupt or cut off the next responses of an API; their requests are handled.
 
-        With a topic, a partition or a group, the fault is limited to requests that name it, and
-        arrive after this command.
+        With a topic, a partition, a group or a transactional id, the fault is limited to requests
+        that name it, and arrive after this command.
 
         Args:
             api: Kafka's name of the API, such as "Produce".
@@ -90,6 +99,7 @@ class FaultCommands(CommandGroup):
             topic: only requests that name this topic.
             partition: only requests that name this partition of the topic.
             group: only requests that name this group.
+            transactional_id: only requests that name this transactional id.
             client_id: only requests of clients with this id.
 
         Returns:
@@ -101,7 +111,12 @@ class FaultCommands(CommandGroup):
         """
         served = find_api(api)
         only = FaultFilter(
-            node=node, topic=topic, partition=partition, group=group, client_id=client_id
+            node=node,
+            topic=topic,
+            partition=partition,
+            group=group,
+            transactional_id=transactional_id,
+            client_id=client_id,
         )
         self._check_filter(served, only)
         return self._faults.add_response_fault(
@@ -134,7 +149,7 @@ class FaultCommands(CommandGroup):
         Returns:
             For each fault, in the order of injection: `id`, `api`, `kind`, `error`, `times` left
             (-1 is always, 0 that it is over), `hits`, and the `node`, `topic`, `partition`,
-            `group` and `client_id` that it is limited to.
+            `group`, `transactional_id` and `client_id` that it is limited to.
         """
         faults = [*self._faults.describe(), *self._interceptions.describe()]
         return sorted(faults, key=lambda each: each["id"])

@@ -107,6 +107,7 @@ class NodeCommands(CommandGroup):
             return
         self._node(node).metadata.disconnect()
         self.network.partition_node(node)
+        self._parts.requests.disconnect(node)
         delay = self.settings.broker_session_timeout_ms / 1_000
         self._fence_timers[node] = asyncio.get_running_loop().call_later(
             delay, self.controller.fence_broker, node

@@ -1,0 +1,204 @@
+"""AddPartitionsToTxn, AddOffsetsToTxn and EndTxn: the transactions of producers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.protocol.add_offsets_to_txn import (
+    ADD_OFFSETS_TO_TXN_MESSAGES,
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+)
+from purgatory_broker._wire.protocol.add_partitions_to_txn import (
+    ADD_PARTITIONS_TO_TXN_MESSAGES,
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from purgatory_broker._wire.protocol.end_txn import (
+    END_TXN_MESSAGES,
+    EndTxnRequest,
+    EndTxnResponse,
+)
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.metadata.topics import OFFSETS_TOPIC, TopicPartition
+from purgatory_broker.request_context import RequestContext
+from purgatory_broker.transactions.transaction import EPOCH_BUMP_SINCE
+from purgatory_broker.transactions.transaction_messages import (
+    AddPartitions,
+    EndTransaction,
+    ProducerIdResult,
+    error_for_all,
+)
+
+#: The first version of each of these APIs whose clients know PRODUCER_FENCED.
+PRODUCER_FENCED_SINCE = 2
+#: The first version for several transactions at a time, which brokers send.
+BATCHED_SINCE = 4
+#: The first version whose response has the producer's next epoch.
+NEXT_EPOCH_SINCE = 5
+
+
+def _error(context: RequestContext, error: ErrorCode) -> ErrorCode:
+    if error is ErrorCode.PRODUCER_FENCED and context.version < PRODUCER_FENCED_SINCE:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return error
+
+
+def _add_partitions(
+    broker: BrokerApi, context: RequestContext, request: AddPartitionsToTxnRequest
+) -> None:
+    if context.version < BATCHED_SINCE:
+        transactions = [
+            AddPartitionsToTxnTransaction(
+                transactional_id=request.v3_and_below_transactional_id,
+                producer_id=request.v3_and_below_producer_id,
+                producer_epoch=request.v3_and_below_producer_epoch,
+                topics=request.v3_and_below_topics,
+            )
+        ]
+    else:
+        transactions = request.transactions
+    results: dict[int, AddPartitionsToTxnResult] = {}
+
+    def reply(number: int, errors: Mapping[TopicPartition, ErrorCode]) -> None:
+        results[number] = AddPartitionsToTxnResult(
+            transactional_id=transactions[number].transactional_id,
+            topic_results=_topic_results(context, errors),
+        )
+        respond()
+
+    def respond() -> None:
+        if len(results) < len(transactions):
+            return
+        in_order = [results[number] for number in sorted(results)]
+        if context.version >= BATCHED_SINCE:
+            context.reply(AddPartitionsToTxnResponse(results_by_transaction=in_order))
+        else:
+            (result,) = in_order
+            context.reply(
+                AddPartitionsToTxnResponse(results_by_topic_v3_and_below=result.topic_results)
+            )
+
+    if not transactions:
+        respond()
+    for number, transaction in enumerate(transactions):
+        _add_to_transaction(broker, context, transaction, partial(reply, number))
+
+
+def _add_to_transaction(
+    broker: BrokerApi,
+    context: RequestContext,
+    transaction: AddPartitionsToTxnTransaction,
+    reply: Callable[[Mapping[TopicPartition, ErrorCode]], None],
+) -> None:
+    partitions = _partitions_of(transaction.topics)
+    unknown = {key for key in partitions if not broker.metadata.partition_exists(key)}
+    if unknown:
+        # One that does not exist fails the transaction's request as a whole.
+        reply(
+            {
+                key: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if key in unknown
+                else ErrorCode.OPERATION_NOT_ATTEMPTED
+                for key in partitions
+            }
+        )
+        return
+    added = AddPartitions(
+        transactional_id=transaction.transactional_id,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        partitions=frozenset(partitions),
+        client_version=EPOCH_BUMP_SINCE if context.version >= BATCHED_SINCE else 0,
+    )
+    if transaction.verify_only:
+        broker.transactions.verify_partitions(
+            added, lambda errors: reply({key: errors[key] for key in partitions})
+        )
+    else:
+        broker.transactions.add_partitions(
+            added, lambda error: reply(error_for_all(partitions, error))
+        )
+
+
+def _partitions_of(topics: Iterable[AddPartitionsToTxnTopic]) -> dict[TopicPartition, None]:
+    """Return each partition once, in the order of the request."""
+    return {
+        TopicPartition(topic.name, index): None for topic in topics for index in topic.partitions
+    }
+
+
+def _topic_results(
+    context: RequestContext, errors: Mapping[TopicPartition, ErrorCode]
+) -> list[AddPartitionsToTxnTopicResult]:
+    topics: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
+    for key, error in errors.items():
+        topics.setdefault(key.topic, []).append(
+            AddPartitionsToTxnPartitionResult(
+                partition_index=key.partition, partition_error_code=_error(context, error)
+            )
+        )
+    return [
+        AddPartitionsToTxnTopicResult(name=name, results_by_partition=partitions)
+        for name, partitions in topics.items()
+    ]
+
+
+ADD_PARTITIONS_TO_TXN = ServedApi(
+    messages=ADD_PARTITIONS_TO_TXN_MESSAGES, versions=(0, 5), handle=_add_partitions
+)
+
+
+def _add_offsets(
+    broker: BrokerApi, context: RequestContext, request: AddOffsetsToTxnRequest
+) -> None:
+    """Add the partition of a group's offsets, to which TxnOffsetCommit then writes."""
+    key = TopicPartition(OFFSETS_TOPIC, broker.groups.partition_for(request.group_id))
+    added = AddPartitions(
+        transactional_id=request.transactional_id,
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+        partitions=frozenset({key}),
+    )
+
+    def reply(error: ErrorCode) -> None:
+        context.reply(AddOffsetsToTxnResponse(error_code=_error(context, error)))
+
+    broker.transactions.add_partitions(added, reply)
+
+
+ADD_OFFSETS_TO_TXN = ServedApi(
+    messages=ADD_OFFSETS_TO_TXN_MESSAGES, versions=(0, 4), handle=_add_offsets
+)
+
+
+def _end_txn(broker: BrokerApi, context: RequestContext, request: EndTxnRequest) -> None:
+    end = EndTransaction(
+        transactional_id=request.transactional_id,
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+        is_commit=request.committed,
+        client_version=EPOCH_BUMP_SINCE if context.version >= NEXT_EPOCH_SINCE else 0,
+    )
+
+    def reply(result: ProducerIdResult) -> None:
+        context.reply(
+            EndTxnResponse(
+                error_code=_error(context, result.error),
+                producer_id=result.producer_id,
+                producer_epoch=result.producer_epoch,
+            )
+        )
+
+    broker.transactions.end_transaction(end, reply)
+
+
+END_TXN = ServedApi(messages=END_TXN_MESSAGES, versions=(0, 5), handle=_end_txn)

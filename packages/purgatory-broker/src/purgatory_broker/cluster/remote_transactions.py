@@ -1,0 +1,161 @@
+"""What the transaction coordinator and the leaders of partitions ask of each other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker.cluster.node_requests import NodeRequests
+from purgatory_broker.log.transaction_marker import TransactionMarker
+from purgatory_broker.metadata.topics import NO_LEADER, TRANSACTIONS_TOPIC, TopicPartition
+from purgatory_broker.transactions.transaction import EPOCH_BUMP_SINCE
+from purgatory_broker.transactions.transaction_messages import AddPartitions, error_for_all
+
+if TYPE_CHECKING:
+    from purgatory_broker.cluster.node import Node
+
+
+@dataclass(slots=True, eq=False)
+class RemotePartitionLeaders:
+    """The leaders of a transaction's partitions; the `MarkerChannel` of the coordinator."""
+
+    node: Node
+    requests: NodeRequests
+    #: Returns the node of a number, which is another one after a restart.
+    find: Callable[[int], Node]
+    _timers: set[asyncio.TimerHandle] = field(default_factory=set)
+
+    def leader_of(self, partition: TopicPartition) -> int | None:
+        metadata = self.node.metadata
+        if not metadata.partition_exists(partition):
+            return None
+        leader, _ = metadata.leader_of(partition)
+        return leader
+
+    def send(
+        self,
+        node: int,
+        marker: TransactionMarker,
+        partitions: Sequence[TopicPartition],
+        reply: Callable[[Mapping[TopicPartition, ErrorCode] | None], None],
+    ) -> None:
+        def serve(answer: Callable[[Mapping[TopicPartition, ErrorCode]], None]) -> bool:
+            leader = self.find(node)
+            if leader.is_stopped:
+                return False
+            with leader.actions:
+                leader.markers.write(marker, partitions, answer)
+            return True
+
+        self.requests.send(self.node.node_id, node, serve, reply, partial(self._lost, reply))
+
+    def _lost(self, reply: Callable[[None], None]) -> None:
+        if not self.node.is_stopped:
+            reply(None)
+
+    def call_later(self, delay_ms: int, action: Callable[[], None]) -> None:
+        def run() -> None:
+            self._timers.discard(timer)
+            with self.node.actions:
+                action()
+
+        timer = asyncio.get_running_loop().call_later(delay_ms / 1_000, run)
+        self._timers.add(timer)
+
+    def close(self) -> None:
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+
+
+#: While the coordinator has a transition of the transaction pending, it is asked again: Kafka's
+#: `add.partitions.to.txn.retry.backoff.ms`, for as long as its
+#: `add.partitions.to.txn.retry.backoff.max.ms`.
+RETRY_BACKOFF_MS = 20
+MAX_RETRIES = 5
+
+
+@dataclass(slots=True, eq=False)
+class RemoteTransactionCoordinator:
+    """The coordinators of producers' transactions; the `TransactionVerifier` of a node's logs.
+
+    Kafka's AddPartitionsToTxnManager sends one request to a coordinator at a time, and answers
+    NETWORK_EXCEPTION for a transaction that comes twice meanwhile. Here each has its own message.
+    """
+
+    node: Node
+    requests: NodeRequests
+    find: Callable[[int], Node]
+    channel: RemotePartitionLeaders
+
+    def verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
+        *,
+        add: bool,
+        reply: Callable[[dict[TopicPartition, ErrorCode]], None],
+    ) -> None:
+        """Answer with the error of each partition that may not be written, or NONE."""
+        request = AddPartitions(
+            transactional_id=transactional_id,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            partitions=frozenset(partitions),
+            client_version=EPOCH_BUMP_SINCE if add else 0,
+        )
+        self._send(request, MAX_RETRIES if add else 0, reply, is_added=add)
+
+    def _send(
+        self,
+        request: AddPartitions,
+        retries: int,
+        reply: Callable[[dict[TopicPartition, ErrorCode]], None],
+        *,
+        is_added: bool,
+    ) -> None:
+        number = self.node.transactions.partition_for(request.transactional_id)
+        leader, _ = self.node.metadata.leader_of(TopicPartition(TRANSACTIONS_TOPIC, number))
+        if leader == NO_LEADER:
+            reply(error_for_all(request.partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            return
+
+        def serve(answer: Callable[[Mapping[TopicPartition, ErrorCode]], None]) -> bool:
+            coordinator = self.find(leader)
+            if coordinator.is_stopped:
+                return False
+            if is_added:
+                coordinator.transactions.add_partitions(
+                    request, lambda error: answer(error_for_all(request.partitions, error))
+                )
+            else:
+                coordinator.transactions.verify_partitions(request, answer)
+            return True
+
+        def respond(errors: Mapping[TopicPartition, ErrorCode]) -> None:
+            if retries and ErrorCode.CONCURRENT_TRANSACTIONS in errors.values():
+                again = partial(self._send, request, retries - 1, reply, is_added=is_added)
+                self.channel.call_later(RETRY_BACKOFF_MS, again)
+                return
+            with self.node.actions:
+                reply({key: _producer_error(error) for key, error in errors.items()})
+
+        def lost() -> None:
+            if not self.node.is_stopped:
+                with self.node.actions:
+                    reply(error_for_all(request.partitions, ErrorCode.NETWORK_EXCEPTION))
+
+        self.requests.send(self.node.node_id, leader, serve, respond, lost)
+
+
+def _producer_error(error: ErrorCode) -> ErrorCode:
+    """Return the error that producers expect of a log."""
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return error
