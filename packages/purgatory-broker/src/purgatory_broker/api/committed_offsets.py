@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.protocol.offset_commit import (
@@ -156,7 +156,6 @@ MAX_GROUPS_WITH_REPEATS = 10
 def _offset_fetch(
     broker: BrokerApi, context: RequestContext, request: OffsetFetchRequest
 ) -> OffsetFetchResponse:
-    """Without transactions, `require_stable` has no effect."""
     if context.version < BATCHED_SINCE:
         return _fetch_one(broker, context, request)
     groups: Iterable[OffsetFetchRequestGroup] = request.groups
@@ -166,22 +165,26 @@ def _offset_fetch(
         for group in groups:
             once.setdefault(group.group_id, group)
         groups = once.values()
-    return OffsetFetchResponse(groups=[_fetch_group(broker, group) for group in groups])
+    return OffsetFetchResponse(
+        groups=[
+            _fetch_group(broker, group, require_stable=request.require_stable) for group in groups
+        ]
+    )
 
 
-def _fetch_group(broker: BrokerApi, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+def _fetch_group(
+    broker: BrokerApi, group: OffsetFetchRequestGroup, *, require_stable: bool
+) -> OffsetFetchResponseGroup:
     topics = None
     if group.topics is not None:
         topics = [(topic.name, topic.partition_indexes) for topic in group.topics]
-    fetched = broker.groups.fetch_offsets(group.group_id, topics)
+    fetched = broker.groups.fetch_offsets(group.group_id, topics, require_stable=require_stable)
     return OffsetFetchResponseGroup(
         group_id=group.group_id,
         topics=[
             OffsetFetchResponseTopics(
                 name=name,
-                partitions=[
-                    _group_partition(index, value or _NOTHING) for index, value in partitions
-                ],
+                partitions=[_group_partition(index, value) for index, value in partitions],
             )
             for name, partitions in fetched.topics
         ],
@@ -195,14 +198,16 @@ def _fetch_one(
     topics = None
     if request.topics is not None:
         topics = [(topic.name, topic.partition_indexes) for topic in request.topics]
-    fetched = broker.groups.fetch_offsets(request.group_id, topics)
+    fetched = broker.groups.fetch_offsets(
+        request.group_id, topics, require_stable=request.require_stable
+    )
     if fetched.error is not ErrorCode.NONE:
         return _refuse_offset_fetch(request, fetched.error, context.version)
     return OffsetFetchResponse(
         topics=[
             OffsetFetchResponseTopic(
                 name=name,
-                partitions=[_partition(index, value or _NOTHING) for index, value in partitions],
+                partitions=[_partition(index, value) for index, value in partitions],
             )
             for name, partitions in fetched.topics
         ]
@@ -213,22 +218,36 @@ def _fetch_one(
 _NOTHING = OffsetValue(-1)
 
 
-def _partition(index: int, value: OffsetValue) -> OffsetFetchResponsePartition:
+#: A committed offset, or none, or an error.
+_Fetched: TypeAlias = OffsetValue | ErrorCode | None
+
+
+def _partition(index: int, fetched: _Fetched) -> OffsetFetchResponsePartition:
+    error, value = _error_and_value(fetched)
     return OffsetFetchResponsePartition(
         partition_index=index,
         committed_offset=value.offset,
         committed_leader_epoch=value.leader_epoch,
         metadata=value.metadata,
+        error_code=error,
     )
 
 
-def _group_partition(index: int, value: OffsetValue) -> OffsetFetchResponsePartitions:
+def _group_partition(index: int, fetched: _Fetched) -> OffsetFetchResponsePartitions:
+    error, value = _error_and_value(fetched)
     return OffsetFetchResponsePartitions(
         partition_index=index,
         committed_offset=value.offset,
         committed_leader_epoch=value.leader_epoch,
         metadata=value.metadata,
+        error_code=error,
     )
+
+
+def _error_and_value(fetched: _Fetched) -> tuple[ErrorCode, OffsetValue]:
+    if isinstance(fetched, ErrorCode):
+        return fetched, _NOTHING
+    return ErrorCode.NONE, fetched or _NOTHING
 
 
 def _refuse_offset_fetch(

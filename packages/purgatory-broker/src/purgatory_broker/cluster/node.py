@@ -72,7 +72,12 @@ class WallTime:
 
 
 class _NoMarkers:
-    def write(self, marker: object, partitions: Sequence[TopicPartition], reply: Callable[[dict[TopicPartition, ErrorCode]], None]) -> None:
+    def write(
+        self,
+        marker: object,
+        partitions: Sequence[TopicPartition],
+        reply: Callable[[dict[TopicPartition, ErrorCode]], None],
+    ) -> None:
         reply(dict.fromkeys(partitions, ErrorCode.NONE))
 
 
@@ -177,6 +182,11 @@ class Node:
         self.fetches = Fetches(self.replicas)
         self.deletions = RecordDeletions(self.replicas)
         self.markers = _NoMarkers()
+        self._partition_leaders = RemotePartitionLeaders(self, cluster.requests, self._find)
+        #: Asks the coordinators of producers whether they may write.
+        self.verifier = RemoteTransactionCoordinator(
+            self, cluster.requests, self._find, self._partition_leaders
+        )
         self.groups = GroupCoordinator(
             node_id,
             settings,
@@ -189,11 +199,11 @@ class Node:
             store=ReplicatedOffsets(
                 self.appends, self.actions, cluster.wall_ms, settings.offsets_commit_timeout_ms
             ),
+            verifier=self.verifier,
             now_ms=cluster.wall_ms,
             on_stable=partial(cluster.waits.changed, "group"),
         )
         self.producer_ids = ProducerIds(self._new_producer_ids)
-        self._partition_leaders = RemotePartitionLeaders(self, cluster.requests, self._find)
         self.transactions = TransactionCoordinator(
             node_id,
             settings,
@@ -207,10 +217,6 @@ class Node:
             new_producer_id=self.producer_ids.next_id,
             now_ms=cluster.wall_ms,
             on_change=partial(cluster.waits.changed, "transaction"),
-        )
-        #: Asks the coordinators of producers whether they may write.
-        self.verifier = RemoteTransactionCoordinator(
-            self, cluster.requests, self._find, self._partition_leaders
         )
         self.fetchers = FetcherManager(self.replicas, self._leader, is_paused=is_replication_paused)
         self.elections = LeaderElections(self.purgatories["ElectLeader"], self.actions)

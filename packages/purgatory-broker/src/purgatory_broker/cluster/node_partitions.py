@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from purgatory_broker.groups.coordinator import GroupCoordinator
+from purgatory_broker.groups.shards import StoredRecord
 from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.metadata.metadata_cache import MetadataCache
 from purgatory_broker.metadata.topic_configs import topic_value
@@ -123,7 +124,9 @@ class NodePartitions:
         key = replica.key
         try:
             if key.topic == OFFSETS_TOPIC:
-                self.groups.load(key.partition, _records(replica))
+                self.groups.load(
+                    key.partition, (StoredRecord(*record) for record in _records(replica))
+                )
             elif key.topic == TRANSACTIONS_TOPIC:
                 self.transactions.load(key.partition, replica.leader_epoch, _records(replica))
         except RecordError as error:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
+from purgatory_broker.groups.group_messages import Producer
 from purgatory_broker.log.record import build_batch
 from purgatory_broker.metadata.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from purgatory_broker.replication.appends import Appends
@@ -43,6 +44,7 @@ class ReplicatedOffsets(_ReplicatedRecords):
         partition: int,
         records: list[tuple[bytes, bytes | None]],
         done: Callable[[ErrorCode], None],
+        producer: Producer | None,
     ) -> None:
         batch = build_batch(records, self.now_ms())
         self._append(TopicPartition(OFFSETS_TOPIC, partition), batch, self.timeout_ms, done)

@@ -11,6 +11,7 @@ from itertools import islice
 from purgatory_broker.groups.consumer_protocol import assigned_partitions
 from purgatory_broker.groups.coordinator import GroupCoordinator
 from purgatory_broker.groups.group import CONSUMER_PROTOCOL_TYPE, Group
+from purgatory_broker.groups.group_records import OffsetValue
 from purgatory_broker.groups.member import Member
 from purgatory_broker.log.log import PartitionLog
 from purgatory_broker.log.record import read_records_with_headers
@@ -160,7 +161,11 @@ def snapshot(coordinator: GroupCoordinator, group: Group) -> GroupSnapshot:
         leader_id=group.leader_id,
         members=tuple(_member(group, member) for member in group.members.values()),
         offsets={
-            topic: {partition: offset.offset for partition, offset in offsets if offset is not None}
+            topic: {
+                partition: offset.offset
+                for partition, offset in offsets
+                if isinstance(offset, OffsetValue)
+            }
             for topic, offsets in fetched
         },
     )

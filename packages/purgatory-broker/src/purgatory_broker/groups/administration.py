@@ -104,7 +104,12 @@ class AdministrationHandler:
 
         for partition, (shard, groups) in by_shard.items():
             keys: list[OffsetKey] = [
-                key for group in groups for key in shard.offsets.keys_of_group(group.group_id)
+                key
+                for group in groups
+                for key in dict.fromkeys(
+                    shard.offsets.keys_of_group(group.group_id)
+                    + shard.pending.keys_of_group(group.group_id)
+                )
             ]
             tombstones: list[Record] = [(GroupKey(group.group_id), None) for group in groups]
             self.offsets.remove(shard, keys, tombstones, partial(done, partition))
@@ -114,7 +119,11 @@ class AdministrationHandler:
     def _tombstone_stored(self, shard: Shard, group: Group) -> None:
         """Remove the group, unless it has got members or committed offsets in the meantime."""
         group.has_record = False
-        is_unused = group.state is GroupState.EMPTY and not shard.offsets.of_group(group.group_id)
+        is_unused = (
+            group.state is GroupState.EMPTY
+            and not shard.offsets.of_group(group.group_id)
+            and not shard.pending.has_group(group.group_id)
+        )
         if is_unused and shard.groups.get(group.group_id) is group:
             del shard.groups[group.group_id]
             self.mark_dead(group, ErrorCode.UNKNOWN_MEMBER_ID)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
+from typing import Protocol
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
@@ -28,18 +29,48 @@ from purgatory_broker.groups.group_messages import (
     SyncReply,
     SyncRequest,
     SyncResult,
+    TransactionalCommit,
+    coordinator_error,
 )
 from purgatory_broker.groups.join_group import JoinGroupHandler
 from purgatory_broker.groups.membership import MembershipHandler
 from purgatory_broker.groups.offset_manager import OffsetManager
 from purgatory_broker.groups.rebalancer import GroupPurgatories, Rebalancer
-from purgatory_broker.groups.shards import OffsetsStore, Shard, Shards
+from purgatory_broker.groups.shards import (
+    OffsetsStore,
+    Shard,
+    Shards,
+    StoredMarker,
+    StoredRecord,
+)
+from purgatory_broker.metadata.topics import OFFSETS_TOPIC, TopicPartition
 from purgatory_broker.settings import ClusterSettings
 
 logger = logging.getLogger(__name__)
 
 #: Errors for which Kafka leaves the member id out of the JoinGroup response.
 _ERRORS_WITHOUT_MEMBER_ID = (ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+class TransactionVerifier(Protocol):
+    def verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
+        *,
+        add: bool,
+        reply: Callable[[dict[TopicPartition, ErrorCode]], None],
+    ) -> None:
+        """Ask a transaction's coordinator whether it has partitions, or to `add` them.
+
+        `reply` is called once, with the error of each partition or NONE.
+        """
+
+
+def _refuse_group_id() -> None:
+    raise GroupError(ErrorCode.INVALID_GROUP_ID, "")
 
 
 class GroupCoordinator:
@@ -61,6 +92,7 @@ class GroupCoordinator:
         actions: ActionQueue,
         purgatories: GroupPurgatories,
         store: OffsetsStore,
+        verifier: TransactionVerifier,
         now_ms: Callable[[], int],
         on_stable: Callable[[str], None] = lambda _group_id: None,
     ) -> None:
@@ -68,6 +100,7 @@ class GroupCoordinator:
         self.node_id = node_id
         self._now_ms = now_ms
         self._on_stable = on_stable
+        self._verifier = verifier
         self._actions = actions
         self._shards = Shards(settings.offsets_topic_num_partitions, store, self._actions)
         self._rebalancer = Rebalancer(
@@ -99,7 +132,7 @@ class GroupCoordinator:
     def partition_for(self, group_id: str) -> int:
         return self._shards.partition_for(group_id)
 
-    def load(self, partition: int, records: Iterable[tuple[bytes, bytes | None]]) -> None:
+    def load(self, partition: int, entries: Iterable[StoredRecord | StoredMarker]) -> None:
         # Stored members have their session timeout to send a heartbeat. No-op if loaded.
         with self._actions:
             if partition in self._shards.by_partition:
@@ -110,7 +143,7 @@ class GroupCoordinator:
                 )
                 return
             shard = self._shards.by_partition[partition] = Shard(partition)
-            shard.replay(records, self._now_ms())
+            shard.replay(entries, self._now_ms())
             for group in shard.groups.values():
                 for member in group.members.values():
                     self._rebalancer.heartbeats.reschedule(
@@ -191,17 +224,63 @@ class GroupCoordinator:
 
     def commit_offsets(self, request: CommitRequest, reply: CommitReply) -> None:
         """Answer when the records are replicated. The caller checks whether topics exist."""
+        self._commit(partial(self._offsets.commit, request, reply), len(request.offsets), reply)
+
+    def commit_transactional_offsets(
+        self, request: TransactionalCommit, reply: CommitReply
+    ) -> None:
+        """Answer when the records are replicated, after the transaction's coordinator agrees.
+
+        The offsets are pending until `end_transaction`. The caller checks whether topics exist.
+        """
+        count = len(request.offsets)
+        if not request.group_id:
+            self._commit(_refuse_group_id, count, reply)
+            return
+        partition = TopicPartition(OFFSETS_TOPIC, self.partition_for(request.group_id))
+
+        def verified(errors: dict[TopicPartition, ErrorCode]) -> None:
+            error = errors[partition]
+            if error is not ErrorCode.NONE:
+                reply((coordinator_error(error),) * count)
+                return
+            commit = partial(self._offsets.commit_transactional, request, reply)
+            self._commit(commit, count, reply)
+
+        if partition.partition not in self._shards.by_partition:
+            reply((ErrorCode.NOT_COORDINATOR,) * count)
+            return
+        self._verifier.verify(
+            request.transactional_id,
+            *request.producer,
+            [partition],
+            add=request.adds_partition,
+            reply=verified,
+        )
+
+    def _commit(self, commit: Callable[[], None], count: int, reply: CommitReply) -> None:
         with self._actions:
             try:
-                self._offsets.commit(request, reply)
+                commit()
             except GroupError as error:
-                self._actions.add(partial(reply, (error.code,) * len(request.offsets)))
+                self._actions.add(partial(reply, (error.code,) * count))
+
+    def end_transaction(self, partition: int, producer_id: int, is_commit: bool) -> None:
+        """Commit or drop the pending offsets of a producer, whose marker was written."""
+        with self._actions:
+            shard = self._shards.by_partition.get(partition)
+            if shard is not None:
+                shard.end_transaction(producer_id, self._now_ms(), is_commit=is_commit)
 
     def fetch_offsets(
-        self, group_id: str, requested: Iterable[tuple[str, Sequence[int]]] | None
+        self,
+        group_id: str,
+        requested: Iterable[tuple[str, Sequence[int]]] | None,
+        *,
+        require_stable: bool = False,
     ) -> FetchedOffsets:
         """Return the replicated offsets of a group; None asks for all that it has committed."""
-        return self._offsets.fetch(group_id, requested)
+        return self._offsets.fetch(group_id, requested, require_stable=require_stable)
 
     def delete_offsets(
         self, group_id: str, partitions: Sequence[tuple[str, int]], reply: DeleteOffsetsReply

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from purgatory_broker._wire.error_code import CodedError, ErrorCode
 from purgatory_broker.groups.group_records import OffsetValue
@@ -87,8 +87,8 @@ class RemovalResult:
 @dataclass(frozen=True, slots=True)
 class FetchedOffsets:
     error: ErrorCode = ErrorCode.NONE
-    #: By topic the partitions' numbers and committed offsets; None if there is none.
-    topics: tuple[tuple[str, tuple[tuple[int, OffsetValue | None], ...]], ...] = ()
+    #: By topic the partitions' numbers and committed offsets; None if there is none, or an error.
+    topics: tuple[tuple[str, tuple[tuple[int, OffsetValue | ErrorCode | None], ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,4 +211,25 @@ class CommitRequest:
     retention_ms: int
     #: The client handles GROUP_ID_NOT_FOUND; others get ILLEGAL_GENERATION.
     knows_group_id_not_found: bool
+    offsets: tuple[OffsetToCommit, ...]
+
+
+class Producer(NamedTuple):
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionalCommit:
+    """Offsets that a producer commits in its transaction, for the group of its consumer."""
+
+    group_id: str
+    transactional_id: str
+    producer: Producer
+    #: The consumer's generation, id and instance id, as in `CommitRequest`.
+    generation_id: int
+    member_id: str
+    instance_id: str | None
+    #: The commit adds the offsets' partition to the transaction, which AddOffsetsToTxn did before.
+    adds_partition: bool
     offsets: tuple[OffsetToCommit, ...]

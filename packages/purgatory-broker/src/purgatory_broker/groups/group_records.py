@@ -14,7 +14,7 @@ Source: Kafka's schemas OffsetCommitKey, OffsetCommitValue, GroupMetadataKey and
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from request_purgatory.errors import PurgatoryError
 
@@ -47,6 +47,8 @@ class OffsetValue:
     metadata: str = ""
     commit_timestamp_ms: int = -1
     expire_timestamp_ms: int = -1
+    #: The number of its record in the partition, which is not part of the record.
+    record_number: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from functools import partial
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
+from purgatory_broker.groups.committed_offsets import CommittedOffsets
 from purgatory_broker.groups.group import CONSUMER_PROTOCOL_TYPE, Group, GroupState
 from purgatory_broker.groups.group_messages import (
     CommitReply,
@@ -16,11 +17,13 @@ from purgatory_broker.groups.group_messages import (
     DeleteOffsetsReply,
     FetchedOffsets,
     GroupError,
+    OffsetToCommit,
     RemovalResult,
+    TransactionalCommit,
     coordinator_error,
 )
 from purgatory_broker.groups.group_records import OffsetKey, OffsetValue
-from purgatory_broker.groups.shards import CommittedOffsets, Record, Shard, Shards
+from purgatory_broker.groups.shards import Record, Shard, Shards
 
 logger = logging.getLogger(__name__)
 
@@ -41,30 +44,46 @@ class OffsetManager:
     def commit(self, request: CommitRequest, reply: CommitReply) -> None:
         shard = self.shards.shard_of(request.group_id)
         self._validate_commit(shard.groups.get(request.group_id), request)
-        now_ms = self.now_ms()
-        expire_ms = -1 if request.retention_ms == -1 else now_ms + request.retention_ms
-        # Kafka compares the limit with the number of Java chars, which have two bytes.
-        max_bytes = 2 * self.max_metadata_chars
-        errors = tuple(
-            ErrorCode.OFFSET_METADATA_TOO_LARGE
-            if len(offset.metadata.encode("utf-16-be")) > max_bytes
-            else ErrorCode.NONE
-            for offset in request.offsets
+        errors, values = self._checked(
+            shard, request.group_id, request.offsets, request.retention_ms
         )
-        values = [
-            (
-                OffsetKey(request.group_id, offset.topic, offset.partition),
-                OffsetValue(offset.offset, offset.leader_epoch, offset.metadata, now_ms, expire_ms),
-            )
-            for offset, error in zip(request.offsets, errors, strict=True)
-            if error is ErrorCode.NONE
-        ]
         if values:
             self.shards.append(
                 shard, [*values], partial(self._committed, shard, values, errors, reply)
             )
         else:
             self.actions.add(partial(reply, errors))
+
+    def _checked(
+        self, shard: Shard, group_id: str, offsets: Sequence[OffsetToCommit], retention_ms: int
+    ) -> tuple[tuple[ErrorCode, ...], list[tuple[OffsetKey, OffsetValue]]]:
+        """Return the error of each offset, and the records of those without one."""
+        now_ms = self.now_ms()
+        expire_ms = -1 if retention_ms == -1 else now_ms + retention_ms
+        # Kafka compares the limit with the number of Java chars, which have two bytes.
+        max_bytes = 2 * self.max_metadata_chars
+        errors = tuple(
+            ErrorCode.OFFSET_METADATA_TOO_LARGE
+            if len(offset.metadata.encode("utf-16-be")) > max_bytes
+            else ErrorCode.NONE
+            for offset in offsets
+        )
+        values = [
+            (
+                OffsetKey(group_id, offset.topic, offset.partition),
+                OffsetValue(
+                    offset.offset,
+                    offset.leader_epoch,
+                    offset.metadata,
+                    now_ms,
+                    expire_ms,
+                    shard.next_record_number(),
+                ),
+            )
+            for offset, error in zip(offsets, errors, strict=True)
+            if error is ErrorCode.NONE
+        ]
+        return errors, values
 
     def _validate_commit(self, group: Group | None, request: CommitRequest) -> None:
         """Check that the sender may commit, and count the request as a heartbeat of a member."""
@@ -102,11 +121,46 @@ class OffsetManager:
                 shard.put_offset(key, value, self.now_ms())
         self.actions.add(partial(reply, errors))
 
+    # -- TxnOffsetCommit
+
+    def commit_transactional(self, request: TransactionalCommit, reply: CommitReply) -> None:
+        """Append offsets that the marker of the producer's transaction commits or drops.
+
+        They are pending from now on: a consumer of the next generation must not read the offsets
+        before them, although their records are not replicated yet.
+        """
+        shard = self.shards.shard_of(request.group_id)
+        _validate_transactional(shard.groups.get(request.group_id), request)
+        errors, values = self._checked(shard, request.group_id, request.offsets, -1)
+        if not values:
+            self.actions.add(partial(reply, errors))
+            return
+        producer_id = request.producer.producer_id
+        for key, value in values:
+            shard.pending.put(producer_id, key, value)
+
+        def appended(error: ErrorCode) -> None:
+            if error is ErrorCode.NONE:
+                shard.note_record(request.group_id, self.now_ms())
+            elif error not in _MAY_BE_WRITTEN:
+                for key, value in values:
+                    shard.pending.discard(producer_id, key, value)
+            failed = error is not ErrorCode.NONE
+            results = (coordinator_error(error),) * len(errors) if failed else errors
+            self.actions.add(partial(reply, results))
+
+        self.shards.append(shard, [*values], appended, request.producer)
+
     # -- OffsetFetch
 
     def fetch(
-        self, group_id: str, requested: Iterable[tuple[str, Sequence[int]]] | None
+        self,
+        group_id: str,
+        requested: Iterable[tuple[str, Sequence[int]]] | None,
+        *,
+        require_stable: bool,
     ) -> FetchedOffsets:
+        """Return the offsets; UNSTABLE_OFFSET_COMMIT for those that a transaction may change."""
         try:
             shard = self.shards.shard_of(group_id)
         except GroupError as error:
@@ -117,9 +171,15 @@ class OffsetManager:
                 (topic, list(partitions))
                 for topic, partitions in offsets.of_group(group_id).items()
             ]
+
+        def fetched(topic: str, index: int) -> OffsetValue | ErrorCode | None:
+            if require_stable and OffsetKey(group_id, topic, index) in shard.pending:
+                return ErrorCode.UNSTABLE_OFFSET_COMMIT
+            return offsets.get(group_id, topic, index)
+
         return FetchedOffsets(
             topics=tuple(
-                (topic, tuple((index, offsets.get(group_id, topic, index)) for index in partitions))
+                (topic, tuple((index, fetched(topic, index)) for index in partitions))
                 for topic, partitions in requested
             )
         )
@@ -147,7 +207,7 @@ class OffsetManager:
         removed = [
             OffsetKey(group_id, topic, index)
             for (topic, index), error in zip(partitions, errors, strict=True)
-            if error is ErrorCode.NONE and shard.offsets.get(group_id, topic, index) is not None
+            if error is ErrorCode.NONE and _has_offset(shard, group_id, topic, index)
         ]
         result = RemovalResult(parts=errors)
 
@@ -176,6 +236,7 @@ class OffsetManager:
             if error is ErrorCode.NONE:
                 for key in keys:
                     shard.offsets.remove(key)
+                    shard.pending.remove(key)
             done(error)
 
         self.shards.append(
@@ -184,8 +245,9 @@ class OffsetManager:
 
     def forget_topic(self, topic: str) -> None:
         for shard in self.shards:
-            keys = shard.offsets.keys_of_topic(topic)
+            keys = shard.offsets.keys_of_topic(topic) + shard.pending.keys_of_topic(topic)
             if keys:
+                keys = list(dict.fromkeys(keys))
                 self.remove(shard, keys, [], partial(self._topic_forgotten, topic, shard.partition))
 
     def _topic_forgotten(self, topic: str, partition: int, error: ErrorCode) -> None:
@@ -196,3 +258,27 @@ class OffsetManager:
                 partition,
                 error.name,
             )
+
+
+#: The errors after which records may be in the log: the marker decides about them.
+_MAY_BE_WRITTEN = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+
+
+def _validate_transactional(group: Group | None, request: TransactionalCommit) -> None:
+    """Check that the consumer may commit; old producers do not name it."""
+    group_id, generation = request.group_id, request.generation_id
+    if group is None:
+        if generation >= 0:
+            raise GroupError(ErrorCode.ILLEGAL_GENERATION, group_id)
+        return
+    if generation < 0 and group.state is GroupState.EMPTY:
+        return
+    if generation >= 0 or request.member_id or request.instance_id is not None:
+        group.validate_member(request.member_id, request.instance_id)
+        if generation != group.generation:
+            raise GroupError(ErrorCode.ILLEGAL_GENERATION, group_id)
+
+
+def _has_offset(shard: Shard, group_id: str, topic: str, index: int) -> bool:
+    committed = shard.offsets.get(group_id, topic, index) is not None
+    return committed or OffsetKey(group_id, topic, index) in shard.pending

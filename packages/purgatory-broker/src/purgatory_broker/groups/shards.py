@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
+from purgatory_broker.groups.committed_offsets import CommittedOffsets, PendingOffsets
 from purgatory_broker.groups.group import Group
-from purgatory_broker.groups.group_messages import GroupError
+from purgatory_broker.groups.group_messages import GroupError, Producer
 from purgatory_broker.groups.group_records import (
     GroupKey,
     Key,
@@ -27,49 +29,30 @@ from purgatory_broker.groups.group_records import (
 from purgatory_broker.metadata.topics import java_partition
 from request_purgatory.error_log import ErrorLog
 
-
-class CommittedOffsets:
-    def __init__(self) -> None:
-        self._by_group: dict[str, dict[str, dict[int, OffsetValue]]] = {}
-
-    def put(self, key: OffsetKey, value: OffsetValue) -> None:
-        self._by_group.setdefault(key.group_id, {}).setdefault(key.topic, {})[key.partition] = value
-
-    def get(self, group_id: str, topic: str, partition: int) -> OffsetValue | None:
-        return self._by_group.get(group_id, {}).get(topic, {}).get(partition)
-
-    def remove(self, key: OffsetKey) -> None:
-        topics = self._by_group.get(key.group_id, {})
-        partitions = topics.get(key.topic, {})
-        partitions.pop(key.partition, None)
-        if not partitions:
-            topics.pop(key.topic, None)
-        if not topics:
-            self._by_group.pop(key.group_id, None)
-
-    def of_group(self, group_id: str) -> dict[str, dict[int, OffsetValue]]:
-        """Return a group's committed offsets: topic -> partition -> offset."""
-        return self._by_group.get(group_id, {})
-
-    def keys_of_group(self, group_id: str) -> list[OffsetKey]:
-        return [
-            OffsetKey(group_id, topic, partition)
-            for topic, partitions in self.of_group(group_id).items()
-            for partition in partitions
-        ]
-
-    def keys_of_topic(self, topic: str) -> list[OffsetKey]:
-        return [
-            OffsetKey(group_id, topic, partition)
-            for group_id, topics in self._by_group.items()
-            for partition in topics.get(topic, {})
-        ]
-
-
 logger = logging.getLogger(__name__)
 
 #: A key and its value; None for a tombstone.
 Record = tuple[Key, Value | None]
+
+
+#: The producer id of records that belong to no transaction.
+NO_PRODUCER_ID = -1
+
+
+class StoredRecord(NamedTuple):
+    """A record of the offsets topic; a value of None is a tombstone."""
+
+    key: bytes
+    value: bytes | None
+    #: Of the transaction that the record belongs to.
+    producer_id: int = NO_PRODUCER_ID
+
+
+class StoredMarker(NamedTuple):
+    """The end of a producer's transaction in the offsets topic."""
+
+    producer_id: int
+    is_commit: bool
 
 
 class OffsetsStore(Protocol):
@@ -78,8 +61,9 @@ class OffsetsStore(Protocol):
         partition: int,
         records: list[tuple[bytes, bytes | None]],
         done: Callable[[ErrorCode], None],
+        producer: Producer | None,
     ) -> None:
-        """Append records with acks=all; a value of None is a tombstone.
+        """Append records with acks=all, in a producer's transaction or in none.
 
         Appends to a partition are completed in the order of the calls. `done` is called once,
         unless this method raises: with NONE when all in-sync replicas have the records, or with an
@@ -92,22 +76,44 @@ class Shard:
         self.partition = partition
         self.groups: dict[str, Group] = {}
         self.offsets = CommittedOffsets()
+        self.pending = PendingOffsets()
+        self._num_records = 0
+
+    def next_record_number(self) -> int:
+        """Return the number of the next record, in the order of the partition."""
+        self._num_records += 1
+        return self._num_records
 
     def add_group(self, group_id: str, now_ms: int) -> Group:
         group = self.groups[group_id] = Group(group_id, now_ms)
         return group
 
     def put_offset(self, key: OffsetKey, value: OffsetValue, now_ms: int) -> None:
+        """Commit an offset, unless a later record has committed another."""
+        present = self.offsets.get(key.group_id, key.topic, key.partition)
+        if present is None or value.record_number > present.record_number:
+            self.offsets.put(key, value)
+        self.note_record(key.group_id, now_ms)
+
+    def note_record(self, group_id: str, now_ms: int) -> None:
         """Add the group if need be: a consumer that assigns itself commits without members."""
-        self.offsets.put(key, value)
-        group = self.groups.get(key.group_id) or self.add_group(key.group_id, now_ms)
+        group = self.groups.get(group_id) or self.add_group(group_id, now_ms)
         group.has_record = True
 
-    def replay(self, records: Iterable[tuple[bytes, bytes | None]], now_ms: int) -> None:
+    def end_transaction(self, producer_id: int, now_ms: int, *, is_commit: bool) -> None:
+        """Commit or drop the pending offsets of a producer, whose transaction has ended."""
+        for key, value in self.pending.take(producer_id).items():
+            if is_commit:
+                self.put_offset(key, value, now_ms)
+
+    def replay(self, entries: Iterable[StoredRecord | StoredMarker], now_ms: int) -> None:
         """Build groups and offsets; a record that cannot be decoded is logged and skipped."""
-        for raw_key, raw_value in records:
+        for entry in entries:
+            if isinstance(entry, StoredMarker):
+                self.end_transaction(entry.producer_id, now_ms, is_commit=entry.is_commit)
+                continue
             try:
-                self._replay(raw_key, raw_value, now_ms)
+                self._replay(entry, now_ms)
             except RecordFormatError as error:
                 logger.error(
                     "skipped a record of partition %d of the offsets topic: %s",
@@ -115,8 +121,8 @@ class Shard:
                     error,
                 )
 
-    def _replay(self, raw_key: bytes, raw_value: bytes | None, now_ms: int) -> None:
-        key = decode_key(raw_key)
+    def _replay(self, record: StoredRecord, now_ms: int) -> None:
+        key, raw_value = decode_key(record.key), record.value
         if isinstance(key, GroupKey):
             if raw_value is None:
                 self.groups.pop(key.group_id, None)
@@ -127,8 +133,14 @@ class Shard:
         elif isinstance(key, OffsetKey):
             if raw_value is None:
                 self.offsets.remove(key)
+                self.pending.remove(key)
+                return
+            value = replace(decode_offset(raw_value), record_number=self.next_record_number())
+            if record.producer_id == NO_PRODUCER_ID:
+                self.put_offset(key, value, now_ms)
             else:
-                self.put_offset(key, decode_offset(raw_value), now_ms)
+                self.pending.put(record.producer_id, key, value)
+                self.note_record(key.group_id, now_ms)
 
 
 class Shards:
@@ -153,7 +165,11 @@ class Shards:
         return shard
 
     def append(
-        self, shard: Shard, records: list[Record], done: Callable[[ErrorCode], None]
+        self,
+        shard: Shard,
+        records: list[Record],
+        done: Callable[[ErrorCode], None],
+        producer: Producer | None = None,
     ) -> None:
         """Append to the shard's partition, as a deferred action.
 
@@ -161,10 +177,14 @@ class Shards:
         replicated, or with an error. The error is NOT_LEADER_OR_FOLLOWER if another node has the
         shard by then, whether the records were replicated or not.
         """
-        self._actions.add(partial(self._append, shard, records, done))
+        self._actions.add(partial(self._append, shard, records, done, producer))
 
     def _append(
-        self, shard: Shard, records: list[Record], done: Callable[[ErrorCode], None]
+        self,
+        shard: Shard,
+        records: list[Record],
+        done: Callable[[ErrorCode], None],
+        producer: Producer | None,
     ) -> None:
         appended = partial(self._append_completed, shard, done)
         try:
@@ -184,7 +204,7 @@ class Shards:
             appended(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
         try:
-            self._store.append(shard.partition, raw, appended)
+            self._store.append(shard.partition, raw, appended, producer)
         except Exception as error:
             self._errors.log(
                 error,

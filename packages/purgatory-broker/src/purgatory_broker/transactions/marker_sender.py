@@ -48,7 +48,7 @@ class MarkerChannel(Protocol):
         """Have a node write a marker; `reply` is called once, with None if the node was lost."""
 
     def call_later(self, delay_ms: int, action: Callable[[], None]) -> None:
-        """Call `action` after a delay, inside a block of the action queue, unless stopped."""
+        """Call `action` after a delay, unless the node stops."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,10 +177,11 @@ class MarkerSender:
                 logger.error("%s cannot be completed: %s", end.transaction, error.name)
 
         if self._log.is_current(end.shard):
-            self._log.append(
-                end.shard,
-                end.transaction,
-                end.complete,
-                completed,
-                retried=ErrorCode.COORDINATOR_NOT_AVAILABLE,
-            )
+            with self._actions:
+                self._log.append(
+                    end.shard,
+                    end.transaction,
+                    end.complete,
+                    completed,
+                    retried=ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                )

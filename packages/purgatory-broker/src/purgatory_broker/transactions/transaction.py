@@ -236,7 +236,9 @@ class Transaction:
     def prepare_complete(self, now_ms: int) -> TransactionValue:
         value = self.value
         is_commit = value.state is TransactionState.PREPARE_COMMIT
-        complete = TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT
+        complete = (
+            TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT
+        )
         # The record of the end was written, so the fence has not failed.
         self.has_failed_fence = False
         producer_id, epoch = value.producer_id, value.producer_epoch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -22,6 +22,7 @@ from kafka.protocol.consumer import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
+from kafka.protocol.producer import TxnOffsetCommitRequest
 
 from purgatory_broker._wire.apis import Api
 from purgatory_broker._wire.error_code import ErrorCode
@@ -30,7 +31,10 @@ from purgatory_broker.api.registry import APIS, handle
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.coordinator import GroupCoordinator
 from purgatory_broker.groups.group import Group
+from purgatory_broker.groups.group_messages import Producer
 from purgatory_broker.groups.rebalancer import GroupPurgatories
+from purgatory_broker.groups.shards import NO_PRODUCER_ID, StoredMarker, StoredRecord
+from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.request_context import Client, RequestContext
 from purgatory_broker.settings import ClusterSettings
 from request_purgatory.aio import Purgatory
@@ -85,7 +89,7 @@ class OffsetsLog:
     """
 
     def __init__(self) -> None:
-        self.records: dict[int, list[tuple[bytes, bytes | None]]] = {
+        self.records: dict[int, list[StoredRecord | StoredMarker]] = {
             each: [] for each in range(PARTITIONS)
         }
         self.error = ErrorCode.NONE
@@ -98,12 +102,16 @@ class OffsetsLog:
         partition: int,
         records: list[tuple[bytes, bytes | None]],
         done: Callable[[ErrorCode], None],
+        producer: Producer | None,
     ) -> None:
         if self.failure is not None:
             raise self.failure
         error = self.error
         if error is ErrorCode.NONE:
-            self.records[partition] += records
+            producer_id = NO_PRODUCER_ID if producer is None else producer.producer_id
+            self.records[partition] += [
+                StoredRecord(key, value, producer_id) for key, value in records
+            ]
         if self.is_held:
             self.held_appends.append(lambda: done(error))
         else:
@@ -114,6 +122,30 @@ class OffsetsLog:
         num_held = len(self.held_appends)
         for _ in range(num_held if count is None else min(count, num_held)):
             self.held_appends.popleft()()
+
+
+class Transactions:
+    """The coordinator of producers' transactions, with the error that it answers with."""
+
+    def __init__(self) -> None:
+        self.error = ErrorCode.NONE
+        #: The transactional ids, producers and partitions that were verified; True if added.
+        self.verified: list[tuple[str, int, int, TopicPartition, bool]] = []
+
+    def verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
+        *,
+        add: bool,
+        reply: Callable[[dict[TopicPartition, ErrorCode]], None],
+    ) -> None:
+        self.verified += [
+            (transactional_id, producer_id, producer_epoch, key, add) for key in partitions
+        ]
+        reply(dict.fromkeys(partitions, self.error))
 
 
 class HarnessBroker:
@@ -138,6 +170,7 @@ class CoordinatorHarness:
         self.settings = ClusterSettings(offsets_topic_num_partitions=PARTITIONS, **settings)
         self.purgatories = purgatories
         self.log = OffsetsLog()
+        self.transactions = Transactions()
         #: How far the time of day is ahead of the loop's time.
         self.advanced_ms = 0
         self.coordinator = self.new_coordinator()
@@ -170,6 +203,7 @@ class CoordinatorHarness:
             actions=ActionQueue(),
             purgatories=self.purgatories,
             store=self.log,
+            verifier=self.transactions,
             now_ms=lambda: round(asyncio.get_running_loop().time() * 1000) + self.advanced_ms,
         )
         for partition in range(PARTITIONS):
@@ -327,8 +361,57 @@ class CoordinatorHarness:
         )
         return self.send(request, version)
 
+    def commit_in_transaction(
+        self,
+        offsets: dict[tuple[str, int], int],
+        *,
+        producer: tuple[int, int] = (7, 0),
+        member_id: str = "",
+        generation: int = -1,
+        instance_id: str | None = None,
+        metadata: str = "note",
+        group_id: str = GROUP,
+        version: int = 5,
+    ) -> CapturedResponse:
+        topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+        request = TxnOffsetCommitRequest(
+            transactional_id="producer",
+            group_id=group_id,
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=instance_id,
+            topics=[
+                topic(
+                    name=name,
+                    partitions=[
+                        topic.TxnOffsetCommitRequestPartition(
+                            partition_index=index,
+                            committed_offset=offset,
+                            committed_leader_epoch=3,
+                            committed_metadata=metadata,
+                        )
+                    ],
+                )
+                for (name, index), offset in offsets.items()
+            ],
+        )
+        return self.send(request, version)
+
+    def end_transaction(self, producer_id: int = 7, *, commit: bool = True) -> None:
+        """Write a producer's marker to every partition, as its coordinator does."""
+        for partition, records in self.log.records.items():
+            records.append(StoredMarker(producer_id, commit))
+            self.coordinator.end_transaction(partition, producer_id, commit)
+
     def fetch(
-        self, topics: dict[str, list[int]] | None, *, group_id: str = GROUP, version: int = 9
+        self,
+        topics: dict[str, list[int]] | None,
+        *,
+        group_id: str = GROUP,
+        version: int = 9,
+        stable: bool = False,
     ) -> Any:
         """Fetch committed offsets; return the group's part of the response since version 8."""
         request = OffsetFetchRequest
@@ -339,7 +422,7 @@ class CoordinatorHarness:
                 if topics is None
                 else [kind(name=name, partition_indexes=each) for name, each in topics.items()]
             )
-            message = request(group_id=group_id, topics=requested)
+            message = request(group_id=group_id, topics=requested, require_stable=stable)
         else:
             kind = request.OffsetFetchRequestGroup.OffsetFetchRequestTopics
             requested = (
@@ -348,7 +431,8 @@ class CoordinatorHarness:
                 else [kind(name=name, partition_indexes=each) for name, each in topics.items()]
             )
             message = request(
-                groups=[request.OffsetFetchRequestGroup(group_id=group_id, topics=requested)]
+                groups=[request.OffsetFetchRequestGroup(group_id=group_id, topics=requested)],
+                require_stable=stable,
             )
         response = self.send(message, version).response
         return response if version < 8 else response.groups[0]

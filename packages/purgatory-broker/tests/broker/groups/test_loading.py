@@ -8,6 +8,7 @@ import pytest
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.groups.group import GroupState
+from purgatory_broker.groups.shards import StoredRecord
 from purgatory_broker.metadata.topics import java_partition
 from tests.broker.groups.harness import (
     GROUP,
@@ -151,11 +152,11 @@ def test_records_that_cannot_be_decoded_are_skipped(caplog: pytest.LogCaptureFix
         harness.stable_group(1)
         partition = harness.coordinator.partition_for(GROUP)
         good = harness.log.records[partition]
-        bad: list[tuple[bytes, bytes | None]] = [
-            (b"\0\2", b""),
-            (b"\0\1\0\1g", None),
-            (b"\0\2\0\1g", b"\0\4"),
-            (b"\0\3\0\1g", b"\0\0"),
+        bad = [
+            StoredRecord(b"\0\2", b""),
+            StoredRecord(b"\0\1\0\1g", None),
+            StoredRecord(b"\0\2\0\1g", b"\0\4"),
+            StoredRecord(b"\0\3\0\1g", b"\0\0"),
         ]
         harness.log.records[partition] = [*bad[:2], *good, *bad[2:]]
         with caplog.at_level(logging.ERROR):

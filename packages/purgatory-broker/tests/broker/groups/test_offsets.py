@@ -9,6 +9,7 @@ import pytest
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.groups.group import GroupState
 from purgatory_broker.groups.group_records import OffsetKey, decode_key, decode_offset
+from purgatory_broker.groups.shards import StoredRecord
 from tests.broker.groups.harness import (
     GROUP,
     CapturedResponse,
@@ -207,10 +208,11 @@ def test_retention_time_is_stored_as_expiration_time() -> None:
     async def scenario(harness: CoordinatorHarness) -> None:
         now_ms = int(asyncio.get_running_loop().time() * 1000)
         harness.commit({("t", 0): 5}, retention_ms=1_000, version=4)
-        key, value = harness.log.records[harness.coordinator.partition_for(GROUP)][-1]
-        assert decode_key(key) == OffsetKey(GROUP, "t", 0)
-        assert value is not None
-        stored = decode_offset(value)
+        record = harness.log.records[harness.coordinator.partition_for(GROUP)][-1]
+        assert isinstance(record, StoredRecord)
+        assert decode_key(record.key) == OffsetKey(GROUP, "t", 0)
+        assert record.value is not None
+        stored = decode_offset(record.value)
         assert (stored.offset, stored.commit_timestamp_ms, stored.expire_timestamp_ms) == (
             5,
             now_ms,

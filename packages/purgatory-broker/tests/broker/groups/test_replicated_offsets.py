@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from purgatory_broker._wire.error_code import ErrorCode
-from purgatory_broker.cluster.node_partitions import ReplicatedOffsets
+from purgatory_broker.cluster.replicated_records import ReplicatedOffsets
 from purgatory_broker.metadata.topics import OFFSETS_TOPIC, TopicPartition
 from tests.broker.replication.cluster_harness import ClusterHarness, run_scenario
 
@@ -16,9 +16,9 @@ def test_append_outside_of_a_request_is_replicated_immediately() -> None:
         await harness.settle()
         leader, _ = harness.node(0).metadata.leader_of(TopicPartition(OFFSETS_TOPIC, 0))
         node = harness.node(leader)
-        store = ReplicatedOffsets(node.appends, node.actions, 5_000, harness.cluster.wall_ms)
+        store = ReplicatedOffsets(node.appends, node.actions, harness.cluster.wall_ms, 5_000)
         errors: list[ErrorCode] = []
-        store.append(0, [(b"key", b"value")], errors.append)
+        store.append(0, [(b"key", b"value")], errors.append, None)
         # Virtual time, less than the maximum wait of a parked fetch.
         await asyncio.sleep(0.1)
         assert errors == [ErrorCode.NONE]

@@ -125,9 +125,7 @@ class TransactionsHarness:
     """A coordinator, its purgatories, its log and the leaders of partitions."""
 
     def __init__(self, purgatories: TransactionPurgatories, **settings: Any) -> None:
-        self.settings = ClusterSettings(
-            transaction_state_log_num_partitions=PARTITIONS, **settings
-        )
+        self.settings = ClusterSettings(transaction_state_log_num_partitions=PARTITIONS, **settings)
         self.purgatories = purgatories
         self.log = StateLog()
         self.leaders = Leaders()

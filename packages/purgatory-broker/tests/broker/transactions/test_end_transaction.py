@@ -76,9 +76,7 @@ def test_new_client_repeats_its_request(commit: bool) -> None:
         harness.add(producer, A0, version=2)
         harness.leaders.is_held = True
         (first,) = harness.end(producer, commit=commit)
-        assert (
-            error_of(harness.end(producer, commit=commit)) is ErrorCode.CONCURRENT_TRANSACTIONS
-        )
+        assert error_of(harness.end(producer, commit=commit)) is ErrorCode.CONCURRENT_TRANSACTIONS
         harness.leaders.release()
         assert harness.end(producer, commit=commit) == [first]
         assert error_of(harness.end(producer, commit=not commit)) is ErrorCode.INVALID_TXN_STATE

@@ -1,0 +1,94 @@
+"""TxnOffsetCommit: the offsets of a consumer, committed in a producer's transaction."""
+
+from __future__ import annotations
+
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker._wire.protocol.txn_offset_commit import (
+    TXN_OFFSET_COMMIT_MESSAGES,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.committed_offsets import requested_topic, results_by_topic
+from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.groups.group_messages import OffsetToCommit, Producer, TransactionalCommit
+from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.request_context import RequestContext
+
+#: The first version whose clients know COORDINATOR_LOAD_IN_PROGRESS.
+LOAD_IN_PROGRESS_SINCE = 2
+#: The first version whose clients know TRANSACTION_ABORTABLE.
+ABORTABLE_SINCE = 4
+#: The first version that adds the group's partition to the transaction.
+ADDS_PARTITION_SINCE = 5
+
+
+def _txn_offset_commit(
+    broker: BrokerApi, context: RequestContext, request: TxnOffsetCommitRequest
+) -> None:
+    topics = [
+        requested_topic(broker, topic.name, [each.partition_index for each in topic.partitions])
+        for topic in request.topics
+    ]
+    offsets = [
+        OffsetToCommit(
+            topic.name,
+            partition.partition_index,
+            partition.committed_offset,
+            partition.committed_leader_epoch,
+            partition.committed_metadata or "",
+        )
+        for topic in request.topics
+        for partition in topic.partitions
+        if broker.metadata.partition_exists(TopicPartition(topic.name, partition.partition_index))
+    ]
+
+    def reply(errors: tuple[ErrorCode, ...]) -> None:
+        results = results_by_topic(topics, (_error(context, error) for error in errors))
+        context.reply(
+            TxnOffsetCommitResponse(
+                topics=[
+                    TxnOffsetCommitResponseTopic(
+                        name=name,
+                        partitions=[
+                            TxnOffsetCommitResponsePartition(
+                                partition_index=index, error_code=error
+                            )
+                            for index, error in partitions
+                        ],
+                    )
+                    for name, partitions in results
+                ]
+            )
+        )
+
+    if not offsets:
+        reply(())
+        return
+    commit = TransactionalCommit(
+        group_id=request.group_id,
+        transactional_id=request.transactional_id,
+        producer=Producer(request.producer_id, request.producer_epoch),
+        generation_id=request.generation_id,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        adds_partition=context.version >= ADDS_PARTITION_SINCE,
+        offsets=tuple(offsets),
+    )
+    broker.groups.commit_transactional_offsets(commit, reply)
+
+
+def _error(context: RequestContext, error: ErrorCode) -> ErrorCode:
+    """Return an error that the client's version knows."""
+    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and context.version < LOAD_IN_PROGRESS_SINCE:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if error is ErrorCode.TRANSACTION_ABORTABLE and context.version < ABORTABLE_SINCE:
+        return ErrorCode.INVALID_TXN_STATE
+    return error
+
+
+TXN_OFFSET_COMMIT = ServedApi(
+    messages=TXN_OFFSET_COMMIT_MESSAGES, versions=(0, 5), handle=_txn_offset_commit
+)
