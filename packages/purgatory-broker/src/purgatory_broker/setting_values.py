@@ -44,6 +44,8 @@ _MINIMUMS = {
     "message_max_bytes": 64,
     "replica_fetch_max_bytes": 1,
     "max_connections": 1,
+    "producer_id_expiration_ms": 1,
+    "add_partitions_to_txn_retry_backoff_ms": 1,
 }
 _INT_MAX, _LONG_MAX = 2**31 - 1, 2**63 - 1
 #: Kafka's `log.flush.interval.messages` is a LONG, too.

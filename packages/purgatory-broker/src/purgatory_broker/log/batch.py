@@ -43,7 +43,9 @@ _HEADER = struct.Struct(">qiibIhiqqqhii")
 _OFFSET_AND_EPOCH = struct.Struct(">qii")
 #: The fields up to the magic, which older formats have at the same position.
 _PREFIX = struct.Struct(">qiib")
-_CRC_POSITION, _ATTRIBUTES_POSITION, _MAX_TIMESTAMP_POSITION = 17, 21, 35
+_PRODUCER = struct.Struct(">qhi")
+_MAGIC_POSITION, _CRC_POSITION, _ATTRIBUTES_POSITION = 16, 17, 21
+_MAX_TIMESTAMP_POSITION, _PRODUCER_POSITION = 35, 43
 _LENGTH_BYTES = 12
 #: The least length of a batch of any format: `LegacyRecord.RECORD_OVERHEAD_V0` in Kafka.
 _MIN_LENGTH = 14
@@ -108,22 +110,47 @@ class BatchHeader(NamedTuple):
         return bool(self.attributes & CONTROL)
 
     @property
-    def has_producer_state(self) -> bool:
-        """Whether the batch counts for its idempotent producer's state."""
-        return self.producer_id > UNSET and not self.is_control
+    def has_producer(self) -> bool:
+        """Whether the batch counts for the state of its producer, as a marker also does."""
+        return self.producer_id > UNSET
 
 
-def new_batch(records: Buffer, count: int, timestamp_ms: int) -> bytes:
-    """Return the batch of encoded records of one timestamp, without a producer."""
+def new_batch(
+    records: Buffer,
+    count: int,
+    timestamp_ms: int,
+    *,
+    attributes: int = 0,
+    producer: tuple[int, int, int] = (UNSET, UNSET, UNSET),
+) -> bytes:
+    """Return the batch of encoded records of one timestamp.
+
+    `producer` is the producer's id and epoch, and the sequence number of the first record.
+    """
     length = HEADER_BYTES - _LENGTH_BYTES + len(records)
     times = timestamp_ms, timestamp_ms
     batch = bytearray(
-        _HEADER.pack(0, length, 0, MAGIC, 0, 0, count - 1, *times, UNSET, UNSET, UNSET, count)
+        _HEADER.pack(0, length, 0, MAGIC, 0, attributes, count - 1, *times, *producer, count)
     )
     batch += records
     crc = crc32c(memoryview(batch)[_ATTRIBUTES_POSITION:])
     struct.pack_into(">I", batch, _CRC_POSITION, crc)
     return bytes(batch)
+
+
+def is_transactional(records: Buffer) -> bool:
+    """Return whether records begin with a whole header whose batch is part of a transaction."""
+    return (
+        len(records) >= HEADER_BYTES
+        and records[_ATTRIBUTES_POSITION + 1] & TRANSACTIONAL != 0
+        and records[_MAGIC_POSITION] == MAGIC
+    )
+
+
+def producer_of(records: Buffer) -> tuple[int, int, int]:
+    """Return the producer's id and epoch, and the first sequence, of a batch with a header."""
+    producer: tuple[int, int, int] = _PRODUCER.unpack_from(records, _PRODUCER_POSITION)
+    return producer
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:

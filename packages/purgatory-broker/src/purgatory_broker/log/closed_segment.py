@@ -43,7 +43,7 @@ def index_closed_segment(
             # The header of the damaged batch before may have a wrong number of records.
             base_offset = header.base_offset
         next_offset = base_offset + 1
-        max_timestamp = UNSET
+        max_timestamp, is_control = UNSET, False
         if header is not None and header.last_offset_delta >= 0:
             next_offset += header.last_offset_delta
             if header.base_offset != base_offset:
@@ -51,8 +51,9 @@ def index_closed_segment(
             else:
                 max_timestamp = header.max_timestamp
                 epochs.assign(header.leader_epoch, base_offset)
-                if header.has_producer_state:
-                    producers.add(header, base_offset, max_timestamp)
+                is_control = header.is_control
+                if header.has_producer and not (is_control and damage is not None):
+                    producers.add(header, batch, base_offset, max_timestamp, segment.aborted)
         if damage is not None:
             logger.warning(
                 "%s: the batch at offset %d, %d bytes at %d, is damaged: %s",
@@ -62,7 +63,8 @@ def index_closed_segment(
                 position,
                 damage,
             )
-        segment.index(BatchEntry(base_offset, next_offset, len(batch), max_timestamp), position)
+        entry = BatchEntry(base_offset, next_offset, len(batch), max_timestamp, is_control)
+        segment.index(entry, position)
         is_damaged = damage is not None
         last_offset = base_offset
     if is_damaged and end_offset > last_offset:

@@ -13,6 +13,7 @@ from purgatory_broker.log.leader_epochs import LeaderEpochs
 from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.log.log_folder import LogFolder
 from purgatory_broker.log.log_settings import LogSettings
+from purgatory_broker.log.producer_restoration import truncate_producers
 from purgatory_broker.log.producer_states import ProducerStates
 from purgatory_broker.log.readable_log import ReadableLog
 from purgatory_broker.log.recovery import RecoveredLog, recover
@@ -24,6 +25,7 @@ from purgatory_broker.log.validation import (
     validate_batch,
     validate_leader_batches,
 )
+from purgatory_broker.log.verification import VerificationGuard
 
 logger = logging.getLogger(__name__)
 
@@ -100,33 +102,57 @@ class PartitionLog(ReadableLog):
         self._epochs.assign(epoch, self.end_offset)
 
     def append_as_leader(
-        self, records: Buffer, leader_epoch: int, now_ms: int, *, internal: bool = False
+        self,
+        records: Buffer,
+        leader_epoch: int,
+        now_ms: int,
+        *,
+        internal: bool = False,
+        guard: VerificationGuard | None = None,
     ) -> AppendInfo:
         """Validate a client's batch, assign its offsets and leader epoch, and append it.
 
         A batch that an idempotent producer has sent before is not appended again. `internal` is a
-        batch of the broker's own, exempt from the checks of clients' batches.
+        batch of the broker's own, exempt from the checks of clients' batches. The first batch of a
+        transaction needs the `guard` of its verification; an internal one only if it has one.
         """
         self._require_open()
         header, batch, max_timestamp = validate_batch(
             records, self.settings, now_ms, internal=internal
         )
-        if header.has_producer_state:
+        if header.has_producer:
             first = None if internal else self._producers.find_duplicate(header)
             if first is not None:
                 return AppendInfo(
                     first.base_offset, first.last_offset, first.timestamp, True, first.timestamp
                 )
-            self._producers.check(header, internal=internal)
+            self._check_producer(header, batch, guard, internal=internal)
         base_offset = self._segments.active.next_offset
         next_offset = base_offset + header.last_offset_delta + 1
         data = with_offset_and_epoch(header, batch, base_offset, leader_epoch)
-        self._write(data, [BatchEntry(base_offset, next_offset, len(data), max_timestamp)])
+        entry = BatchEntry(base_offset, next_offset, len(data), max_timestamp, header.is_control)
+        self._write(data, [entry])
         self._epochs.assign(leader_epoch, base_offset)
-        if header.has_producer_state:
-            self._producers.add(header, base_offset, max_timestamp)
+        if header.has_producer:
+            aborted = self._segments.active.aborted
+            self._producers.add(header, data, base_offset, max_timestamp, aborted)
         log_append_time_ms = max_timestamp if self.settings.log_append_time else UNSET
         return AppendInfo(base_offset, next_offset - 1, log_append_time_ms, False, max_timestamp)
+
+    def _check_producer(
+        self,
+        header: BatchHeader,
+        batch: Buffer,
+        guard: VerificationGuard | None,
+        *,
+        internal: bool,
+    ) -> None:
+        if header.is_control:
+            self._producers.check_marker(header, batch)
+            return
+        if header.is_transactional and (guard is not None or not internal):
+            self._producers.check_verified(header, guard)
+        self._producers.check(header, internal=internal)
 
     def append_as_follower(self, records: Buffer, *, max_epoch: int | None = None) -> None:
         """Append a leader's batches, with the offsets and epochs that they have.
@@ -161,11 +187,16 @@ class PartitionLog(ReadableLog):
             )
             data = bytes(records[position : position + size])
             self._write(data, [BatchEntry.of(header) for header in headers[:count]])
+            at = 0
             for header in headers[:count]:
                 start_offset = max(header.base_offset, self._start_offset)
                 self._epochs.assign(header.leader_epoch, start_offset)
-                if header.has_producer_state:
-                    self._producers.add(header, header.base_offset, header.max_timestamp)
+                if header.has_producer:
+                    batch = data[at : at + header.size] if header.is_control else b""
+                    base_offset, timestamp = header.base_offset, header.max_timestamp
+                    aborted = self._segments.active.aborted
+                    self._producers.add(header, batch, base_offset, timestamp, aborted)
+                at += header.size
             headers = headers[count:]
             position += size
 
@@ -204,21 +235,8 @@ class PartitionLog(ReadableLog):
                 return
             self._segments.truncate_to(base_offset)
             self._flushed_offset = min(self._flushed_offset, base_offset)
-            self._restore_producers(self._producers.truncate_to(base_offset))
+            truncate_producers(self._producers, self._segments, base_offset)
         self._epochs.truncate_from_end(self.end_offset)
-
-    def _restore_producers(self, producer_ids: set[int]) -> None:
-        """Read the state of some producers from the log, from its end, where most of it is."""
-        for segment in reversed(list(self._segments)):
-            for header in segment.reversed_headers():
-                if not producer_ids:
-                    return
-                if (
-                    header.producer_id in producer_ids
-                    and not header.is_control
-                    and self._producers.add_older(header)
-                ):
-                    producer_ids.discard(header.producer_id)
 
     def truncate_fully_and_start_at(self, start_offset: int) -> None:
         """Remove all records, epochs and producers; the empty log starts at `start_offset`."""
@@ -252,11 +270,11 @@ class PartitionLog(ReadableLog):
     def delete_old_segments(self, now_ms: int, high_watermark: int) -> int:
         """Delete the segments before the log start offset, and those of `_expired_segments`.
 
-        The active segment may be deleted too; an empty one replaces it. Idempotent producers that
-        have been inactive for a day are removed as well.
+        The active segment may be deleted too; an empty one replaces it. Producers that have been
+        inactive for `producer_id_expiration_ms` are forgotten.
         """
         self._require_open()
-        self._producers.expire(now_ms)
+        self._producers.expire(now_ms, self.settings.producer_id_expiration_ms)
         before_start = self._segments.delete_before(self._start_offset)
         expired = _expired_segments(self._segments, self.settings, now_ms, high_watermark)
         if expired:
@@ -274,6 +292,7 @@ class PartitionLog(ReadableLog):
 
     def _start_at(self, offset: int) -> None:
         self._start_offset = offset
+        self._producers.transactions.replicated(offset)
         self._epochs.truncate_from_start(offset)
         self._segments.delete_before(offset)
 

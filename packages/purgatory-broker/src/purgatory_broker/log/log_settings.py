@@ -22,6 +22,8 @@ class LogSettings:
     #: How far a record's timestamp may be before and after the time of its append.
     message_timestamp_before_max_ms: int | None = None
     message_timestamp_after_max_ms: int | None = 3_600_000
+    #: How long an idle producer is known, unless it has an open transaction.
+    producer_id_expiration_ms: int = 86_400_000
     #: Refuse records without a key, as with `cleanup.policy=compact`. Nothing is compacted.
     compacted: bool = False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker.log.aborted_transactions import AbortedTransaction
 from purgatory_broker.log.batch import BatchHeader, split_batches, verify_checksum
 from purgatory_broker.log.leader_epochs import LeaderEpochs
 from purgatory_broker.log.log_errors import RecordError, StorageError
@@ -54,6 +55,16 @@ class ReadableLog:
     def producers(self) -> ProducerStates:
         return self._producers
 
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """The first offset of a transaction that is open, or whose marker is not replicated."""
+        first = self._producers.transactions.first_offset
+        return None if first is None else max(first, self._start_offset)
+
+    def replicated(self, high_watermark: int) -> None:
+        """Note the high watermark: transactions with a marker below are stable."""
+        self._producers.transactions.replicated(high_watermark)
+
     def epoch_start_offset(self, epoch: int) -> int:
         """Return the start offset of a leader epoch, or the end offset if the epoch is unknown."""
         start = self._epochs.start_offset_of(epoch)
@@ -88,6 +99,17 @@ class ReadableLog:
     def bytes_between(self, offset: int, limit_offset: int) -> int:
         """Return the size of the whole batches from `offset` to `limit_offset`, in bytes."""
         return self._segments.bytes_between(offset, limit_offset) if offset < limit_offset else 0
+
+    def aborted_transactions(self, offset: int, size: int) -> list[AbortedTransaction]:
+        """Return those with records in the `size` bytes that `read` has returned for `offset`."""
+        return self._segments.aborted_transactions(offset, size) if size else []
+
+    def record_count(self, limit_offset: int) -> int:
+        """Return the number of records before `limit_offset`; markers do not count."""
+        start = self._start_offset
+        if limit_offset <= start:
+            return 0
+        return limit_offset - start - self._segments.controls_between(start, limit_offset)
 
     def batches(self, from_offset: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
         """Read from the batch at `from_offset`; CORRUPT_MESSAGE if damaged while closed."""
@@ -143,5 +165,6 @@ class ReadableLog:
             assert epoch == header.leader_epoch, (epoch, header)
             headers.append(header)
         self._epochs.check(first_offset, end)
-        self._producers.check_invariants(headers)
+        aborted = (each for segment in self._segments for each in segment.aborted)
+        self._producers.check_invariants(self.batches(), aborted)
         assert self.bytes_between(start, end) == sum(header.size for header in headers), headers

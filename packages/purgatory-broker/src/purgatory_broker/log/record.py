@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from purgatory_broker._wire.error_code import ErrorCode
-from purgatory_broker.log.batch import HEADER_BYTES, BatchHeader, Buffer, new_batch
+from purgatory_broker.log.batch import HEADER_BYTES, UNSET, BatchHeader, Buffer, new_batch
 from purgatory_broker.log.compression import decompress
 from purgatory_broker.log.log_errors import RecordError
 
@@ -183,8 +183,19 @@ def first_at_or_after(
     return None
 
 
-def build_batch(records: Iterable[tuple[bytes | None, bytes | None]], now_ms: int) -> bytes:
-    """Build an uncompressed batch of (key, value) pairs with timestamp `now_ms`, no producer."""
+def build_batch(
+    records: Iterable[tuple[bytes | None, bytes | None]],
+    now_ms: int,
+    *,
+    producer_id: int = UNSET,
+    producer_epoch: int = UNSET,
+    base_sequence: int = UNSET,
+    attributes: int = 0,
+) -> bytes:
+    """Build an uncompressed batch of (key, value) pairs with timestamp `now_ms`.
+
+    `attributes` may be TRANSACTIONAL, for the batch of a producer's transaction.
+    """
     encoded = bytearray()
     count = 0
     for key, value in records:
@@ -197,7 +208,8 @@ def build_batch(records: Iterable[tuple[bytes | None, bytes | None]], now_ms: in
         _write_varint(encoded, len(record))
         encoded += record
         count += 1
-    return new_batch(encoded, count, now_ms)
+    producer = producer_id, producer_epoch, base_sequence
+    return new_batch(encoded, count, now_ms, attributes=attributes, producer=producer)
 
 
 def _write_varint(out: bytearray, value: int) -> None:

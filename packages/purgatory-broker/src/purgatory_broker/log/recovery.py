@@ -171,8 +171,9 @@ def _index_chunk(
             verify_checksum(header, batch)
             segment.index(BatchEntry.of(header), position + indexed)
             epochs.assign(header.leader_epoch, header.base_offset)
-            if header.has_producer_state:
-                producers.add(header, header.base_offset, header.max_timestamp)
+            if header.has_producer:
+                base_offset, timestamp = header.base_offset, header.max_timestamp
+                producers.add(header, batch, base_offset, timestamp, segment.aborted)
             indexed += header.size
     except RecordError as error:
         return indexed, str(error)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
 from typing import NamedTuple
 
+from purgatory_broker.log.aborted_transactions import AbortedTransactions
 from purgatory_broker.log.batch import HEADER_BYTES, UNSET, BatchHeader, read_header
 from purgatory_broker.log.store import Store
 
@@ -20,10 +20,17 @@ class BatchEntry(NamedTuple):
     next_offset: int
     size: int
     max_timestamp: int
+    is_control: bool = False
 
     @classmethod
     def of(cls, header: BatchHeader) -> BatchEntry:
-        return cls(header.base_offset, header.next_offset, header.size, header.max_timestamp)
+        return cls(
+            header.base_offset,
+            header.next_offset,
+            header.size,
+            header.max_timestamp,
+            header.is_control,
+        )
 
 
 class Segment:
@@ -31,10 +38,19 @@ class Segment:
 
     The index takes 20 bytes a batch. A read is two bisections and one slice. So is a look-up by
     time: the index holds the latest timestamp up to and including each batch, which never
-    decreases.
+    decreases. Of control batches and aborted transactions, both rare, it has lists.
     """
 
-    __slots__ = ("_latest", "_offsets", "_positions", "base_offset", "next_offset", "store")
+    __slots__ = (
+        "_control_offsets",
+        "_latest",
+        "_offsets",
+        "_positions",
+        "aborted",
+        "base_offset",
+        "next_offset",
+        "store",
+    )
 
     def __init__(self, base_offset: int, store: Store) -> None:
         """Create a segment with an empty index; `index` adds the batches already in `store`."""
@@ -45,6 +61,9 @@ class Segment:
         self._offsets = array("q")
         self._positions = array("I")
         self._latest = array("q")
+        self._control_offsets = array("q")
+        #: The transactions whose abort markers are in this segment.
+        self.aborted = AbortedTransactions()
 
     def __len__(self) -> int:
         return len(self._offsets)
@@ -70,6 +89,8 @@ class Segment:
         self._positions.append(position)
         self._latest.append(batch.max_timestamp if batch.max_timestamp > latest else latest)
         self.next_offset = batch.next_offset
+        if batch.is_control:
+            self._control_offsets.append(batch.base_offset)
 
     def read(self, offset: int, max_bytes: int, limit_offset: int, at_least_one: bool) -> bytes:
         first, last = self._index_range(offset, limit_offset)
@@ -103,6 +124,17 @@ class Segment:
     def _end_position(self, index: int) -> int:
         return self._positions[index + 1] if index + 1 < len(self._positions) else self.store.size
 
+    def offset_after(self, offset: int, size: int) -> int:
+        """Return the offset after `size` bytes of whole batches, from the one at `offset`."""
+        start = self._positions[bisect_right(self._offsets, offset) - 1]
+        index = bisect_left(self._positions, start + size)
+        return self._offsets[index] if index < len(self._offsets) else self.next_offset
+
+    def controls_between(self, offset: int, limit_offset: int) -> int:
+        """Return the number of control batches, of one record each."""
+        controls = self._control_offsets
+        return bisect_left(controls, limit_offset) - bisect_left(controls, offset)
+
     def batch_start(self, offset: int) -> int:
         """Return the base offset of the batch that contains `offset`; at the end `next_offset`."""
         if offset >= self.next_offset:
@@ -116,6 +148,8 @@ class Segment:
         self.store.truncate(self._positions[index])
         self.next_offset = self._offsets[index]
         del self._offsets[index:], self._positions[index:], self._latest[index:]
+        del self._control_offsets[bisect_left(self._control_offsets, base_offset) :]
+        self.aborted.truncate_to(base_offset)
 
     def first_index_at_or_after(self, timestamp_ms: int, offset: int) -> int:
         """Return the first batch to search; only the one with `offset` may have no such record."""
@@ -130,18 +164,17 @@ class Segment:
         position = self._positions[index]
         return self.store.read(position, self._end_position(index) - position)
 
-    def reversed_headers(self) -> Iterator[BatchHeader]:
-        for index in range(len(self._offsets) - 1, -1, -1):
-            yield self.header(index)
-
     def delete(self) -> None:
         self.store.delete()
         self._offsets = array("q")
         self._positions = array("I")
         self._latest = array("q")
+        self._control_offsets = array("q")
+        self.aborted.clear()
 
     def check(self) -> None:
         offset, position, latest = self.base_offset, 0, UNSET
+        controls = []
         for index, entry in enumerate(
             zip(self._offsets, self._positions, self._latest, strict=True)
         ):
@@ -150,5 +183,9 @@ class Segment:
             assert entry == (offset, position, latest), (entry, offset, position, latest, header)
             assert header.base_offset == offset, (header, offset)
             offset, position = header.next_offset, position + header.size
+            if header.is_control:
+                controls.append(header.base_offset)
         end = (self.next_offset, self.store.size)
         assert end == (offset, position), (end, offset, position)
+        assert list(self._control_offsets) == controls, (self._control_offsets, controls)
+        self.aborted.check(self.base_offset, self.next_offset)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 from operator import attrgetter
 
+from purgatory_broker.log.aborted_transactions import AbortedTransaction
 from purgatory_broker.log.batch import UNSET, read_header
 from purgatory_broker.log.record import first_at_or_after
 from purgatory_broker.log.segment import Segment
@@ -61,6 +62,19 @@ class Segments:
         return sum(
             segment.bytes_between(offset, limit_offset) for segment in self._segments[first:]
         )
+
+    def aborted_transactions(self, offset: int, size: int) -> list[AbortedTransaction]:
+        """Return those with records in `size` bytes of one segment, from the batch at `offset`."""
+        found: list[AbortedTransaction] = []
+        limit_offset = self.at(offset).offset_after(offset, size)
+        first = max(bisect_right(self._segments, offset, key=_base_offset) - 1, 0)
+        for segment in islice(self._segments, first, None):
+            if segment.aborted.overlapping(offset, limit_offset, found):
+                break
+        return found
+
+    def controls_between(self, offset: int, limit_offset: int) -> int:
+        return sum(segment.controls_between(offset, limit_offset) for segment in self._segments)
 
     # -- by time
 

@@ -11,5 +11,5 @@ class TransactionMarker(NamedTuple):
     is_commit: bool
     #: The leader epoch of the coordinator's partition: a marker of an earlier one is refused.
     coordinator_epoch: int
-    #: The transaction's version, of the feature `transaction.version`: 2 since KIP-890's second part.
+    #: By the feature `transaction.version`: 2 since the second part of KIP-890.
     version: int = 0

@@ -49,13 +49,6 @@ def validate_batch(
     own, and may be control records.
     """
     header, batch = _only_batch(records)
-    if header.is_transactional and not internal:
-        # The code for a request without a transactional id. With one, the broker would have to
-        # support transactions.
-        raise RecordError(
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-            f"transactions are not supported, got a batch of producer {header.producer_id} in one",
-        )
     if header.base_offset != 0 and not internal:
         raise RecordError(
             ErrorCode.INVALID_RECORD,

@@ -207,6 +207,7 @@ def log_settings(topic: Topic, settings: ClusterSettings) -> LogSettings:
         message_timestamp_type=value("message.timestamp.type"),
         message_timestamp_before_max_ms=int(value("message.timestamp.before.max.ms")),
         message_timestamp_after_max_ms=int(value("message.timestamp.after.max.ms")),
+        producer_id_expiration_ms=settings.producer_id_expiration_ms,
         compacted="compact" in value("cleanup.policy"),
     )
 

@@ -8,7 +8,6 @@ from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.log import AppendInfo, PartitionLog
 from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.log.log_settings import LogSettings
-from purgatory_broker.log.producer_states import EXPIRATION_MS
 from tests.broker.log.batches import NOW, SETTINGS, batch, replicate, with_fields
 
 LAST = 2**31 - 1
@@ -149,9 +148,9 @@ def test_truncation_keeps_the_state_of_other_producers(log: PartitionLog) -> Non
 def test_producer_expires_after_a_day(log: PartitionLog) -> None:
     """The time since its last timestamp counts. Then it may start with any sequence."""
     send(log, 0)
-    log.delete_old_segments(NOW + EXPIRATION_MS - 1, 0)
+    log.delete_old_segments(NOW + SETTINGS.producer_id_expiration_ms - 1, 0)
     assert refusal(log, 5) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    log.delete_old_segments(NOW + EXPIRATION_MS, 0)
+    log.delete_old_segments(NOW + SETTINGS.producer_id_expiration_ms, 0)
     assert send(log, 5).base_offset == 1
 
 

@@ -70,9 +70,9 @@ BAD = {
     ),
     "control": (with_fields(batch(), attributes=0x20), ErrorCode.INVALID_RECORD),
     "no sequence": (batch(producer=(1, 0, -1)), ErrorCode.INVALID_RECORD),
-    "transactional": (
-        with_fields(batch(producer=(1, 0, 0)), attributes=0x10),
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    "transactional control": (
+        with_fields(batch(producer=(1, 0, 0)), attributes=0x30),
+        ErrorCode.INVALID_RECORD,
     ),
     "codec 5": (with_fields(batch(), attributes=5), ErrorCode.UNKNOWN_SERVER_ERROR),
     "not gzip": (with_fields(batch(), attributes=GZIP), ErrorCode.UNKNOWN_SERVER_ERROR),
@@ -179,7 +179,7 @@ def test_internal_batch_may_be_a_control_batch() -> None:
     marker = with_fields(batch(b"\0" * 6, key=b"\0\0\0\1", producer=(9, 0, -1)), attributes=0x20)
     assert log.append_as_leader(marker, 7, NOW, internal=True).base_offset == 0
     assert list(log.records()) == []
-    assert len(log.producers) == 0
+    assert not log.producers[9].batches
     assert refusal(with_fields(batch(), crc=1), internal=True).code is ErrorCode.CORRUPT_MESSAGE
 
 
