@@ -18,6 +18,8 @@ from purgatory_broker.replication.leader_elections import LeaderElections
 from purgatory_broker.replication.log_manager import LogManager
 from purgatory_broker.replication.record_deletions import RecordDeletions
 from purgatory_broker.replication.replica_manager import ReplicaManager
+from purgatory_broker.replication.transaction_markers import TransactionMarkers
+from purgatory_broker.replication.transaction_verifier import TransactionVerifications
 from purgatory_broker.request_context import Client
 from purgatory_broker.settings import ClusterSettings
 from purgatory_broker.transactions.coordinator import TransactionCoordinator
@@ -43,6 +45,8 @@ class BrokerApi(Protocol):
     controller: Controller
     replicas: ReplicaManager
     appends: Appends
+    verifications: TransactionVerifications
+    markers: TransactionMarkers
     fetches: Fetches
     deletions: RecordDeletions
     log_manager: LogManager

@@ -11,6 +11,7 @@ from purgatory_broker._wire.api_messages import NamedTopic
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.protocol.fetch import (
     FETCH_MESSAGES,
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
@@ -41,6 +42,9 @@ FETCH_FROM_FOLLOWER_SINCE = 11
 TOPIC_ID_SINCE = 13
 REPLICA_STATE_SINCE = 15
 CURRENT_LEADER_SINCE = 16
+
+#: The isolation level of consumers that read what is committed.
+READ_COMMITTED = 1
 
 _WRONG_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
@@ -173,7 +177,14 @@ def _fetch_params(
     max_bytes = min(request.max_bytes, broker.settings.fetch_max_bytes)
     min_bytes = min(request.min_bytes, max_bytes)
     leader_only = replica_id >= 0 or context.version < FETCH_FROM_FOLLOWER_SINCE
-    return FetchParams(replica_id, max_wait_ms, min_bytes, max_bytes, leader_only)
+    return FetchParams(
+        replica_id,
+        max_wait_ms,
+        min_bytes,
+        max_bytes,
+        leader_only,
+        request.isolation_level == READ_COMMITTED,
+    )
 
 
 @dataclass(slots=True)
@@ -234,11 +245,18 @@ class _FetchReply:
             partition_index=fetched.key.partition,
             error_code=int(fetched.error),
             high_watermark=fetched.high_watermark,
-            last_stable_offset=fetched.high_watermark,
+            last_stable_offset=fetched.last_stable_offset,
             log_start_offset=fetched.log_start_offset,
             aborted_transactions=None,
             records=fetched.records,
         )
+        if fetched.aborted is not None:
+            partition.aborted_transactions = [
+                AbortedTransaction(
+                    producer_id=aborted.producer_id, first_offset=aborted.first_offset
+                )
+                for aborted in fetched.aborted
+            ]
         if fetched.diverging is not None:
             epoch, end = fetched.diverging
             partition.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end)

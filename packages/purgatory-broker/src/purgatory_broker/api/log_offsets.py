@@ -34,6 +34,9 @@ def _leader_replica(broker: BrokerApi, key: TopicPartition, leader_epoch: int) -
     return broker.replicas.require_leader(key, leader_epoch)
 
 
+#: The isolation level of consumers that read what is committed.
+READ_COMMITTED = 1
+
 #: The special timestamps. Tiered storage is not supported, so EARLIEST_LOCAL is the
 #: same as EARLIEST, and LATEST_TIERED does not exist.
 LATEST = -1
@@ -77,7 +80,7 @@ def _list_offsets(
                 try:
                     replica = _leader_replica(broker, key, wanted.current_leader_epoch)
                     result.timestamp, result.offset, result.leader_epoch = _find_offset(
-                        replica, wanted.timestamp, is_follower=request.replica_id >= 0
+                        replica, wanted.timestamp, _limit_offset(replica, request)
                     )
                 except ReplicaError as error:
                     result.error_code = error.code
@@ -85,10 +88,17 @@ def _list_offsets(
     return ListOffsetsResponse(topics=topics)
 
 
-def _find_offset(replica: Replica, timestamp: int, *, is_follower: bool) -> tuple[int, int, int]:
-    """Return (timestamp, offset, leader epoch), each -1 if there is none."""
+def _limit_offset(replica: Replica, request: ListOffsetsRequest) -> int:
+    if request.replica_id >= 0:
+        return replica.log.end_offset
+    if request.isolation_level == READ_COMMITTED:
+        return replica.last_stable_offset
+    return replica.high_watermark
+
+
+def _find_offset(replica: Replica, timestamp: int, limit: int) -> tuple[int, int, int]:
+    """Return (timestamp, offset, leader epoch), each -1 if there is none before `limit`."""
     log = replica.log
-    limit = log.end_offset if is_follower else replica.high_watermark
     if timestamp == LATEST:
         return -1, limit, replica.leader_epoch
     if timestamp == LATEST_TIERED:

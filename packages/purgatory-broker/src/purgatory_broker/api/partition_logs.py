@@ -136,7 +136,10 @@ def _describe_active(broker: BrokerApi, key: TopicPartition) -> PartitionRespons
                 producer_epoch=producer.epoch,
                 last_sequence=producer.last_sequence,
                 last_timestamp=producer.last_timestamp,
-                coordinator_epoch=-1,
+                coordinator_epoch=producer.coordinator_epoch,
+                current_txn_start_offset=(
+                    -1 if producer.transaction_start is None else producer.transaction_start
+                ),
             )
             for producer_id, producer in replica.log.producers.items()
         ],

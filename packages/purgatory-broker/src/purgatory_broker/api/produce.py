@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 from uuid import UUID
 
 from purgatory_broker._wire.error_code import ErrorCode
@@ -17,14 +19,32 @@ from purgatory_broker._wire.protocol.produce import (
 )
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.log.batch import UNSET, producer_of
+from purgatory_broker.log.batch import is_transactional as in_transaction
+from purgatory_broker.log.verification import VerificationGuard
+from purgatory_broker.metadata.topics import ControllerError, TopicPartition
 from purgatory_broker.replication.delayed_partitions import ProducedPartition
+from purgatory_broker.replication.transaction_verifier import TransactionBegin
 from purgatory_broker.request_context import RequestContext
 
 #: The first versions with the current leader in the response (KIP-951), and with topic ids instead
 #: of names (KIP-516).
 CURRENT_LEADER_SINCE = 10
 TOPIC_ID_SINCE = 13
+#: The first versions whose clients know TRANSACTION_ABORTABLE, and of clients that leave it to the
+#: broker to add partitions to their transactions (KIP-890).
+ABORTABLE_SINCE = 11
+ADDS_PARTITIONS_SINCE = 12
+
+#: Errors of the coordinator that a producer does not expect of the leader of a partition.
+_RETRIED_AS_PRODUCE = (
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+
+_Records: TypeAlias = dict[TopicPartition, bytes | memoryview | None]
 
 
 def _produce(broker: BrokerApi, context: RequestContext, request: ProduceRequest) -> None:
@@ -33,7 +53,8 @@ def _produce(broker: BrokerApi, context: RequestContext, request: ProduceRequest
         return
     # As in Kafka, the last entry of a partition that is named twice counts.
     refused: dict[TopicPartition, ProducedPartition] = {}
-    records: dict[TopicPartition, bytes | memoryview | None] = {}
+    records: _Records = {}
+    is_transactional = False
     size = 0
     by_id = context.version >= TOPIC_ID_SINCE
     topic_ids: dict[str, UUID | None] = {}
@@ -44,6 +65,8 @@ def _produce(broker: BrokerApi, context: RequestContext, request: ProduceRequest
             name = broker.metadata.topic_name(topic.topic_id) or f"id {topic.topic_id}"
         topic_ids[name] = topic.topic_id
         for partition in topic.partition_data:
+            if partition.records is not None and in_transaction(partition.records):
+                is_transactional = True
             key = TopicPartition(name, partition.index)
             error = _partition_error(broker, key, by_id=by_id)
             if error is not None:
@@ -56,9 +79,88 @@ def _produce(broker: BrokerApi, context: RequestContext, request: ProduceRequest
     def reply(produced: list[ProducedPartition]) -> None:
         _reply(broker, context, request, topic_ids, [*produced, *refused.values()])
 
+    if is_transactional:
+        _append_transactional(broker, context, request, records, reply)
+        return
     context.operation = broker.appends.append(
         request.acks, request.timeout_ms, list(records.items()), reply
     )
+
+
+def _append_transactional(
+    broker: BrokerApi,
+    context: RequestContext,
+    request: ProduceRequest,
+    records: _Records,
+    reply: Callable[[list[ProducedPartition]], None],
+) -> None:
+    """Append once the coordinator knows that the partitions belong to the transaction."""
+    begins: dict[TopicPartition, tuple[int, int, int]] = {}
+    for key, batch in records.items():
+        if batch is not None and in_transaction(batch):
+            producer = producer_of(batch)
+            if producer[0] > UNSET:
+                begins[key] = producer
+    producers = {producer[:2] for producer in begins.values()}
+    if request.transactional_id is None:
+        _refuse_all(context, request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return
+    if len(producers) > 1:
+        _refuse_all(context, request, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return
+
+    def verified(
+        errors: dict[TopicPartition, ErrorCode],
+        guards: Mapping[TopicPartition, VerificationGuard],
+    ) -> None:
+        refused = [_unverified(key, code, context.version) for key, code in errors.items()]
+        context.operation = broker.appends.append(
+            request.acks,
+            request.timeout_ms,
+            [(key, batch) for key, batch in records.items() if key not in errors],
+            lambda produced: reply([*refused, *produced]),
+            guards=guards,
+        )
+
+    if not producers:
+        verified({}, {})
+        return
+    producer_id, producer_epoch = producers.pop()
+    begin = TransactionBegin(
+        transactional_id=request.transactional_id,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        sequences={key: producer[2] for key, producer in begins.items()},
+        adds=context.version >= ADDS_PARTITIONS_SINCE,
+    )
+    broker.verifications.verify(begin, verified)
+
+
+def _refuse_all(context: RequestContext, request: ProduceRequest, code: ErrorCode) -> None:
+    if request.acks == 0:
+        context.close_connection(f"a Produce request with acks=0 is refused with {code.name}")
+    context.reply(_refuse_produce(request, code, context.version))
+
+
+def _unverified(key: TopicPartition, code: ErrorCode, version: int) -> ProducedPartition:
+    """Return the result of a partition that the coordinator has refused, in a version's terms."""
+    if code is ErrorCode.PRODUCER_FENCED:
+        return ProducedPartition(key, ErrorCode.INVALID_PRODUCER_EPOCH)
+    if code is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_SINCE:
+        code = ErrorCode.INVALID_TXN_STATE
+    result = ProducedPartition(key, code)
+    if code is ErrorCode.INVALID_TXN_STATE:
+        result.message = "Partition was not added to the transaction"
+    elif code in _RETRIED_AS_PRODUCE or (
+        code is ErrorCode.CONCURRENT_TRANSACTIONS and version < ADDS_PARTITIONS_SINCE
+    ):
+        # Producers retry on this error alone without a look at the metadata.
+        result.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        result.message = (
+            "Unable to verify the partition has been added to the transaction. "
+            f"Underlying error: {code.name}"
+        )
+    return result
 
 
 def _partition_error(broker: BrokerApi, key: TopicPartition, *, by_id: bool) -> ErrorCode | None:

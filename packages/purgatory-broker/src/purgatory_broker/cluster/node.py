@@ -44,6 +44,11 @@ from purgatory_broker.replication.recorder import Recorder
 from purgatory_broker.replication.replica import Replica
 from purgatory_broker.replication.replica_manager import ReplicaManager, ReplicaPurgatories
 from purgatory_broker.replication.replica_metrics import NodeMetrics
+from purgatory_broker.replication.transaction_markers import TransactionMarkers
+from purgatory_broker.replication.transaction_verifier import (
+    NoTransactionCoordinator,
+    TransactionVerifications,
+)
 from purgatory_broker.request_context import Client
 from purgatory_broker.server.faults import Faults
 from purgatory_broker.server.quotas import ByteRateQuota
@@ -179,6 +184,9 @@ class Node:
             recorder=cluster.recorder,
         )
         self.appends = Appends(self.replicas, cluster.wall_ms)
+        self.verifications = TransactionVerifications(
+            self.replicas, cluster.wall_ms, NoTransactionCoordinator()
+        )
         self.fetches = Fetches(self.replicas)
         self.deletions = RecordDeletions(self.replicas)
         self.markers = _NoMarkers()
@@ -203,20 +211,8 @@ class Node:
             now_ms=cluster.wall_ms,
             on_stable=partial(cluster.waits.changed, "group"),
         )
-        self.producer_ids = ProducerIds(self._new_producer_ids)
-        self.transactions = TransactionCoordinator(
-            node_id,
-            settings,
-            actions=self.actions,
-            purgatories=TransactionPurgatories(
-                self.purgatories["TransactionTimeout"],
-                self.purgatories["TransactionalIdExpiration"],
-            ),
-            store=ReplicatedTransactions(self.appends, self.actions, cluster.wall_ms),
-            channel=self._partition_leaders,
-            new_producer_id=self.producer_ids.next_id,
-            now_ms=cluster.wall_ms,
-            on_change=partial(cluster.waits.changed, "transaction"),
+        self.markers = TransactionMarkers(
+            self.replicas, self.appends, cluster.wall_ms, lambda *_: None
         )
         self.fetchers = FetcherManager(self.replicas, self._leader, is_paused=is_replication_paused)
         self.elections = LeaderElections(self.purgatories["ElectLeader"], self.actions)
@@ -316,6 +312,7 @@ class Node:
         self.groups.abandon()
         self.transactions.abandon()
         del self.requests, self.replicas, self.appends, self.fetches, self.deletions
+        del self.verifications, self.markers
         del self.groups, self.fetchers, self.partitions, self.server
         del self.transactions, self.verifier, self._partition_leaders, self.producer_ids
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.log_errors import BatchFormatError, RecordError
+from purgatory_broker.log.verification import VerificationGuard
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.delayed_partitions import DelayedPartitions, ProducedPartition
 from purgatory_broker.replication.replica import Replica, ReplicaError
@@ -36,6 +37,8 @@ _WITHOUT_LOG_START = (
     ErrorCode.KAFKA_STORAGE_ERROR,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 )
+#: Of appends that begin no transaction.
+NO_GUARDS: Mapping[TopicPartition, VerificationGuard] = {}
 #: The most invalid records that the response to one request names. Kafka has no such limit; a
 #: request of 100 MB may have millions of invalid records.
 MAX_RECORD_ERRORS = 50_000
@@ -56,12 +59,18 @@ class Appends:
         reply: Callable[[list[ProducedPartition]], None],
         *,
         internal: bool = False,
+        guards: Mapping[TopicPartition, VerificationGuard] = NO_GUARDS,
     ) -> DelayedProduce | None:
-        """Call `reply` at once, or for acks -1 when in-sync replicas have the records."""
+        """Call `reply` at once, or for acks -1 when in-sync replicas have the records.
+
+        `guards` are of the partitions where a producer's transaction begins; they come from
+        `TransactionVerifications`.
+        """
         produced = []
         remaining = MAX_RECORD_ERRORS
         for key, batch in records:
-            partition = self._append(key, batch, acks, internal=internal)
+            guard = guards.get(key) if guards else None
+            partition = self._append(key, batch, acks, guard, internal=internal)
             partition.record_errors = partition.record_errors[:remaining]
             remaining -= len(partition.record_errors)
             produced.append(partition)
@@ -76,7 +85,13 @@ class Appends:
         return None if operation.is_completed else operation
 
     def _append(
-        self, key: TopicPartition, batch: bytes | memoryview | None, acks: int, *, internal: bool
+        self,
+        key: TopicPartition,
+        batch: bytes | memoryview | None,
+        acks: int,
+        guard: VerificationGuard | None,
+        *,
+        internal: bool,
     ) -> ProducedPartition:
         produced = ProducedPartition(key)
         try:
@@ -88,7 +103,7 @@ class Appends:
                     f"min.isr requirement of {replica.min_insync_replicas} for partition {key}",
                 )
             appended = replica.log.append_as_leader(
-                batch or b"", replica.leader_epoch, self._wall_ms(), internal=internal
+                batch or b"", replica.leader_epoch, self._wall_ms(), internal=internal, guard=guard
             )
         except (ReplicaError, RecordError) as error:
             produced.error = error.code

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker.log.aborted_transactions import AbortedTransaction
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.replica import Replica
 from request_purgatory.purgatory.operation import DelayedOperation
@@ -34,11 +35,18 @@ class FetchParams(NamedTuple):
     max_bytes: int
     #: False if a follower may respond too, with the records below its high watermark (KIP-392).
     leader_only: bool = True
+    #: A consumer that reads what is committed: `isolation.level` of its request.
+    read_committed: bool = False
 
     @property
     def is_follower(self) -> bool:
-        """True if the fetch reads up to the log's end, False if up to the high watermark."""
         return self.replica_id >= 0
+
+    def limit_offset(self, replica: Replica) -> int:
+        """Return the offset up to which the fetch reads: a follower's, to the log's end."""
+        if self.is_follower:
+            return replica.log.end_offset
+        return replica.last_stable_offset if self.read_committed else replica.high_watermark
 
 
 @dataclass(slots=True)
@@ -47,7 +55,10 @@ class FetchedPartition:
     error: ErrorCode = ErrorCode.NONE
     high_watermark: int = -1
     log_start_offset: int = -1
+    last_stable_offset: int = -1
     records: bytes = b""
+    #: Those with records in `records`; None unless the fetch is read_committed.
+    aborted: list[AbortedTransaction] | None = None
     #: Where the fetcher's log diverges from the leader's: an epoch and its end offset (KIP-595).
     diverging: tuple[int, int] | None = None
 
@@ -146,7 +157,7 @@ class DelayedFetch(DelayedOperation):
 
     def _available_bytes(self, replica: Replica, target: FetchTarget) -> int:
         """Return the bytes that the fetch can read of a partition, at most `target.max_bytes`."""
-        end = replica.log.end_offset if self.params.is_follower else replica.high_watermark
+        end = self.params.limit_offset(replica)
         if end <= target.offset:
             return 0
         return min(replica.log.bytes_between(target.offset, end), target.max_bytes)

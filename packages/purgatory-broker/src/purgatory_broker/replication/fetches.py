@@ -167,12 +167,16 @@ class Fetches:
             if fetched.diverging is not None:
                 return fetched
             fetched.high_watermark = replica.high_watermark
+            fetched.last_stable_offset = replica.last_stable_offset
             fetched.log_start_offset = replica.log.log_start_offset
-            limit = replica.log.end_offset if params.is_follower else replica.high_watermark
+            limit = params.limit_offset(replica)
             if target.offset < limit:
                 fetched.records = replica.log.read(
                     target.offset, max_bytes, limit, at_least_one=at_least_one
                 )
+            if params.read_committed and not params.is_follower:
+                size = len(fetched.records)
+                fetched.aborted = replica.log.aborted_transactions(target.offset, size)
         except (ReplicaError, RecordError) as error:
             # A new result: the offsets read before the error are not in the response.
             return FetchedPartition(target.key, error.code)

@@ -91,6 +91,15 @@ class Replica:
     def __post_init__(self) -> None:
         self.update_high_watermark(self.high_watermark)
 
+    @property
+    def last_stable_offset(self) -> int:
+        """The offset up to which a read_committed consumer reads.
+
+        Before it, every transaction has a marker that all in-sync replicas have.
+        """
+        unstable = self.log.first_unstable_offset
+        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+
     # -- roles
 
     def apply(self, partition: Partition, min_insync_replicas: int, now_ms: int) -> bool:
@@ -183,6 +192,7 @@ class Replica:
         if least <= self.high_watermark:
             return False
         self.high_watermark = least
+        self.log.replicated(least)
         return True
 
     def out_of_sync_followers(self, now_ms: int, max_lag_ms: int) -> list[int]:
@@ -213,6 +223,7 @@ class Replica:
         limited = max(min(high_watermark, self.log.end_offset), self.log.log_start_offset)
         changed = limited != self.high_watermark
         self.high_watermark = limited
+        self.log.replicated(limited)
         return changed
 
     def truncate_to(self, offset: int) -> None:

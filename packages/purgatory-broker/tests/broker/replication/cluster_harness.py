@@ -17,6 +17,7 @@ from purgatory_broker.cluster.node import Node
 from purgatory_broker.log.batch import split_batches
 from purgatory_broker.log.log import PartitionLog
 from purgatory_broker.log.record import read_records
+from purgatory_broker.log.transaction_marker import TransactionMarker
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.delayed_fetch import (
     FetchedPartition,
@@ -29,6 +30,7 @@ from purgatory_broker.replication.replica import Replica
 from purgatory_broker.request_context import ANONYMOUS, Client, RequestContext
 from purgatory_broker.settings import ClusterSettings
 from tests.broker.log.batches import NOW, batch, contents
+from tests.broker.log.transactions import transactional
 from tests.broker.parity.raw import message
 from tests.broker.wire.schemas import read_body, request_class
 from tests.unit.aio.virtual import run
@@ -193,17 +195,55 @@ class ClusterHarness:
         epoch: int = -1,
         last_epoch: int = -1,
         leader_only: bool = True,
+        read_committed: bool = False,
         keys: tuple[TopicPartition, ...] = (KEY,),
     ) -> Reply[list[FetchedPartition]]:
         """Send a fetch to a node, as a consumer or as a follower."""
         reply: Reply[list[FetchedPartition]] = Reply(asyncio.get_running_loop().time())
-        params = FetchParams(replica_id, max_wait_ms, min_bytes, max_bytes, leader_only)
+        params = FetchParams(
+            replica_id, max_wait_ms, min_bytes, max_bytes, leader_only, read_committed
+        )
         targets = [
             FetchTarget(key, offset, 2**20, epoch, last_epoch, 0 if replica_id >= 0 else -1)
             for key in keys
         ]
         with self.node(node).actions:
             self.node(node).fetches.fetch(params, targets, reply.take)
+        return reply
+
+    def begin(
+        self,
+        node: int,
+        *values: bytes,
+        producer: tuple[int, int, int] = (7, 0, 0),
+        key: TopicPartition = KEY,
+    ) -> Reply[list[ProducedPartition]]:
+        """Send a batch of a transaction, with the guard that its verification would give."""
+        producer_id, epoch, sequence = producer
+        guard = self.log(node, key).producers.start_verification(
+            producer_id, epoch, sequence, NOW, adds=False
+        )
+        data = transactional(*values, producer_id=producer_id, epoch=epoch, sequence=sequence)
+        reply: Reply[list[ProducedPartition]] = Reply(asyncio.get_running_loop().time())
+        guards = {} if guard is None else {key: guard}
+        with self.node(node).actions:
+            self.node(node).appends.append(ALL, 30_000, [(key, data)], reply.take, guards=guards)
+        return reply
+
+    def end(
+        self,
+        node: int,
+        *,
+        commit: bool,
+        producer_id: int = 7,
+        epoch: int = 0,
+        coordinator_epoch: int = 0,
+        keys: tuple[TopicPartition, ...] = (KEY,),
+    ) -> Reply[dict[TopicPartition, ErrorCode]]:
+        """Let a node write the markers of a transaction."""
+        reply: Reply[dict[TopicPartition, ErrorCode]] = Reply(asyncio.get_running_loop().time())
+        marker = TransactionMarker(producer_id, epoch, commit, coordinator_epoch)
+        self.node(node).markers.write(marker, keys, reply.take)
         return reply
 
     def delete(
