@@ -92,6 +92,15 @@ class ClusterSettings:
             is 50.
         offsets_commit_timeout_ms: Time for which a commit waits for the offsets topic's replicas.
         offset_metadata_max_bytes: Largest metadata of a committed offset.
+        transaction_state_log_num_partitions: Partitions of the topic of transactions. Kafka's
+            default is 50.
+        transaction_state_log_min_isr: In-sync replicas that a change of a transaction needs; at
+            most as many as the topic has.
+        transaction_max_timeout_ms: Longest timeout that a producer's transactions may have.
+        transactional_id_expiration_ms: Time after which a transactional id that is not used is
+            forgotten.
+        transaction_version: Level of the feature `transaction.version`: 2 gives each transaction an
+            epoch of its own (KIP-890), 0 and 1 are as before Kafka 4.0.
         add_partitions_to_txn_retry_backoff_ms: Time after which a partition is added again to a
             transaction whose producer's last one is still ending.
         add_partitions_to_txn_retry_backoff_max_ms: Longest time for such attempts.
@@ -157,6 +166,11 @@ class ClusterSettings:
     offsets_commit_timeout_ms: int = 5_000
     offset_metadata_max_bytes: int = 4_096
 
+    transaction_state_log_num_partitions: int = 4
+    transaction_state_log_min_isr: int = 2
+    transaction_max_timeout_ms: int = 900_000
+    transactional_id_expiration_ms: int = 604_800_000
+    transaction_version: int = 2
     add_partitions_to_txn_retry_backoff_ms: int = 20
     add_partitions_to_txn_retry_backoff_max_ms: int = 100
     producer_id_expiration_ms: int = 86_400_000
@@ -297,6 +311,11 @@ class ClusterOptions(TypedDict, total=False):
     offsets_topic_num_partitions: int
     offsets_commit_timeout_ms: int
     offset_metadata_max_bytes: int
+    transaction_state_log_num_partitions: int
+    transaction_state_log_min_isr: int
+    transaction_max_timeout_ms: int
+    transactional_id_expiration_ms: int
+    transaction_version: int
     add_partitions_to_txn_retry_backoff_ms: int
     add_partitions_to_txn_retry_backoff_max_ms: int
     producer_id_expiration_ms: int

@@ -22,7 +22,7 @@ from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.log.batch import UNSET, producer_of
 from purgatory_broker.log.batch import is_transactional as in_transaction
 from purgatory_broker.log.verification import VerificationGuard
-from purgatory_broker.metadata.topics import ControllerError, TopicPartition
+from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.delayed_partitions import ProducedPartition
 from purgatory_broker.replication.transaction_verifier import TransactionBegin
 from purgatory_broker.request_context import RequestContext

@@ -32,7 +32,7 @@ from purgatory_broker.metadata.controller import Controller
 from purgatory_broker.metadata.metadata_cache import MetadataCache
 from purgatory_broker.metadata.partition_leaders import AlterPartitionRequest
 from purgatory_broker.metadata.producer_ids import ProducerIds
-from purgatory_broker.metadata.topics import ControllerError, TopicPartition
+from purgatory_broker.metadata.topics import ControllerError
 from purgatory_broker.replication.appends import Appends
 from purgatory_broker.replication.fetch_sessions import FetchSessions
 from purgatory_broker.replication.fetcher import FetcherManager
@@ -46,7 +46,6 @@ from purgatory_broker.replication.replica_manager import ReplicaManager, Replica
 from purgatory_broker.replication.replica_metrics import NodeMetrics
 from purgatory_broker.replication.transaction_markers import TransactionMarkers
 from purgatory_broker.replication.transaction_verifier import (
-    NoTransactionCoordinator,
     TransactionVerifications,
 )
 from purgatory_broker.request_context import Client
@@ -74,16 +73,6 @@ class WallTime:
 
     def __call__(self) -> int:
         return self.read() + self.advanced_ms
-
-
-class _NoMarkers:
-    def write(
-        self,
-        marker: object,
-        partitions: Sequence[TopicPartition],
-        reply: Callable[[dict[TopicPartition, ErrorCode]], None],
-    ) -> None:
-        reply(dict.fromkeys(partitions, ErrorCode.NONE))
 
 
 #: The node's purgatories by name; the names are Kafka's where Kafka has such a purgatory.
@@ -184,17 +173,14 @@ class Node:
             recorder=cluster.recorder,
         )
         self.appends = Appends(self.replicas, cluster.wall_ms)
+        self._partition_leaders = RemotePartitionLeaders(self, cluster.requests, self._find)
         self.verifications = TransactionVerifications(
-            self.replicas, cluster.wall_ms, NoTransactionCoordinator()
+            self.replicas,
+            cluster.wall_ms,
+            RemoteTransactionCoordinator(self, cluster.requests, self._find),
         )
         self.fetches = Fetches(self.replicas)
         self.deletions = RecordDeletions(self.replicas)
-        self.markers = _NoMarkers()
-        self._partition_leaders = RemotePartitionLeaders(self, cluster.requests, self._find)
-        #: Asks the coordinators of producers whether they may write.
-        self.verifier = RemoteTransactionCoordinator(
-            self, cluster.requests, self._find, self._partition_leaders
-        )
         self.groups = GroupCoordinator(
             node_id,
             settings,
@@ -205,14 +191,32 @@ class Node:
                 self.purgatories["Heartbeat"],
             ),
             store=ReplicatedOffsets(
-                self.appends, self.actions, cluster.wall_ms, settings.offsets_commit_timeout_ms
+                self.appends,
+                self.actions,
+                cluster.wall_ms,
+                self.verifications,
+                settings.offsets_commit_timeout_ms,
             ),
-            verifier=self.verifier,
             now_ms=cluster.wall_ms,
             on_stable=partial(cluster.waits.changed, "group"),
         )
+        self.producer_ids = ProducerIds(self._new_producer_ids)
+        self.transactions = TransactionCoordinator(
+            node_id,
+            settings,
+            actions=self.actions,
+            purgatories=TransactionPurgatories(
+                self.purgatories["TransactionTimeout"],
+                self.purgatories["TransactionalIdExpiration"],
+            ),
+            store=ReplicatedTransactions(self.appends, self.actions, cluster.wall_ms),
+            channel=self._partition_leaders,
+            new_producer_id=self.producer_ids.next_id,
+            now_ms=cluster.wall_ms,
+            on_change=partial(cluster.waits.changed, "transaction"),
+        )
         self.markers = TransactionMarkers(
-            self.replicas, self.appends, cluster.wall_ms, lambda *_: None
+            self.replicas, self.appends, cluster.wall_ms, self.groups.end_transaction
         )
         self.fetchers = FetcherManager(self.replicas, self._leader, is_paused=is_replication_paused)
         self.elections = LeaderElections(self.purgatories["ElectLeader"], self.actions)
@@ -314,7 +318,7 @@ class Node:
         del self.requests, self.replicas, self.appends, self.fetches, self.deletions
         del self.verifications, self.markers
         del self.groups, self.fetchers, self.partitions, self.server
-        del self.transactions, self.verifier, self._partition_leaders, self.producer_ids
+        del self.transactions, self._partition_leaders, self.producer_ids
 
     def _schedule(self, name: str, interval_ms: int, work: Callable[[], None]) -> None:
         def run() -> None:

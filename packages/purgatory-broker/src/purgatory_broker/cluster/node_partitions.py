@@ -8,8 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from purgatory_broker.groups.coordinator import GroupCoordinator
-from purgatory_broker.groups.shards import StoredRecord
+from purgatory_broker.groups.shards import NO_PRODUCER_ID, StoredMarker, StoredRecord
+from purgatory_broker.log.control_batch import read_end_marker
 from purgatory_broker.log.log_errors import RecordError
+from purgatory_broker.log.record import read_records
 from purgatory_broker.metadata.metadata_cache import MetadataCache
 from purgatory_broker.metadata.topic_configs import topic_value
 from purgatory_broker.metadata.topics import (
@@ -124,9 +126,7 @@ class NodePartitions:
         key = replica.key
         try:
             if key.topic == OFFSETS_TOPIC:
-                self.groups.load(
-                    key.partition, (StoredRecord(*record) for record in _records(replica))
-                )
+                self.groups.load(key.partition, _offsets_entries(replica))
             elif key.topic == TRANSACTIONS_TOPIC:
                 self.transactions.load(key.partition, replica.leader_epoch, _records(replica))
         except RecordError as error:
@@ -191,3 +191,17 @@ def _records(replica: Replica) -> Iterator[tuple[bytes, bytes | None]]:
     for record in replica.log.records():
         if record.key is not None:
             yield record.key, record.value
+
+
+def _offsets_entries(replica: Replica) -> Iterator[StoredRecord | StoredMarker]:
+    """Iterate over the records of a partition of the offsets topic, and transactions' markers."""
+    for header, batch in replica.log.batches():
+        if header.is_control:
+            marker = read_end_marker(header, batch)
+            if marker is not None:
+                yield StoredMarker(header.producer_id, marker.is_commit)
+            continue
+        producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
+        for record in read_records(header, batch):
+            if record.key is not None:
+                yield StoredRecord(record.key, record.value, producer_id)

@@ -72,13 +72,6 @@ class RemotePartitionLeaders:
         self._timers.clear()
 
 
-#: While the coordinator has a transition of the transaction pending, it is asked again: Kafka's
-#: `add.partitions.to.txn.retry.backoff.ms`, for as long as its
-#: `add.partitions.to.txn.retry.backoff.max.ms`.
-RETRY_BACKOFF_MS = 20
-MAX_RETRIES = 5
-
-
 @dataclass(slots=True, eq=False)
 class RemoteTransactionCoordinator:
     """The coordinators of producers' transactions; the `TransactionVerifier` of a node's logs.
@@ -90,7 +83,6 @@ class RemoteTransactionCoordinator:
     node: Node
     requests: NodeRequests
     find: Callable[[int], Node]
-    channel: RemotePartitionLeaders
 
     def verify(
         self,
@@ -110,16 +102,6 @@ class RemoteTransactionCoordinator:
             partitions=frozenset(partitions),
             client_version=EPOCH_BUMP_SINCE if add else 0,
         )
-        self._send(request, MAX_RETRIES if add else 0, reply, is_added=add)
-
-    def _send(
-        self,
-        request: AddPartitions,
-        retries: int,
-        reply: Callable[[dict[TopicPartition, ErrorCode]], None],
-        *,
-        is_added: bool,
-    ) -> None:
         number = self.node.transactions.partition_for(request.transactional_id)
         leader, _ = self.node.metadata.leader_of(TopicPartition(TRANSACTIONS_TOPIC, number))
         if leader == NO_LEADER:
@@ -130,7 +112,7 @@ class RemoteTransactionCoordinator:
             coordinator = self.find(leader)
             if coordinator.is_stopped:
                 return False
-            if is_added:
+            if add:
                 coordinator.transactions.add_partitions(
                     request, lambda error: answer(error_for_all(request.partitions, error))
                 )
@@ -139,10 +121,6 @@ class RemoteTransactionCoordinator:
             return True
 
         def respond(errors: Mapping[TopicPartition, ErrorCode]) -> None:
-            if retries and ErrorCode.CONCURRENT_TRANSACTIONS in errors.values():
-                again = partial(self._send, request, retries - 1, reply, is_added=is_added)
-                self.channel.call_later(RETRY_BACKOFF_MS, again)
-                return
             with self.node.actions:
                 reply({key: _producer_error(error) for key, error in errors.items()})
 

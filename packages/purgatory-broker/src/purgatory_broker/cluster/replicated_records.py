@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
-from purgatory_broker.groups.group_messages import Producer
+from purgatory_broker.groups.group_messages import Producer, TransactionalCommit
+from purgatory_broker.log.batch import TRANSACTIONAL
 from purgatory_broker.log.record import build_batch
+from purgatory_broker.log.verification import VerificationGuard
 from purgatory_broker.metadata.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from purgatory_broker.replication.appends import Appends
 from purgatory_broker.replication.delayed_partitions import ProducedPartition
+from purgatory_broker.replication.transaction_verifier import (
+    TransactionBegin,
+    TransactionVerifications,
+)
 
 _ACKS_ALL = -1
+#: Of every batch of a coordinator: its appends are in order by themselves.
+_FIRST_SEQUENCE = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -23,21 +31,57 @@ class _ReplicatedRecords:
     now_ms: Callable[[], int]
 
     def _append(
-        self, key: TopicPartition, batch: bytes, timeout_ms: int, done: Callable[[ErrorCode], None]
+        self,
+        key: TopicPartition,
+        batch: bytes,
+        timeout_ms: int,
+        done: Callable[[ErrorCode], None],
+        guard: VerificationGuard | None = None,
     ) -> None:
         def reply(produced: list[ProducedPartition]) -> None:
             done(produced[0].error)
 
         # A timer that ends appends outside of a request: the block runs the wake-ups then.
         with self.actions:
-            self.appends.append(_ACKS_ALL, timeout_ms, [(key, batch)], reply, internal=True)
+            self.appends.append(
+                _ACKS_ALL,
+                timeout_ms,
+                [(key, batch)],
+                reply,
+                internal=True,
+                guards={} if guard is None else {key: guard},
+            )
 
 
 @dataclass(slots=True, eq=False)
 class ReplicatedOffsets(_ReplicatedRecords):
     """The `OffsetsStore` of the group coordinator."""
 
+    verifications: TransactionVerifications
     timeout_ms: int
+
+    def verify(
+        self,
+        partition: int,
+        commit: TransactionalCommit,
+        reply: Callable[[ErrorCode, VerificationGuard | None], None],
+    ) -> None:
+        key = TopicPartition(OFFSETS_TOPIC, partition)
+        begin = TransactionBegin(
+            transactional_id=commit.transactional_id,
+            producer_id=commit.producer.producer_id,
+            producer_epoch=commit.producer.producer_epoch,
+            sequences={key: _FIRST_SEQUENCE},
+            adds=commit.adds_partition,
+        )
+
+        def verified(
+            errors: Mapping[TopicPartition, ErrorCode],
+            guards: Mapping[TopicPartition, VerificationGuard],
+        ) -> None:
+            reply(errors.get(key, ErrorCode.NONE), guards.get(key))
+
+        self.verifications.verify(begin, verified)
 
     def append(
         self,
@@ -46,8 +90,19 @@ class ReplicatedOffsets(_ReplicatedRecords):
         done: Callable[[ErrorCode], None],
         producer: Producer | None,
     ) -> None:
-        batch = build_batch(records, self.now_ms())
-        self._append(TopicPartition(OFFSETS_TOPIC, partition), batch, self.timeout_ms, done)
+        key = TopicPartition(OFFSETS_TOPIC, partition)
+        if producer is None:
+            self._append(key, build_batch(records, self.now_ms()), self.timeout_ms, done)
+            return
+        batch = build_batch(
+            records,
+            self.now_ms(),
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            base_sequence=_FIRST_SEQUENCE,
+            attributes=TRANSACTIONAL,
+        )
+        self._append(key, batch, self.timeout_ms, done, producer.guard)
 
 
 @dataclass(slots=True, eq=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from typing import Protocol
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
@@ -43,30 +42,13 @@ from purgatory_broker.groups.shards import (
     StoredMarker,
     StoredRecord,
 )
-from purgatory_broker.metadata.topics import OFFSETS_TOPIC, TopicPartition
+from purgatory_broker.log.verification import VerificationGuard
 from purgatory_broker.settings import ClusterSettings
 
 logger = logging.getLogger(__name__)
 
 #: Errors for which Kafka leaves the member id out of the JoinGroup response.
 _ERRORS_WITHOUT_MEMBER_ID = (ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_SERVER_ERROR)
-
-
-class TransactionVerifier(Protocol):
-    def verify(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: Sequence[TopicPartition],
-        *,
-        add: bool,
-        reply: Callable[[dict[TopicPartition, ErrorCode]], None],
-    ) -> None:
-        """Ask a transaction's coordinator whether it has partitions, or to `add` them.
-
-        `reply` is called once, with the error of each partition or NONE.
-        """
 
 
 def _refuse_group_id() -> None:
@@ -92,7 +74,6 @@ class GroupCoordinator:
         actions: ActionQueue,
         purgatories: GroupPurgatories,
         store: OffsetsStore,
-        verifier: TransactionVerifier,
         now_ms: Callable[[], int],
         on_stable: Callable[[str], None] = lambda _group_id: None,
     ) -> None:
@@ -100,7 +81,7 @@ class GroupCoordinator:
         self.node_id = node_id
         self._now_ms = now_ms
         self._on_stable = on_stable
-        self._verifier = verifier
+        self._store = store
         self._actions = actions
         self._shards = Shards(settings.offsets_topic_num_partitions, store, self._actions)
         self._rebalancer = Rebalancer(
@@ -237,28 +218,21 @@ class GroupCoordinator:
         if not request.group_id:
             self._commit(_refuse_group_id, count, reply)
             return
-        partition = TopicPartition(OFFSETS_TOPIC, self.partition_for(request.group_id))
+        partition = self.partition_for(request.group_id)
+        if partition not in self._shards.by_partition:
+            self._commit(partial(self._shards.shard_of, request.group_id), count, reply)
+            return
 
-        def verified(errors: dict[TopicPartition, ErrorCode]) -> None:
-            error = errors[partition]
+        def verified(error: ErrorCode, guard: VerificationGuard | None) -> None:
             if error is not ErrorCode.NONE:
                 reply((coordinator_error(error),) * count)
                 return
-            commit = partial(self._offsets.commit_transactional, request, reply)
+            commit = partial(self._offsets.commit_transactional, request, guard, reply)
             self._commit(commit, count, reply)
 
-        if partition.partition not in self._shards.by_partition:
-            reply((ErrorCode.NOT_COORDINATOR,) * count)
-            return
-        self._verifier.verify(
-            request.transactional_id,
-            *request.producer,
-            [partition],
-            add=request.adds_partition,
-            reply=verified,
-        )
+        self._store.verify(partition, request, verified)
 
-    def _commit(self, commit: Callable[[], None], count: int, reply: CommitReply) -> None:
+    def _commit(self, commit: Callable[[], object], count: int, reply: CommitReply) -> None:
         with self._actions:
             try:
                 commit()

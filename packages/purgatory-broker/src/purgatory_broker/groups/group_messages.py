@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from purgatory_broker._wire.error_code import CodedError, ErrorCode
 from purgatory_broker.groups.group_records import OffsetValue
+from purgatory_broker.log.verification import VerificationGuard
 from purgatory_broker.request_context import Client
 
 #: Names of protocols (of assignors, for consumers) in the member's order of preference, each with
@@ -217,6 +218,8 @@ class CommitRequest:
 class Producer(NamedTuple):
     producer_id: int
     producer_epoch: int
+    #: Of the verification of its transaction; None if that had begun in the partition before.
+    guard: VerificationGuard | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from purgatory_broker.groups.group_messages import (
 )
 from purgatory_broker.groups.group_records import OffsetKey, OffsetValue
 from purgatory_broker.groups.shards import Record, Shard, Shards
+from purgatory_broker.log.verification import VerificationGuard
 
 logger = logging.getLogger(__name__)
 
@@ -123,7 +124,12 @@ class OffsetManager:
 
     # -- TxnOffsetCommit
 
-    def commit_transactional(self, request: TransactionalCommit, reply: CommitReply) -> None:
+    def commit_transactional(
+        self,
+        request: TransactionalCommit,
+        guard: VerificationGuard | None,
+        reply: CommitReply,
+    ) -> None:
         """Append offsets that the marker of the producer's transaction commits or drops.
 
         They are pending from now on: a consumer of the next generation must not read the offsets
@@ -149,7 +155,8 @@ class OffsetManager:
             results = (coordinator_error(error),) * len(errors) if failed else errors
             self.actions.add(partial(reply, results))
 
-        self.shards.append(shard, [*values], appended, request.producer)
+        producer = request.producer._replace(guard=guard)
+        self.shards.append(shard, [*values], appended, producer)
 
     # -- OffsetFetch
 

@@ -12,7 +12,7 @@ from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.committed_offsets import CommittedOffsets, PendingOffsets
 from purgatory_broker.groups.group import Group
-from purgatory_broker.groups.group_messages import GroupError, Producer
+from purgatory_broker.groups.group_messages import GroupError, Producer, TransactionalCommit
 from purgatory_broker.groups.group_records import (
     GroupKey,
     Key,
@@ -26,6 +26,7 @@ from purgatory_broker.groups.group_records import (
     encode_key,
     encode_value,
 )
+from purgatory_broker.log.verification import VerificationGuard
 from purgatory_broker.metadata.topics import java_partition
 from request_purgatory.error_log import ErrorLog
 
@@ -56,6 +57,17 @@ class StoredMarker(NamedTuple):
 
 
 class OffsetsStore(Protocol):
+    def verify(
+        self,
+        partition: int,
+        commit: TransactionalCommit,
+        reply: Callable[[ErrorCode, VerificationGuard | None], None],
+    ) -> None:
+        """Have the partition in the transaction of a commit, or ask whether it is.
+
+        `reply` is called once, with an error or what the append has to show.
+        """
+
     def append(
         self,
         partition: int,

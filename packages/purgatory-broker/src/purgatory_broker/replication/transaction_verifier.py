@@ -129,18 +129,3 @@ class TransactionVerifications:
             return
         with self._replicas.actions:
             self._verify(begin, reply, since_ms)
-
-
-class NoTransactionCoordinator:
-    def verify(
-        self,
-        transactional_id: str,  # noqa: ARG002
-        producer_id: int,  # noqa: ARG002
-        producer_epoch: int,  # noqa: ARG002
-        partitions: Sequence[TopicPartition],
-        *,
-        add: bool,  # noqa: ARG002
-        reply: Callable[[dict[TopicPartition, ErrorCode]], None],
-    ) -> None:
-        """Refuse every partition, until the node has a coordinator to ask."""
-        reply(dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -31,10 +31,10 @@ from purgatory_broker.api.registry import APIS, handle
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.coordinator import GroupCoordinator
 from purgatory_broker.groups.group import Group
-from purgatory_broker.groups.group_messages import Producer
+from purgatory_broker.groups.group_messages import Producer, TransactionalCommit
 from purgatory_broker.groups.rebalancer import GroupPurgatories
 from purgatory_broker.groups.shards import NO_PRODUCER_ID, StoredMarker, StoredRecord
-from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.log.verification import VerificationGuard
 from purgatory_broker.request_context import Client, RequestContext
 from purgatory_broker.settings import ClusterSettings
 from request_purgatory.aio import Purgatory
@@ -96,6 +96,19 @@ class OffsetsLog:
         self.is_held = False
         self.held_appends: deque[Callable[[], None]] = deque()
         self.failure: Exception | None = None
+        #: With which the coordinator of transactions answers.
+        self.verification = ErrorCode.NONE
+        #: The partitions and commits that were verified.
+        self.verified: list[tuple[int, TransactionalCommit]] = []
+
+    def verify(
+        self,
+        partition: int,
+        commit: TransactionalCommit,
+        reply: Callable[[ErrorCode, VerificationGuard | None], None],
+    ) -> None:
+        self.verified.append((partition, commit))
+        reply(self.verification, VerificationGuard())
 
     def append(
         self,
@@ -124,30 +137,6 @@ class OffsetsLog:
             self.held_appends.popleft()()
 
 
-class Transactions:
-    """The coordinator of producers' transactions, with the error that it answers with."""
-
-    def __init__(self) -> None:
-        self.error = ErrorCode.NONE
-        #: The transactional ids, producers and partitions that were verified; True if added.
-        self.verified: list[tuple[str, int, int, TopicPartition, bool]] = []
-
-    def verify(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: Sequence[TopicPartition],
-        *,
-        add: bool,
-        reply: Callable[[dict[TopicPartition, ErrorCode]], None],
-    ) -> None:
-        self.verified += [
-            (transactional_id, producer_id, producer_epoch, key, add) for key in partitions
-        ]
-        reply(dict.fromkeys(partitions, self.error))
-
-
 class HarnessBroker:
     """What handlers of group requests need of a broker: every partition exists."""
 
@@ -170,7 +159,6 @@ class CoordinatorHarness:
         self.settings = ClusterSettings(offsets_topic_num_partitions=PARTITIONS, **settings)
         self.purgatories = purgatories
         self.log = OffsetsLog()
-        self.transactions = Transactions()
         #: How far the time of day is ahead of the loop's time.
         self.advanced_ms = 0
         self.coordinator = self.new_coordinator()
@@ -203,7 +191,6 @@ class CoordinatorHarness:
             actions=ActionQueue(),
             purgatories=self.purgatories,
             store=self.log,
-            verifier=self.transactions,
             now_ms=lambda: round(asyncio.get_running_loop().time() * 1000) + self.advanced_ms,
         )
         for partition in range(PARTITIONS):

@@ -130,10 +130,11 @@ def test_last_offset_of_a_transaction_counts() -> None:
 def test_transaction_is_verified_before_the_commit(version: int) -> None:
     async def scenario(harness: CoordinatorHarness) -> None:
         harness.commit_in_transaction(OFFSET, version=version)
-        ((_, _, _, partition, is_added),) = harness.transactions.verified
-        assert partition == ("__consumer_offsets", harness.coordinator.partition_for(GROUP))
-        assert is_added is (version == 5)
-        harness.transactions.error = ErrorCode.TRANSACTION_ABORTABLE
+        ((partition, commit),) = harness.log.verified
+        assert partition == harness.coordinator.partition_for(GROUP)
+        assert (commit.transactional_id, commit.producer[:2]) == ("producer", (7, 0))
+        assert commit.adds_partition is (version == 5)
+        harness.log.verification = ErrorCode.TRANSACTION_ABORTABLE
         refused = harness.commit_in_transaction({("t", 0): 6}, version=version)
         known = version >= 4
         assert error_of(refused) is (
@@ -156,7 +157,7 @@ def test_transaction_is_verified_before_the_commit(version: int) -> None:
 )
 def test_error_of_the_verification_is_answered(error: ErrorCode, answer: ErrorCode) -> None:
     async def scenario(harness: CoordinatorHarness) -> None:
-        harness.transactions.error = error
+        harness.log.verification = error
         assert error_of(harness.commit_in_transaction(OFFSET)) is answer
         assert stable(harness) == (ErrorCode.NONE, -1)
 
@@ -165,7 +166,7 @@ def test_error_of_the_verification_is_answered(error: ErrorCode, answer: ErrorCo
 
 def test_old_client_gets_an_error_that_it_knows() -> None:
     async def scenario(harness: CoordinatorHarness) -> None:
-        harness.transactions.error = ErrorCode.NETWORK_EXCEPTION
+        harness.log.verification = ErrorCode.NETWORK_EXCEPTION
         for version in (0, 1):
             refused = harness.commit_in_transaction(OFFSET, version=version)
             assert error_of(refused) is ErrorCode.COORDINATOR_NOT_AVAILABLE
