@@ -233,7 +233,7 @@ def test_producer_learns_of_its_new_topic_at_once(library: str, at_once: bool) -
         (
             "inject_request_error",
             {"api": "Telepathy", "error": "UNKNOWN_SERVER_ERROR"},
-            "api must be one of Alter.*, .* got 'Telepathy'",
+            "api must be one of Add.*, .* got 'Telepathy'",
         ),
         (
             "inject_request_error",

@@ -57,6 +57,7 @@ def test_error_is_limited_to_a_partition(cluster: Cluster, client: RawClient) ->
         "topic": "t",
         "partition": 1,
         "group": None,
+        "transactional_id": None,
         "client_id": None,
     }
     cluster.clear_faults()
@@ -210,17 +211,23 @@ def test_fault_of_a_topic_and_a_partition_to_come_is_met(
     assert produced(connect(cluster.bootstrap_servers.split(",")[0]), "later", 1) == FAILED
 
 
-#: APIs whose requests name topics, partitions of them, and groups.
+#: APIs whose requests name topics, partitions of them, groups, and transactional ids.
 NAMES_TOPICS = {
     "Produce", "Fetch", "ListOffsets", "Metadata", "OffsetCommit", "OffsetFetch", "CreateTopics",
     "DeleteTopics", "DeleteRecords", "OffsetForLeaderEpoch", "CreatePartitions", "OffsetDelete",
     "DescribeLogDirs", "DescribeProducers", "ElectLeaders", "ConsumerGroupHeartbeat",
     "AlterPartitionReassignments", "ListPartitionReassignments", "DescribeQuorum",
+    "AddPartitionsToTxn", "TxnOffsetCommit", "WriteTxnMarkers",
 }  # fmt: skip
 NAMES_PARTITIONS = NAMES_TOPICS - {"Metadata", "CreateTopics", "DeleteTopics", "CreatePartitions"}
 NAMES_GROUPS = {
     "OffsetCommit", "OffsetFetch", "JoinGroup", "Heartbeat", "LeaveGroup", "SyncGroup",
     "DescribeGroups", "DeleteGroups", "OffsetDelete", "ConsumerGroupHeartbeat",
+    "AddOffsetsToTxn", "TxnOffsetCommit",
+}  # fmt: skip
+NAMES_TRANSACTIONAL_IDS = {
+    "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit",
+    "DescribeTransactions", "Produce",
 }  # fmt: skip
 
 
@@ -234,7 +241,11 @@ def test_subjects_of_every_api_at_every_version(api: Any) -> None:
         # Version 0 has no type of the key, which is a group's. In later ones the type is 1.
         is_group = api.name in NAMES_GROUPS or (api.name, version) == ("FindCoordinator", 0)
         assert found.groups == ({"x"} if is_group else set()), version
-        kinds = zip((Subject.TOPIC, Subject.PARTITION, Subject.GROUP), found, strict=True)
+        is_id = api.name in NAMES_TRANSACTIONAL_IDS
+        # Version 0 has no type of the key.
+        is_id |= api.name == "FindCoordinator" and version > 0
+        assert found.transactional_ids == ({"x"} if is_id else set()), version
+        kinds = zip(Subject, found, strict=True)
         assert {kind for kind, named in kinds if named} <= api.names, version
 
 
@@ -244,6 +255,7 @@ def test_apis_declare_what_their_requests_may_name() -> None:
         Subject.TOPIC: NAMES_TOPICS | configs,
         Subject.PARTITION: NAMES_PARTITIONS,
         Subject.GROUP: NAMES_GROUPS | {"FindCoordinator"},
+        Subject.TRANSACTIONAL_ID: NAMES_TRANSACTIONAL_IDS | {"FindCoordinator"},
     }
     for subject, names in expected.items():
         assert {api.name for api in APIS.values() if subject in api.names} == names
@@ -258,7 +270,9 @@ def test_subjects_of_configs_and_coordinators() -> None:
     assert subjects("DescribeConfigs", 4, request).topics == {"topic"}
     for kind, groups in ((0, {"a", "b"}), (1, set())):
         request = SimpleNamespace(key_type=kind, key="", coordinator_keys=["a", "b"])
-        assert subjects("FindCoordinator", 4, request).groups == groups
+        found = subjects("FindCoordinator", 4, request)
+        assert found.groups == groups
+        assert found.transactional_ids == {"a", "b"} - groups
 
 
 def subjects(name: str, version: int, request: Any) -> Any:

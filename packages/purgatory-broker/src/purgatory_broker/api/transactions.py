@@ -46,8 +46,8 @@ BATCHED_SINCE = 4
 NEXT_EPOCH_SINCE = 5
 
 
-def _error(context: RequestContext, error: ErrorCode) -> ErrorCode:
-    if error is ErrorCode.PRODUCER_FENCED and context.version < PRODUCER_FENCED_SINCE:
+def _error(error: ErrorCode, version: int) -> ErrorCode:
+    if error is ErrorCode.PRODUCER_FENCED and version < PRODUCER_FENCED_SINCE:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error
 
@@ -71,7 +71,7 @@ def _add_partitions(
     def reply(number: int, errors: Mapping[TopicPartition, ErrorCode]) -> None:
         results[number] = AddPartitionsToTxnResult(
             transactional_id=transactions[number].transactional_id,
-            topic_results=_topic_results(context, errors),
+            topic_results=_topic_results(errors, context.version),
         )
         respond()
 
@@ -137,13 +137,13 @@ def _partitions_of(topics: Iterable[AddPartitionsToTxnTopic]) -> dict[TopicParti
 
 
 def _topic_results(
-    context: RequestContext, errors: Mapping[TopicPartition, ErrorCode]
+    errors: Mapping[TopicPartition, ErrorCode], version: int
 ) -> list[AddPartitionsToTxnTopicResult]:
     topics: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
     for key, error in errors.items():
         topics.setdefault(key.topic, []).append(
             AddPartitionsToTxnPartitionResult(
-                partition_index=key.partition, partition_error_code=_error(context, error)
+                partition_index=key.partition, partition_error_code=_error(error, version)
             )
         )
     return [
@@ -152,8 +152,23 @@ def _topic_results(
     ]
 
 
+def _refuse_add_partitions(
+    request: AddPartitionsToTxnRequest, code: ErrorCode, version: int
+) -> AddPartitionsToTxnResponse:
+    """Return the response with an error for all; up to version 3 for each partition."""
+    if version >= BATCHED_SINCE:
+        return AddPartitionsToTxnResponse(error_code=code)
+    partitions = _partitions_of(request.v3_and_below_topics)
+    return AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=_topic_results(error_for_all(partitions, code), version)
+    )
+
+
 ADD_PARTITIONS_TO_TXN = ServedApi(
-    messages=ADD_PARTITIONS_TO_TXN_MESSAGES, versions=(0, 5), handle=_add_partitions
+    messages=ADD_PARTITIONS_TO_TXN_MESSAGES,
+    versions=(0, 5),
+    handle=_add_partitions,
+    refuse=_refuse_add_partitions,
 )
 
 
@@ -170,7 +185,7 @@ def _add_offsets(
     )
 
     def reply(error: ErrorCode) -> None:
-        context.reply(AddOffsetsToTxnResponse(error_code=_error(context, error)))
+        context.reply(AddOffsetsToTxnResponse(error_code=_error(error, context.version)))
 
     broker.transactions.add_partitions(added, reply)
 
@@ -192,7 +207,7 @@ def _end_txn(broker: BrokerApi, context: RequestContext, request: EndTxnRequest)
     def reply(result: ProducerIdResult) -> None:
         context.reply(
             EndTxnResponse(
-                error_code=_error(context, result.error),
+                error_code=_error(result.error, context.version),
                 producer_id=result.producer_id,
                 producer_epoch=result.producer_epoch,
             )

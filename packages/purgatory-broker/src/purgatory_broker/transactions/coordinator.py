@@ -154,7 +154,7 @@ class TransactionCoordinator:
 
     def abandon(self) -> None:
         """Forget all transactions without an answer, and break their cycles, after the stop."""
-        self._log.by_partition.clear()
+        self._log.abandon()
         self._markers.abandon()
         self._timeouts.abandon()
         self._expirations.abandon()

@@ -96,6 +96,11 @@ class TransactionLog:
     def __iter__(self) -> Iterator[TransactionShard]:
         return iter(list(self.by_partition.values()))
 
+    def abandon(self) -> None:
+        """Forget all shards, and break the cycle, after the node's stop."""
+        self.by_partition.clear()
+        self._on_change = lambda _shard, _transaction: None
+
     def partition_for(self, transactional_id: str) -> int:
         return java_partition(transactional_id, self._num_partitions)
 

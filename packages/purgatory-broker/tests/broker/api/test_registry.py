@@ -42,6 +42,6 @@ def test_api_is_found_by_any_spelling_of_its_name(name: str) -> None:
 
 def test_unknown_name_is_refused_with_the_known_ones() -> None:
     with pytest.raises(
-        InvalidArgumentError, match=r"api must be one of AlterClientQuotas, .* got 'Nope'"
+        InvalidArgumentError, match=r"api must be one of AddOffsetsToTxn, .* got 'Nope'"
     ):
         find_api("Nope")

@@ -98,6 +98,14 @@ API_VALUES: dict[tuple[str, str], Any] = {
     ("DescribeUserScramCredentials", "name"): "hostile",
     ("ListGroups", "states_filter"): ["Stable"],
     ("ListGroups", "types_filter"): ["classic"],
+    ("AddPartitionsToTxn", "transactional_id"): "hostile-id",
+    ("AddPartitionsToTxn", "v3_and_below_transactional_id"): "hostile-id",
+    ("AddOffsetsToTxn", "transactional_id"): "hostile-id",
+    ("EndTxn", "transactional_id"): "hostile-id",
+    ("TxnOffsetCommit", "transactional_id"): "hostile-id",
+    ("DescribeTransactions", "transactional_ids"): ["hostile-id"],
+    ("ListTransactions", "state_filters"): ["Ongoing"],
+    ("ListTransactions", "transactional_id_pattern"): "hostile.*",
 }
 
 

@@ -183,7 +183,18 @@ def test_each_purgatory_has_kafkas_purge_interval() -> None:
         found = harness.node(1).purgatories.items()
         return {name: purgatory._purge_interval for name, purgatory in found}
 
-    others = dict.fromkeys(("ElectLeader", "Rebalance", "Sync", "Heartbeat", "Throttle"), 1_000)
+    others = dict.fromkeys(
+        (
+            "ElectLeader",
+            "Rebalance",
+            "Sync",
+            "Heartbeat",
+            "TransactionTimeout",
+            "TransactionalIdExpiration",
+            "Throttle",
+        ),
+        1_000,
+    )
     assert run_scenario(scenario) == others | {"Fetch": 1_000, "Produce": 1_000, "DeleteRecords": 1}
     assert run_scenario(scenario, **intervals) == others | {
         "Fetch": 3,
