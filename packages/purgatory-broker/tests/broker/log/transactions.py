@@ -87,6 +87,7 @@ def read_committed(
         data = log.read(offset, max_bytes, limit, at_least_one=True)
         waiting = sorted(log.aborted_transactions(offset, len(data)), key=lambda each: each[1])
         aborting: set[int] = set()
+        assert data, "the limit is inside of a batch"
         for header, batch in split_batches(data):
             while waiting and waiting[0].first_offset <= header.last_offset:
                 aborting.add(waiting.pop(0).producer_id)
