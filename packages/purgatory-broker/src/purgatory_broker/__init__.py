@@ -12,6 +12,7 @@ from purgatory_broker.cluster.cluster_process import ClusterProcess
 from purgatory_broker.cluster.intercepted_request import InterceptedRequest, Unanswered
 from purgatory_broker.cluster.interception import Interception
 from purgatory_broker.cluster.snapshots import GroupSnapshot, MemberSnapshot, TopicRecord
+from purgatory_broker.cluster.transaction_snapshots import TransactionSnapshot
 from purgatory_broker.replication.recorder import Recorder, RecorderError
 from purgatory_broker.settings import ClusterSettings
 
@@ -31,5 +32,6 @@ __all__ = [
     "Recorder",
     "RecorderError",
     "TopicRecord",
+    "TransactionSnapshot",
     "Unanswered",
 ]

@@ -18,6 +18,7 @@ from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.cluster.client_request import ClientRequest
 from purgatory_broker.cluster.cluster_errors import ClusterError
 from purgatory_broker.cluster.snapshots import GroupSnapshot, TopicRecord
+from purgatory_broker.cluster.transaction_snapshots import TransactionSnapshot
 from purgatory_broker.metadata.topics import ControllerError
 from purgatory_broker.replication.recorder import RecorderError
 from purgatory_command_line.exit_codes import ExitCode
@@ -136,6 +137,20 @@ def _print_groups(console: Console, groups: dict[str, GroupSnapshot]) -> None:
     console.print(table if groups else "there is no group")
 
 
+def _print_transactions(console: Console, found: dict[str, TransactionSnapshot]) -> None:
+    table = Table("transactional id", "state", "producer", "epoch", "coordinator", "partitions")
+    for transaction in found.values():
+        table.add_row(
+            Text(transaction.transactional_id),
+            transaction.state,
+            str(transaction.producer_id),
+            str(transaction.producer_epoch),
+            str(transaction.coordinator),
+            Text(_partitions(transaction.partitions)),
+        )
+    console.print(table if found else "there is no transactional id")
+
+
 def _partitions(assignment: dict[str, list[int]]) -> str:
     return " ".join(
         f"{topic}-{partition}"
@@ -156,6 +171,7 @@ PRINTERS: dict[str, Callable[[Console, Any], None]] = {
     "metrics": print_metrics,
     "records": _print_records,
     "requests": _print_requests,
+    "transactions": _print_transactions,
 }
 
 

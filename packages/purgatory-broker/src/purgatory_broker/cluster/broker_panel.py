@@ -14,6 +14,7 @@ from purgatory_broker.cluster.conditions import leader_replica
 from purgatory_broker.cluster.node import Node
 from purgatory_broker.cluster.run_command import run_command
 from purgatory_broker.cluster.snapshots import GroupSnapshot
+from purgatory_broker.cluster.transaction_snapshots import TransactionSnapshot
 from purgatory_broker.listeners import join_address
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.server.faults import RESPONSE_FAULTS
@@ -71,9 +72,10 @@ def broker_panel(cluster: ClusterCommands) -> Panel:
     return Panel("broker", read, act, about)
 
 
-#: The most partitions, groups and faults, and members of a group, that are listed.
+#: The most partitions, groups, transactional ids, faults, and members of a group that are listed.
 MAX_PARTITIONS = 200
 MAX_GROUPS = 50
+MAX_TRANSACTIONS = 50
 MAX_FAULTS = 50
 MAX_MEMBERS = 10
 
@@ -90,6 +92,7 @@ async def _cluster_overview(cluster: ClusterCommands) -> Row:
         for partition in cluster.describe_topic(name)
     )
     groups = cluster.groups()
+    transactions = cluster.transactions()
     faults = cluster.faults()
     return {
         "nodes": [_node(cluster, node) for node in cluster.nodes],
@@ -97,6 +100,10 @@ async def _cluster_overview(cluster: ClusterCommands) -> Row:
         "num_partitions": sum(len(topic.partitions) for topic in topics.values()),
         "groups": [_group(cluster, groups[name]) for name in sorted(groups)[:MAX_GROUPS]],
         "num_groups": len(groups),
+        "transactions": [
+            _transaction(transactions[name]) for name in sorted(transactions)[:MAX_TRANSACTIONS]
+        ],
+        "num_transactions": len(transactions),
         "faults": faults[: -MAX_FAULTS - 1 : -1],
         "num_faults": len(faults),
     }
@@ -119,6 +126,17 @@ def _node(cluster: ClusterCommands, node: Node) -> Row:
         "leads": sum(partition.leader == number for partition in partitions),
         "replicas": sum(number in partition.replicas for partition in partitions),
         "in_sync": sum(number in partition.isr for partition in partitions),
+    }
+
+
+def _transaction(transaction: TransactionSnapshot) -> Row:
+    return {
+        "transactional_id": transaction.transactional_id,
+        "state": transaction.state,
+        "producer_id": transaction.producer_id,
+        "producer_epoch": transaction.producer_epoch,
+        "coordinator": transaction.coordinator,
+        "partitions": sum(map(len, transaction.partitions.values())),
     }
 
 

@@ -172,6 +172,8 @@ class ClusterClient(ABC):
     records = _remote_coroutine(ClusterCommands.records)
     high_watermark = _remote(ClusterCommands.high_watermark)
     groups = _remote(ClusterCommands.groups)
+    transactions = _remote(ClusterCommands.transactions)
+    fence_producer = _remote_coroutine(ClusterCommands.fence_producer)
     requests = _remote_coroutine(ClusterCommands.requests)
     forget_requests = _remote(ClusterCommands.forget_requests)
     wait_for = _remote_coroutine(ClusterCommands.wait_for)

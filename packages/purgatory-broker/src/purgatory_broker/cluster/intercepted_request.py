@@ -72,8 +72,9 @@ class InterceptedRequest:
 
     @property
     def subjects(self) -> RequestSubjects:
-        """The `topics`, `partitions` and `groups` that the request names, with topic ids resolved.
+        """The `topics`, `partitions`, `groups` and `transactional_ids` that the request names.
 
+        Topic ids are resolved.
         A fetch names the partitions of its session as well.
         """
         return self._unbroken(lambda: self._served_api.subjects(self._broker, self.request))

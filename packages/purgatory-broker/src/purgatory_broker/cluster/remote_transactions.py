@@ -6,27 +6,39 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.cluster.node_requests import NodeRequests
+from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.log.transaction_marker import TransactionMarker
+from purgatory_broker.metadata.metadata_cache import MetadataCache
 from purgatory_broker.metadata.topics import NO_LEADER, TRANSACTIONS_TOPIC, TopicPartition
+from purgatory_broker.replication.transaction_markers import TransactionMarkers
+from purgatory_broker.transactions.coordinator import TransactionCoordinator
 from purgatory_broker.transactions.transaction import EPOCH_BUMP_SINCE
 from purgatory_broker.transactions.transaction_messages import AddPartitions, error_for_all
 
-if TYPE_CHECKING:
-    from purgatory_broker.cluster.node import Node
+
+class TransactionNode(Protocol):
+    """What is needed of a node, at either end of a request."""
+
+    node_id: int
+    is_stopped: bool
+    actions: ActionQueue
+    metadata: MetadataCache
+    markers: TransactionMarkers
+    transactions: TransactionCoordinator
 
 
 @dataclass(slots=True, eq=False)
 class RemotePartitionLeaders:
     """The leaders of a transaction's partitions; the `MarkerChannel` of the coordinator."""
 
-    node: Node
+    node: TransactionNode
     requests: NodeRequests
     #: Returns the node of a number, which is another one after a restart.
-    find: Callable[[int], Node]
+    find: Callable[[int], TransactionNode]
     _timers: set[asyncio.TimerHandle] = field(default_factory=set)
 
     def leader_of(self, partition: TopicPartition) -> int | None:
@@ -80,9 +92,9 @@ class RemoteTransactionCoordinator:
     NETWORK_EXCEPTION for a transaction that comes twice meanwhile. Here each has its own message.
     """
 
-    node: Node
+    node: TransactionNode
     requests: NodeRequests
-    find: Callable[[int], Node]
+    find: Callable[[int], TransactionNode]
 
     def verify(
         self,

@@ -25,10 +25,12 @@ from kafka.protocol.admin import (
     DescribeGroupsRequest,
     DescribeLogDirsRequest,
     DescribeProducersRequest,
+    DescribeTransactionsRequest,
     DescribeUserScramCredentialsRequest,
     ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
     ListGroupsRequest,
+    ListTransactionsRequest,
 )
 from kafka.protocol.api_header import ResponseClassRegistry
 from kafka.protocol.consumer import (
@@ -44,12 +46,22 @@ from kafka.protocol.consumer import (
     SyncGroupRequest,
 )
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
-from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
+from kafka.protocol.producer import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    ProduceRequest,
+    TxnOffsetCommitRequest,
+    WriteTxnMarkersRequest,
+)
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 REQUESTS = {
     each.__name__.removesuffix("Request"): each
     for each in (
+        AddOffsetsToTxnRequest,
+        AddPartitionsToTxnRequest,
         AlterConfigsRequest,
         AlterUserScramCredentialsRequest,
         ApiVersionsRequest,
@@ -66,7 +78,9 @@ REQUESTS = {
         DescribeGroupsRequest,
         DescribeProducersRequest,
         DescribeLogDirsRequest,
+        DescribeTransactionsRequest,
         DescribeUserScramCredentialsRequest,
+        EndTxnRequest,
         FetchRequest,
         FindCoordinatorRequest,
         HeartbeatRequest,
@@ -77,6 +91,7 @@ REQUESTS = {
         LeaveGroupRequest,
         ListGroupsRequest,
         ListOffsetsRequest,
+        ListTransactionsRequest,
         MetadataRequest,
         OffsetCommitRequest,
         OffsetDeleteRequest,
@@ -86,6 +101,8 @@ REQUESTS = {
         SaslAuthenticateRequest,
         SaslHandshakeRequest,
         SyncGroupRequest,
+        TxnOffsetCommitRequest,
+        WriteTxnMarkersRequest,
     )
 }
 

@@ -9,9 +9,12 @@ from purgatory_broker.cluster._commands.fault_commands import FaultCommands
 from purgatory_broker.cluster._commands.inspection_commands import InspectionCommands
 from purgatory_broker.cluster._commands.node_commands import NodeCommands
 from purgatory_broker.cluster._commands.topic_commands import TopicCommands
+from purgatory_broker.cluster._commands.transaction_commands import TransactionCommands
 
 
-class ClusterCommands(TopicCommands, NodeCommands, FaultCommands, InspectionCommands):
+class ClusterCommands(
+    TopicCommands, NodeCommands, FaultCommands, TransactionCommands, InspectionCommands
+):
     """The commands of a cluster, on its event loop.
 
     A refused command raises InvalidArgumentError, or ControllerError with the error code of Kafka.
@@ -23,5 +26,6 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     **TopicCommands.commands(),
     **NodeCommands.commands(),
     **FaultCommands.commands(),
+    **TransactionCommands.commands(),
     **InspectionCommands.commands(),
 }

@@ -19,6 +19,7 @@ from purgatory_broker.cluster.snapshots import (
     snapshot,
     take_records,
 )
+from purgatory_broker.cluster.transaction_snapshots import transaction_condition
 from purgatory_broker.metadata.topics import ControllerError, Partition
 from purgatory_broker.replication.replica import Replica
 from request_purgatory.errors import InvalidArgumentError
@@ -150,6 +151,7 @@ class InspectionCommands(CommandGroup):
         records: tuple[str, int] | None = None,
         isr: tuple[str, int, list[int]] | None = None,
         group_stable: str | None = None,
+        transaction: tuple[str, str] | None = None,
         request: tuple[str, int] | None = None,
         fault: tuple[int, int] | None = None,
         timeout: float = 10.0,
@@ -164,6 +166,8 @@ class InspectionCommands(CommandGroup):
                 it at least.
             isr: a topic, a partition, and the nodes that are to be in sync, in any order.
             group_stable: a group whose members are to have their assignments.
+            transaction: a transactional id, and the state that its transaction is to be in, such as
+                ("payments", "CompleteCommit").
             request: an API, and how many requests of it clients have sent at least since
                 `forget_requests`, the last reset, or the cluster's start.
             fault: the id of an injected fault, and how many requests or responses have met it at
@@ -179,6 +183,7 @@ class InspectionCommands(CommandGroup):
             *([] if records is None else [conditions.records(records)]),
             *([] if isr is None else [conditions.isr(isr)]),
             *([] if group_stable is None else [conditions.group_stable(group_stable)]),
+            *([] if transaction is None else [transaction_condition(self._parts, transaction)]),
             *([] if request is None else [conditions.request(request)]),
             *([] if fault is None else [conditions.fault(fault)]),
         ]
