@@ -8,6 +8,7 @@ from typing import Any
 
 from purgatory_broker.api.registry import find_api
 from purgatory_broker.cluster.node import ClusterParts, Node
+from purgatory_broker.cluster.readable_records import CommittedCounts
 from purgatory_broker.cluster.waits import Condition
 from purgatory_broker.groups.group import Group, GroupState
 from purgatory_broker.metadata.controller import Controller
@@ -44,26 +45,43 @@ class Conditions:
         topic, count = given
         _require_count("records", given)
 
-        def readable() -> dict[int, int]:
-            state = self.parts.controller.topics.get(topic)
-            replicas = {
-                partition.index: leader_replica(self.parts.nodes, partition)
-                for partition in (() if state is None else state.partitions)
-            }
-            # Nothing is compacted, so that each offset has its record.
-            return {
-                index: replica.high_watermark - replica.log.log_start_offset
-                for index, replica in replicas.items()
-                if replica is not None
-            }
+        def readable() -> int:
+            return sum(
+                replica.log.record_count(0, replica.high_watermark)
+                for replica in self._leaders(topic)
+            )
 
         def describe() -> str:
             return (
-                f"expected {count} records in {topic}, got {sum(readable().values())}"
+                f"expected {count} records in {topic}, got {readable()}"
                 f"{self._describe_partitions(topic)}"
             )
 
-        return Condition(("topic", topic), lambda: sum(readable().values()) >= count, describe)
+        return Condition(("topic", topic), lambda: readable() >= count, describe)
+
+    def committed_records(self, given: tuple[str, int]) -> Condition:
+        topic, count = given
+        _require_count("committed_records", given)
+        counts = CommittedCounts()
+
+        def committed() -> int:
+            return sum(map(counts.count, self._leaders(topic)))
+
+        def describe() -> str:
+            return (
+                f"expected {count} committed records in {topic}, got {committed()}"
+                f"{self._describe_partitions(topic)}"
+            )
+
+        return Condition(("topic", topic), lambda: committed() >= count, describe)
+
+    def _leaders(self, topic: str) -> list[Replica]:
+        state = self.parts.controller.topics.get(topic)
+        replicas = (
+            leader_replica(self.parts.nodes, partition)
+            for partition in (() if state is None else state.partitions)
+        )
+        return [replica for replica in replicas if replica is not None]
 
     def _describe_partitions(self, topic: str) -> str:
         state = self.parts.controller.topics.get(topic)
@@ -78,6 +96,8 @@ class Conditions:
                 else f"offsets {replica.log.log_start_offset} to {replica.log.end_offset}, "
                 f"high watermark {replica.high_watermark}"
             )
+            if replica is not None and replica.last_stable_offset < replica.high_watermark:
+                offsets += f", last stable offset {replica.last_stable_offset}"
             states.append(f"partition {partition.index}: {offsets}, in sync {partition.isr}")
         return f" ({'; '.join(states)})"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -13,8 +13,6 @@ from purgatory_broker.groups.coordinator import GroupCoordinator
 from purgatory_broker.groups.group import CONSUMER_PROTOCOL_TYPE, Group
 from purgatory_broker.groups.group_records import OffsetValue
 from purgatory_broker.groups.member import Member
-from purgatory_broker.log.log import PartitionLog
-from purgatory_broker.log.record import read_records_with_headers
 from request_purgatory.errors import InvalidArgumentError
 
 #: The most records, and the most bytes of their keys, values and headers, that are returned unless
@@ -72,35 +70,6 @@ async def take_records(records: Iterable[TopicRecord], limit: int | None) -> lis
         if len(taken) % RECORDS_PER_SLICE == 0:
             await asyncio.sleep(0)
     return taken
-
-
-def readable_records(
-    log: PartitionLog, partition: int, high_watermark: int, offset: int = 0
-) -> Iterator[TopicRecord]:
-    """Iterate; a negative `offset` counts back from the high watermark."""
-    start = max(log.log_start_offset, offset if offset >= 0 else high_watermark + offset)
-    position = start
-    while position < high_watermark:
-        # The log is asked for one batch at a time: it may change while the caller gives way.
-        first = next(log.batches(position), None)
-        if first is None or first[0].base_offset >= high_watermark:
-            return
-        header, batch = first[0], bytes(first[1])
-        del first
-        position = header.last_offset + 1
-        if header.is_control:
-            continue
-        for record, headers in read_records_with_headers(header, batch):
-            if start <= record.offset < high_watermark:
-                yield TopicRecord(
-                    partition,
-                    record.offset,
-                    record.timestamp,
-                    record.key,
-                    record.value,
-                    headers,
-                    header.producer_id,
-                )
 
 
 @dataclass(frozen=True, slots=True)

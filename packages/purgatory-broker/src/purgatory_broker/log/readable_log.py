@@ -100,16 +100,22 @@ class ReadableLog:
         """Return the size of the whole batches from `offset` to `limit_offset`, in bytes."""
         return self._segments.bytes_between(offset, limit_offset) if offset < limit_offset else 0
 
-    def aborted_transactions(self, offset: int, size: int) -> list[AbortedTransaction]:
-        """Return those with records in the `size` bytes that `read` has returned for `offset`."""
-        return self._segments.aborted_transactions(offset, size) if size else []
+    def aborted_transactions(self, offset: int, limit_offset: int) -> list[AbortedTransaction]:
+        """Return those with records from `offset` to `limit_offset`, in the order of their ends."""
+        if offset >= limit_offset:
+            return []
+        return self._segments.aborted_transactions(offset, limit_offset)
 
-    def record_count(self, limit_offset: int) -> int:
-        """Return the number of records before `limit_offset`; markers do not count."""
-        start = self._start_offset
-        if limit_offset <= start:
+    def end_of_read(self, offset: int, size: int) -> int:
+        """Return the offset after the `size` bytes that `read` has returned for `offset`."""
+        return self._segments.at(offset).offset_after(offset, size) if size else offset
+
+    def record_count(self, offset: int, limit_offset: int) -> int:
+        """Return the number of records from `offset` to `limit_offset`; markers do not count."""
+        offset = max(offset, self._start_offset)
+        if offset >= limit_offset:
             return 0
-        return limit_offset - start - self._segments.controls_between(start, limit_offset)
+        return limit_offset - offset - self._segments.controls_between(offset, limit_offset)
 
     def batches(self, from_offset: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
         """Read from the batch at `from_offset`; CORRUPT_MESSAGE if damaged while closed."""

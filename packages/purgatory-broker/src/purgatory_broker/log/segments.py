@@ -63,10 +63,8 @@ class Segments:
             segment.bytes_between(offset, limit_offset) for segment in self._segments[first:]
         )
 
-    def aborted_transactions(self, offset: int, size: int) -> list[AbortedTransaction]:
-        """Return those with records in `size` bytes of one segment, from the batch at `offset`."""
+    def aborted_transactions(self, offset: int, limit_offset: int) -> list[AbortedTransaction]:
         found: list[AbortedTransaction] = []
-        limit_offset = self.at(offset).offset_after(offset, size)
         first = max(bisect_right(self._segments, offset, key=_base_offset) - 1, 0)
         for segment in islice(self._segments, first, None):
             if segment.aborted.overlapping(offset, limit_offset, found):

@@ -175,8 +175,8 @@ class Fetches:
                     target.offset, max_bytes, limit, at_least_one=at_least_one
                 )
             if params.read_committed and not params.is_follower:
-                size = len(fetched.records)
-                fetched.aborted = replica.log.aborted_transactions(target.offset, size)
+                end = replica.log.end_of_read(target.offset, len(fetched.records))
+                fetched.aborted = replica.log.aborted_transactions(target.offset, end)
         except (ReplicaError, RecordError) as error:
             # A new result: the offsets read before the error are not in the response.
             return FetchedPartition(target.key, error.code)

@@ -58,11 +58,11 @@ def test_marker_is_no_record_but_has_an_offset(make_log: MakeLog) -> None:
     assert commit(log) == 2
     append(log, b"c")
     assert contents(log) == [(0, b"a"), (1, b"b"), (3, b"c")]
-    assert [log.record_count(limit) for limit in range(5)] == [0, 1, 2, 2, 3]
+    assert [log.record_count(0, limit) for limit in range(5)] == [0, 1, 2, 2, 3]
     log.advance_log_start_offset(2)
-    assert log.record_count(4) == 1
+    assert log.record_count(0, 4) == 1
     log.truncate_to(3)
-    assert log.record_count(3) == 0
+    assert log.record_count(0, 3) == 0
 
 
 def test_marker_is_never_a_duplicate(make_log: MakeLog) -> None:
@@ -582,7 +582,7 @@ def test_recovery_reads_the_transactions(tmp_path: Path, clean: bool) -> None:
     assert log.first_unstable_offset == 2
     state = log.producers[7]
     assert (state.epoch, state.coordinator_epoch, state.transaction_start) == (1, 5, 2)
-    assert log.record_count(log.end_offset) == 3
+    assert log.record_count(0, log.end_offset) == 3
     with refused(ErrorCode.TRANSACTION_COORDINATOR_FENCED):
         abort(log, epoch=1, coordinator_epoch=4)
     log.close()
@@ -617,5 +617,5 @@ def test_damaged_marker_of_a_closed_log_ends_no_transaction(tmp_path: Path) -> N
     log = PartitionLog.open("t-0", tmp_path / "t-0", LogSettings())
     log.replicated(log.end_offset)
     assert (log.end_offset, log.first_unstable_offset) == (3, 0)
-    assert log.record_count(3) == 2
+    assert log.record_count(0, 3) == 2
     log.close()

@@ -281,12 +281,13 @@ class TransactionalLog(RuleBasedStateMachine):
         """Assert what a read_committed consumer reads, and the lists of aborted transactions."""
         log, model = self.log, self.model
         assert read_committed(log, model.high_watermark) == model.committed()
-        assert log.record_count(model.high_watermark) == model.record_count()
+        assert log.record_count(0, model.high_watermark) == model.record_count()
         for entry in model.entries[-12:]:
             for offset in range(max(entry.base, model.start), entry.end):
                 for max_bytes in (1, 200, 10**6):
                     data = log.read(offset, max_bytes, model.end, at_least_one=True)
-                    limit = self.end_of_read(offset, len(data))
+                    limit = log.end_of_read(offset, len(data))
+                    assert limit == self.end_of_read(offset, len(data))
                     found = aborted(log, offset, len(data))
                     assert len(set(found)) == len(found)
                     assert set(found) == model.aborted(offset, limit)

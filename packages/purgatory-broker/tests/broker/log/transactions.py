@@ -69,7 +69,8 @@ def stable_offset(log: PartitionLog, high_watermark: int) -> int:
 
 def aborted(log: PartitionLog, offset: int, size: int) -> list[tuple[int, int]]:
     """Return (producer id, first offset) of a read's aborted transactions."""
-    return [each[:2] for each in log.aborted_transactions(offset, size)]
+    end = log.end_of_read(offset, size)
+    return [each[:2] for each in log.aborted_transactions(offset, end)]
 
 
 def read_committed(
@@ -85,7 +86,8 @@ def read_committed(
     offset = max(offset, log.log_start_offset)
     while offset < limit:
         data = log.read(offset, max_bytes, limit, at_least_one=True)
-        waiting = sorted(log.aborted_transactions(offset, len(data)), key=lambda each: each[1])
+        end = log.end_of_read(offset, len(data))
+        waiting = sorted(log.aborted_transactions(offset, end), key=lambda each: each[1])
         aborting: set[int] = set()
         assert data, "the limit is inside of a batch"
         for header, batch in split_batches(data):

@@ -12,10 +12,10 @@ from purgatory_broker.cluster.client_request import (
 )
 from purgatory_broker.cluster.conditions import Conditions, coordinated_groups, leader_replica
 from purgatory_broker.cluster.json_values import slices
+from purgatory_broker.cluster.readable_records import readable_records
 from purgatory_broker.cluster.snapshots import (
     GroupSnapshot,
     TopicRecord,
-    readable_records,
     snapshot,
     take_records,
 )
@@ -28,17 +28,26 @@ from request_purgatory.errors import InvalidArgumentError
 class InspectionCommands(CommandGroup):
     @command
     async def records(
-        self, topic: str, *, partition: int | None = None, offset: int = 0, limit: int | None = None
+        self,
+        topic: str,
+        *,
+        partition: int | None = None,
+        offset: int = 0,
+        limit: int | None = None,
+        read_committed: bool = False,
     ) -> list[TopicRecord]:
         """Return the records of a topic that consumers can read: those below the high watermarks.
 
-        Without a limit, more than 10,000 records or 16 MiB of them are refused.
+        Without a limit, more than 10,000 records or 16 MiB of them are refused. The markers of
+        transactions are not records.
 
         Args:
             topic: the topic's name.
             partition: only the records of the partition with this number.
             offset: the offset to begin at in each partition; -5 is the newest five of each.
             limit: number of records at most, in the order of partitions and offsets.
+            read_committed: leave out what a consumer with this isolation level does not read: the
+                records of aborted transactions, and all after the first open one.
 
         Returns:
             For each record `partition`, `offset`, `timestamp_ms`, `key`, `value`, `headers` and
@@ -57,7 +66,7 @@ class InspectionCommands(CommandGroup):
         records = (
             record
             for number, replica in leaders
-            for record in readable_records(replica.log, number, replica.high_watermark, offset)
+            for record in readable_records(replica, number, offset, read_committed=read_committed)
         )
         return await take_records(records, limit)
 
@@ -149,6 +158,7 @@ class InspectionCommands(CommandGroup):
         self,
         *,
         records: tuple[str, int] | None = None,
+        committed_records: tuple[str, int] | None = None,
         isr: tuple[str, int, list[int]] | None = None,
         group_stable: str | None = None,
         transaction: tuple[str, str] | None = None,
@@ -164,6 +174,7 @@ class InspectionCommands(CommandGroup):
         Args:
             records: a topic, which need not exist yet, and how many records consumers can read of
                 it at least.
+            committed_records: the same for consumers with the isolation level read_committed.
             isr: a topic, a partition, and the nodes that are to be in sync, in any order.
             group_stable: a group whose members are to have their assignments.
             transaction: a transactional id, and the state that its transaction is to be in, such as
@@ -181,6 +192,11 @@ class InspectionCommands(CommandGroup):
         conditions = Conditions(self._parts)
         given = [
             *([] if records is None else [conditions.records(records)]),
+            *(
+                []
+                if committed_records is None
+                else [conditions.committed_records(committed_records)]
+            ),
             *([] if isr is None else [conditions.isr(isr)]),
             *([] if group_stable is None else [conditions.group_stable(group_stable)]),
             *([] if transaction is None else [transaction_condition(self._parts, transaction)]),
