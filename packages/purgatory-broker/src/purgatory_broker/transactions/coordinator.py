@@ -332,10 +332,14 @@ class TransactionCoordinator:
         for shard in self._log:
             for transactional_id, transaction in shard.transactions.items():
                 transaction.check()
+                shown = str(transaction)
+                # An operation that has expired waits for the record of the abort.
                 is_ongoing = transaction.state is TransactionState.ONGOING
-                assert is_ongoing == (transactional_id in self._timeouts.operations), transaction
+                has_timeout = transactional_id in self._timeouts.operations
+                assert not has_timeout or is_ongoing, shown
+                assert has_timeout or not is_ongoing or transaction.pending_state, shown
                 if transaction.state in PREPARED_STATES and transaction.value.partitions:
-                    assert transactional_id in self._markers.pending, transaction
+                    assert transactional_id in self._markers.pending, shown
 
 
 def _check_producer(transaction: Transaction, producer_id: int, producer_epoch: int) -> None:

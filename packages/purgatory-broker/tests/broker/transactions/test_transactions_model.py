@@ -1,0 +1,269 @@
+"""A stateful test of transactions on a whole cluster, under random faults.
+
+// No record of an aborted transaction is ever read, none of a committed one is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from purgatory_broker.cluster.async_cluster import AsyncCluster
+from purgatory_broker.metadata.topics import (
+    TRANSACTIONS_TOPIC,
+    ControllerError,
+    TopicPartition,
+)
+from purgatory_broker.replication.replica import Replica
+from purgatory_broker.settings import ClusterSettings
+from request_purgatory.errors import InvalidArgumentError
+from tests.broker.log.batches import NOW
+from tests.broker.log.transactions import read_committed, stable_offset
+from tests.broker.replication.cluster_harness import ClusterHarness
+from tests.broker.transactions.model_producer import ModelProducer, Transaction
+from tests.support.profiles import examples
+from tests.unit.aio.virtual import VirtualLoop
+
+T = TypeVar("T")
+
+KEYS = [TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)]
+NODES = st.integers(0, 2)
+LATENCIES_MS = st.sampled_from([0, 0, 1, 30, 300, 1_200])
+PAUSES_MS = st.sampled_from([0, 1, 7, 45, 260, 700, 1_600, 4_000, 12_000])
+
+
+class Transactions(RuleBasedStateMachine):
+    """Three nodes, three partitions, and three producers that commit and abort.
+
+    // A transaction's records are read all or not at all, over partitions.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner(loop_factory=VirtualLoop)
+        self.loop = self.runner.get_loop()
+        self.failures: list[dict[str, Any]] = []
+        self.loop.set_exception_handler(lambda _loop, context: self.failures.append(context))
+        self.cluster = AsyncCluster(
+            ClusterSettings(
+                nodes=3,
+                min_insync_replicas=2,
+                replica_lag_time_max_ms=6_000,
+                broker_session_timeout_ms=2_000,
+                transaction_state_log_num_partitions=2,
+            ),
+            wall_ms=lambda: NOW + int(self.loop.time() * 1_000),
+        )
+        self.harness = ClusterHarness(self.cluster)
+        self.producers = [
+            ModelProducer(self.harness, "new", 2),
+            ModelProducer(self.harness, "newer", 2),
+            ModelProducer(self.harness, "old", 0),
+        ]
+        #: What consumers have read, by partition and offset.
+        self.seen: dict[TopicPartition, dict[int, bytes | None]] = {key: {} for key in KEYS}
+
+    def run(self, step: Coroutine[Any, Any, T]) -> T:
+        return self.runner.run(step)
+
+    @initialize()
+    def begin(self) -> None:
+        async def step() -> None:
+            await self.cluster.__aenter__()
+            self.cluster.create_topic("a", partitions=2, replication_factor=3)
+            self.cluster.create_topic("b", partitions=1, replication_factor=3)
+            self.cluster.controller.topic_changes.create_transactions_topic()
+            await self.harness.settle()
+            await asyncio.gather(*(producer.init() for producer in self.producers))
+
+        self.run(step())
+
+    # -- producers
+
+    def idle(self) -> list[ModelProducer]:
+        return [producer for producer in self.producers if not producer.is_busy]
+
+    @precondition(lambda self: self.idle())
+    @rule(
+        data=st.data(),
+        action=st.sampled_from(["write", "write", "commit", "commit", "abort", "init"]),
+        keys=st.lists(st.sampled_from(KEYS), min_size=1, max_size=3),
+        pause_ms=st.sampled_from([0, 1, 20, 400, 1_500, 5_000]),
+    )
+    def produce(
+        self, data: st.DataObject, action: str, keys: list[TopicPartition], pause_ms: int
+    ) -> None:
+        """Let an idle producer do something, while the others go on."""
+        producer = data.draw(st.sampled_from(self.idle()), "producer")
+        work: Coroutine[Any, Any, None]
+        if producer.needs_init or action == "init":
+            work = producer.init()
+        elif action == "write" and not producer.has_failed:
+            work = producer.write(keys)
+        else:
+            work = producer.end(action == "commit" and not producer.has_failed)
+
+        async def step() -> None:
+            producer.task = asyncio.create_task(work)
+            await asyncio.sleep(pause_ms / 1_000)
+
+        self.run(step())
+
+    @precondition(lambda self: not self.down())
+    @rule(data=st.data())
+    def fence(self, data: st.DataObject) -> None:
+        producer = data.draw(st.sampled_from(self.producers), "producer")
+
+        async def step() -> None:
+            try:
+                await asyncio.wait_for(self.cluster.fence_producer(producer.transactional_id), 10)
+            except (ControllerError, InvalidArgumentError, TimeoutError):
+                pass
+
+        self.run(step())
+
+    # -- faults
+
+    @rule(node=NODES, latency_ms=LATENCIES_MS)
+    def set_latency(self, node: int, latency_ms: int) -> None:
+        self.run(self.do(lambda: self.cluster.set_latency(node, latency_ms)))
+
+    def down(self) -> set[int]:
+        return {
+            node.node_id for node in self.cluster.nodes if node.is_stopped
+        } | self.cluster.network.partitioned_nodes
+
+    @rule(node=NODES, even_if_others_are_down=st.sampled_from([False, False, False, True]))
+    def partition_node(self, node: int, even_if_others_are_down: bool) -> None:
+        if even_if_others_are_down or not self.down():
+            self.run(self.do(lambda: self.cluster.partition_node(node)))
+
+    @rule(node=NODES, even_if_others_are_down=st.sampled_from([False, False, False, True]))
+    def kill(self, node: int, even_if_others_are_down: bool) -> None:
+        if even_if_others_are_down or not self.down():
+            self.run(self.do(lambda: self.cluster.kill(node)))
+
+    @precondition(lambda self: self.down())
+    @rule(data=st.data())
+    def bring_back(self, data: st.DataObject) -> None:
+        node = data.draw(st.sampled_from(sorted(self.down())), "node")
+
+        async def step() -> None:
+            self.cluster.heal_node(node)
+            if self.cluster.nodes[node].is_stopped:
+                await self.cluster.restart(node)
+
+        self.run(step())
+
+    @rule(
+        node=NODES,
+        key=st.sampled_from([*KEYS, *(TopicPartition(TRANSACTIONS_TOPIC, n) for n in range(2))]),
+    )
+    def move_leader(self, node: int, key: TopicPartition) -> None:
+        async def step() -> None:
+            try:
+                self.cluster.move_leader(*key, node)
+            except ControllerError:
+                pass
+
+        self.run(step())
+
+    @rule(time_ms=PAUSES_MS)
+    def wait(self, time_ms: int) -> None:
+        self.run(asyncio.sleep(time_ms / 1_000))
+
+    async def do(self, change: Any) -> None:
+        change()
+
+    # -- what holds at any time
+
+    def transactions(self) -> list[Transaction]:
+        return [each for producer in self.producers for each in producer.transactions]
+
+    def leading(self, key: TopicPartition) -> list[Replica]:
+        """Return the replicas of a partition that consider themselves the leader."""
+        found = [node.replicas.find(key) for node in self.cluster.nodes if not node.is_stopped]
+        return [replica for replica in found if replica is not None and replica.is_leader]
+
+    @invariant()
+    def check_cluster(self) -> None:
+        self.run(self.do(self.cluster.check))
+        for node in self.cluster.nodes:
+            if not node.is_stopped:
+                node.transactions.check()
+        assert not self.failures, self.failures
+
+    @invariant()
+    def check_reads(self) -> None:
+        """Check that nobody reads what is not committed, and that what was read stays."""
+        hidden = {
+            record
+            for transaction in self.transactions()
+            if transaction.is_committed is False or not transaction.may_be_committed
+            for record in transaction.sent
+        }
+        for key in KEYS:
+            for replica in self.leading(key):
+                read = dict(read_committed(replica.log, replica.high_watermark))
+                assert not hidden & {(key, value) for value in read.values()}, key
+                stable = stable_offset(replica.log, replica.high_watermark)
+                seen = self.seen[key]
+                for offset, value in seen.items():
+                    assert offset >= stable or read.get(offset) == value, (key, offset, value)
+                seen.update(read)
+
+    # -- the end
+
+    def teardown(self) -> None:
+        try:
+            if self.cluster.nodes[0].purgatories:
+                self.run(self.heal())
+                self.check_reads()
+                self.check_outcomes()
+                self.run(self.cluster.__aexit__(None, None, None))
+        finally:
+            self.runner.close()
+
+    async def heal(self) -> None:
+        """Undo every fault, and let the producers begin anew, which ends what they had begun."""
+        for node in range(3):
+            self.cluster.set_latency(node, 0)
+            self.cluster.heal_node(node)
+            if self.cluster.nodes[node].is_stopped:
+                await self.cluster.restart(node)
+        await asyncio.sleep(60)
+        assert not any(producer.is_busy for producer in self.producers)
+        for producer in self.producers:
+            await producer.init()
+            assert not producer.needs_init, producer.transactional_id
+        await asyncio.sleep(5)
+
+    def check_outcomes(self) -> None:
+        """Check that each transaction is read as a whole or not at all."""
+        self.check_cluster()
+        read: Counter[tuple[TopicPartition, bytes | None]] = Counter()
+        for key in KEYS:
+            (replica,) = self.leading(key)
+            assert replica.high_watermark == replica.log.end_offset, key
+            assert stable_offset(replica.log, replica.high_watermark) == replica.high_watermark
+            values = [value for _, value in read_committed(replica.log, replica.high_watermark)]
+            read.update((key, value) for value in values)
+        assert set(read.values()) <= {1}, "a record is there twice"
+        for transaction in self.transactions():
+            expected = set(transaction.acknowledged)
+            found = {record for record in transaction.sent if read[record]}
+            if transaction.is_committed is None:
+                assert found in (set(), expected), transaction
+            else:
+                assert found == (expected if transaction.is_committed else set()), transaction
+        for node in self.cluster.nodes:
+            assert node.purgatories["TransactionTimeout"].num_delayed == 0
+
+
+Transactions.TestCase.settings = examples(60, stateful_step_count=40)
+TestTransactions = Transactions.TestCase
