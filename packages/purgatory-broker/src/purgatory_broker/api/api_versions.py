@@ -20,7 +20,7 @@ from purgatory_broker.request_context import RequestContext
 
 #: The first version with the client software's name (KIP-511).
 CLIENT_SOFTWARE_SINCE = 3
-#: The first version whose clients know features with the level 0.
+#: The first version whose clients know features whose lowest level is 0.
 LEVEL_0_SINCE = 4
 TRANSACTION_VERSION = "transaction.version"
 MAX_TRANSACTION_VERSION = 2
@@ -50,14 +50,16 @@ def _api_versions(
 
 
 def _add_features(response: ApiVersionsResponse, level: int, version: int) -> None:
-    """Tell the level of the feature that decides what clients may send, `transaction.version`."""
-    response.supported_features = [
-        SupportedFeatureKey(
-            name=TRANSACTION_VERSION,
-            min_version=0 if version >= LEVEL_0_SINCE else 1,
-            max_version=MAX_TRANSACTION_VERSION,
-        )
-    ]
+    """Tell the level of the feature that decides what clients may send, `transaction.version`.
+
+    Old clients do not know features whose lowest level is 0.
+    """
+    if version >= LEVEL_0_SINCE:
+        response.supported_features = [
+            SupportedFeatureKey(
+                name=TRANSACTION_VERSION, min_version=0, max_version=MAX_TRANSACTION_VERSION
+            )
+        ]
     response.finalized_features_epoch = 0
     if level:
         response.finalized_features = [

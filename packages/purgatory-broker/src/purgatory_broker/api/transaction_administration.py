@@ -33,7 +33,7 @@ def _describe_transactions(
     return DescribeTransactionsResponse(
         transaction_states=[
             _described(broker.transactions.describe_transaction(transactional_id))
-            for transactional_id in dict.fromkeys(request.transactional_ids)
+            for transactional_id in request.transactional_ids
         ]
     )
 
@@ -83,7 +83,7 @@ def _list_transactions(
             states=frozenset(request.state_filters),
             producer_ids=frozenset(request.producer_id_filters),
             duration_ms=request.duration_filter,
-            pattern=request.transactional_id_pattern,
+            pattern=request.transactional_id_pattern or None,
         )
     )
     return ListTransactionsResponse(

@@ -34,6 +34,8 @@ def ours() -> Iterator[Cluster]:
     settings |= {
         "listeners": "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
         "sasl_users": {PLAIN_USER: PLAIN_PASSWORD},
+        # As Kafka here: one node coordinates all transactional ids.
+        "transaction_state_log_num_partitions": 1,
     }
     with LightCluster(nodes=3, log_retention_ms=None, **settings) as cluster:
         yield cluster
