@@ -23,12 +23,13 @@ from purgatory_broker.request_context import RequestContext
 def _write_txn_markers(
     broker: BrokerApi, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> None:
-    #: The results of all markers of a producer, by its id.
+    #: The results of all markers of a producer, by its id; none for markers without partitions.
     results: dict[int, dict[TopicPartition, ErrorCode]] = {}
     waiting = set(range(len(request.markers)))
 
     def written(number: int, errors: dict[TopicPartition, ErrorCode]) -> None:
-        results[request.markers[number].producer_id].update(errors)
+        if errors:
+            results.setdefault(request.markers[number].producer_id, {}).update(errors)
         waiting.discard(number)
         if not waiting:
             context.reply(_response(results))
@@ -36,7 +37,6 @@ def _write_txn_markers(
     if not waiting:
         context.reply(_response(results))
     for number, wanted in enumerate(request.markers):
-        results.setdefault(wanted.producer_id, {})
         marker = TransactionMarker(
             wanted.producer_id,
             wanted.producer_epoch,

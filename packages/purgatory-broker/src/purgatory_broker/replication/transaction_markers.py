@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker.log.batch import UNSET
 from purgatory_broker.log.control_batch import marker_batch
 from purgatory_broker.log.transaction_marker import TransactionMarker
 from purgatory_broker.metadata.topics import OFFSETS_TOPIC, TopicPartition
@@ -46,6 +47,9 @@ class TransactionMarkers:
         reply: Callable[[dict[TopicPartition, ErrorCode]], None],
     ) -> None:
         """Append a marker with acks=all, and reply once with the result of each partition."""
+        if UNSET in (marker.producer_id, marker.producer_epoch):
+            reply(dict.fromkeys(partitions, ErrorCode.UNKNOWN_SERVER_ERROR))
+            return
         errors = {
             key: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             for key in partitions

@@ -206,8 +206,8 @@ def test_search_ends_where_everything_later_is_decided(make_log: MakeLog) -> Non
         write(log, sequence=sequence)
         abort(log)
     assert len(segments(log)) > 3
-    assert segments(log)[0].aborted.overlapping(0, 1, [])
-    assert not segments(log)[0].aborted.overlapping(0, 5, [])
+    first = segments(log)[0].aborted
+    assert [first.overlapping(0, limit, []) for limit in (1, 2, 3)] == [True, True, False]
     assert aborted(log, 0, 1) == [(7, 0)]
     assert aborted(log, 5, END) == [(7, 4)]
 
