@@ -71,9 +71,6 @@ class AbortedTransactions:
         for column in self._columns():
             del column[keep:]
 
-    def clear(self) -> None:
-        self.truncate_to(-1)
-
     def _columns(self) -> tuple[array[int], ...]:
         return self._producer_ids, self._first_offsets, self._last_offsets, self._stable_offsets
 

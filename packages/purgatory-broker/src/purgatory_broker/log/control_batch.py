@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from purgatory_broker.log.batch import CONTROL, TRANSACTIONAL, UNSET, BatchHeader, Buffer
+from purgatory_broker.log.batch import CONTROL, TRANSACTIONAL, BatchHeader, Buffer
 from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.log.record import build_batch, read_records
 from purgatory_broker.log.transaction_marker import TransactionMarker
@@ -44,7 +44,7 @@ def read_end_marker(header: BatchHeader, batch: Buffer) -> EndMarker | None:
         record = next(read_records(header, batch), None)
     except RecordError:
         return None
-    if header.producer_id == UNSET or record is None:
+    if record is None:
         return None
     key, value = record.key or b"", record.value or b""
     if len(key) < _KEY.size or len(value) < _VALUE.size:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from purgatory_broker._wire.error_code import ErrorCode
-from purgatory_broker.log.batch import UNSET, BatchHeader, Buffer, with_offset_and_epoch
+from purgatory_broker.log.batch import CONTROL, UNSET, BatchHeader, Buffer, with_offset_and_epoch
 from purgatory_broker.log.leader_epochs import LeaderEpochs
 from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.log.log_folder import LogFolder
@@ -130,7 +130,8 @@ class PartitionLog(ReadableLog):
         base_offset = self._segments.active.next_offset
         next_offset = base_offset + header.last_offset_delta + 1
         data = with_offset_and_epoch(header, batch, base_offset, leader_epoch)
-        entry = BatchEntry(base_offset, next_offset, len(data), max_timestamp, header.is_control)
+        is_control = header.attributes & CONTROL != 0
+        entry = BatchEntry(base_offset, next_offset, len(data), max_timestamp, is_control)
         self._write(data, [entry])
         self._epochs.assign(leader_epoch, base_offset)
         if header.has_producer:
@@ -292,7 +293,7 @@ class PartitionLog(ReadableLog):
 
     def _start_at(self, offset: int) -> None:
         self._start_offset = offset
-        self._producers.transactions.replicated(offset)
+        self.transactions.replicated(offset)
         self._epochs.truncate_from_start(offset)
         self._segments.delete_before(offset)
 

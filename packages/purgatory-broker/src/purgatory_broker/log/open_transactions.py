@@ -27,21 +27,20 @@ class OpenTransactions:
     5
     """
 
-    __slots__ = ("_ends", "_unreplicated")
+    __slots__ = ("_ends", "_unreplicated", "first_offset")
 
     def __init__(self) -> None:
+        #: The first unstable offset, that of the oldest transaction; None if there is none.
+        self.first_offset: int | None = None
         #: By first offset, ascending: the offset of the marker, or _OPEN.
         self._ends: dict[int, int] = {}
         #: (offset of the marker, first offset) of those with a marker, ascending.
         self._unreplicated: deque[tuple[int, int]] = deque()
 
-    @property
-    def first_offset(self) -> int | None:
-        """The first unstable offset: that of the oldest transaction."""
-        return next(iter(self._ends), None)
-
     def begin(self, first_offset: int) -> None:
         self._ends[first_offset] = _OPEN
+        if self.first_offset is None:
+            self.first_offset = first_offset
 
     def end(self, first_offset: int, marker_offset: int) -> int:
         """Note a transaction's marker; return the offset before which all is decided then."""
@@ -54,6 +53,7 @@ class OpenTransactions:
         """Forget the transactions whose markers are below the high watermark."""
         while self._unreplicated and self._unreplicated[0][0] < high_watermark:
             del self._ends[self._unreplicated.popleft()[1]]
+        self.first_offset = next(iter(self._ends), None)
 
     def truncate_to(self, end_offset: int, open_offsets: Iterable[int]) -> None:
         """Take the markers back from `end_offset` on; `open_offsets` are of those left open."""
@@ -61,14 +61,17 @@ class OpenTransactions:
         self._unreplicated = deque(kept)
         ends = {first: end for end, first in kept} | dict.fromkeys(open_offsets, _OPEN)
         self._ends = dict(sorted(ends.items()))
+        self.first_offset = next(iter(self._ends), None)
 
     def clear(self) -> None:
         self._ends.clear()
         self._unreplicated.clear()
+        self.first_offset = None
 
     def check(self, open_offsets: Iterable[int]) -> None:
         is_open = [first for first, end in self._ends.items() if end == _OPEN]
         assert is_open == sorted(open_offsets), (is_open, open_offsets)
+        assert self.first_offset == min(self._ends, default=None), self._ends
         assert all(a < b for a, b in pairwise(self._ends)), self._ends
         assert all(a < b for a, b in pairwise(self._unreplicated)), self._unreplicated
         with_marker = {first: end for first, end in self._ends.items() if end != _OPEN}

@@ -30,6 +30,7 @@ class ReadableLog:
         self._start_offset = start_offset
         self._epochs = epochs
         self._producers = producers
+        self.transactions = producers.transactions
         self._closed = False
 
     # -- offsets and epochs
@@ -58,12 +59,12 @@ class ReadableLog:
     @property
     def first_unstable_offset(self) -> int | None:
         """The first offset of a transaction that is open, or whose marker is not replicated."""
-        first = self._producers.transactions.first_offset
+        first = self.transactions.first_offset
         return None if first is None else max(first, self._start_offset)
 
     def replicated(self, high_watermark: int) -> None:
         """Note the high watermark: transactions with a marker below are stable."""
-        self._producers.transactions.replicated(high_watermark)
+        self.transactions.replicated(high_watermark)
 
     def epoch_start_offset(self, epoch: int) -> int:
         """Return the start offset of a leader epoch, or the end offset if the epoch is unknown."""

@@ -170,7 +170,7 @@ class Segment:
         self._positions = array("I")
         self._latest = array("q")
         self._control_offsets = array("q")
-        self.aborted.clear()
+        self.aborted = AbortedTransactions()
 
     def check(self) -> None:
         offset, position, latest = self.base_offset, 0, UNSET

@@ -167,16 +167,17 @@ class Fetches:
             if fetched.diverging is not None:
                 return fetched
             fetched.high_watermark = replica.high_watermark
+            log = replica.log
             fetched.last_stable_offset = replica.last_stable_offset
-            fetched.log_start_offset = replica.log.log_start_offset
+            fetched.log_start_offset = log.log_start_offset
             limit = params.limit_offset(replica)
             if target.offset < limit:
-                fetched.records = replica.log.read(
+                fetched.records = log.read(
                     target.offset, max_bytes, limit, at_least_one=at_least_one
                 )
             if params.read_committed and not params.is_follower:
-                end = replica.log.end_of_read(target.offset, len(fetched.records))
-                fetched.aborted = replica.log.aborted_transactions(target.offset, end)
+                end = log.end_of_read(target.offset, len(fetched.records))
+                fetched.aborted = log.aborted_transactions(target.offset, end)
         except (ReplicaError, RecordError) as error:
             # A new result: the offsets read before the error are not in the response.
             return FetchedPartition(target.key, error.code)

@@ -192,7 +192,8 @@ class Replica:
         if least <= self.high_watermark:
             return False
         self.high_watermark = least
-        self.log.replicated(least)
+        if self.log.transactions.first_offset is not None:
+            self.log.replicated(least)
         return True
 
     def out_of_sync_followers(self, now_ms: int, max_lag_ms: int) -> list[int]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from purgatory_broker.log.log import PartitionLog
 from purgatory_broker.log.log_settings import LogSettings
 from tests.broker.log.batches import NOW, batch
+from tests.broker.log.transactions import end, write
 
 
 def main(folder: Path) -> None:
@@ -23,5 +24,25 @@ def main(folder: Path) -> None:
         print(appended.last_offset, flush=True)
 
 
+def write_transactions(folder: Path) -> None:
+    """Run transactions for ever; print the offset of each marker, and whether it commits."""
+    log = PartitionLog.open("t-0", folder, LogSettings(segment_bytes=20_000))
+    numbers = dict.fromkeys((3, 4, 5), 0)
+    sequences = dict.fromkeys(numbers, 0)
+    print("ready", flush=True)
+    while True:
+        for producer_id, number in numbers.items():
+            # The producers' transactions overlap.
+            for _ in range(number % 4 + 1):
+                value = b"%d-%d" % (producer_id, number)
+                write(log, value, producer_id=producer_id, sequence=sequences[producer_id])
+                sequences[producer_id] += 1
+            if number % 2 == producer_id % 2:
+                is_commit = number % 3 != 0
+                marker = end(log, commit=is_commit, producer_id=producer_id)
+                print(marker, producer_id, int(is_commit), flush=True)
+            numbers[producer_id] += 1
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    {"batches": main, "transactions": write_transactions}[sys.argv[2]](Path(sys.argv[1]))

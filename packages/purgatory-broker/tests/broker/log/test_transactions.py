@@ -50,6 +50,11 @@ def test_other_control_records_are_no_markers() -> None:
     assert read_end_marker(read_header(short), short) is None
     cut = data[:65]
     assert read_end_marker(read_header(data), cut) is None
+    for key, value in ((None, b"\x00" * 6), (b"\x00" * 4, None)):
+        null = with_fields(batch(value, key=key, producer=(7, 0, -1)), attributes=0x30)
+        assert read_end_marker(read_header(null), null) is None
+    empty = with_fields(data[:61], length=49, record_count=0)
+    assert read_end_marker(read_header(empty), empty) is None
 
 
 def test_marker_is_no_record_but_has_an_offset(make_log: MakeLog) -> None:
@@ -396,8 +401,9 @@ def test_lowest_verified_sequence_comes_first(make_log: MakeLog) -> None:
     guard = log.producers.start_verification(7, 0, 5, NOW, adds=False)
     log.producers.start_verification(7, 0, 3, NOW, adds=False)
     log.producers.start_verification(7, 0, 4, NOW, adds=False)
-    with refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
-        log.append_as_leader(transactional(sequence=5), 1, NOW, guard=guard)
+    for sequence in (5, 4):
+        with refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
+            log.append_as_leader(transactional(sequence=sequence), 1, NOW, guard=guard)
     log.append_as_leader(transactional(sequence=3), 1, NOW, guard=guard)
     log.producers.start_verification(8, 0, 3, NOW, adds=False)
     guard = log.producers.start_verification(8, 1, 5, NOW, adds=False)
@@ -405,12 +411,22 @@ def test_lowest_verified_sequence_comes_first(make_log: MakeLog) -> None:
     assert log.end_offset == 2
 
 
+def test_verification_of_an_old_epoch_does_not_lower_the_sequence(make_log: MakeLog) -> None:
+    log = make_log()
+    guard = log.producers.start_verification(7, 1, 5, NOW, adds=False)
+    assert log.producers.start_verification(7, 0, 3, NOW, adds=False) is guard
+    log.append_as_leader(transactional(epoch=1, sequence=5), 1, NOW, guard=guard)
+    assert log.end_offset == 1
+
+
 def test_producer_that_bumps_its_epochs_begins_at_sequence_0(make_log: MakeLog) -> None:
     log = make_log()
     with refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
-        write(log, sequence=2, adds=True)
-    assert write(log, sequence=2, producer_id=8).base_offset == 0
+        write(log, sequence=1, adds=True)
+    assert write(log, sequence=1, producer_id=8).base_offset == 0
     assert write(log, adds=True).base_offset == 1
+    commit(log)
+    assert write(log, sequence=1, adds=True).base_offset == 3
 
 
 def test_verification_of_a_fenced_producer_is_refused(make_log: MakeLog) -> None:
