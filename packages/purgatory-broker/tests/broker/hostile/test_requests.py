@@ -18,6 +18,7 @@ from purgatory_broker._wire.apis import Api
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.reader import MAX_ELEMENTS
 from purgatory_broker.api import topics
+from purgatory_broker.api.registry import find_api
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from tests.broker import apis
 from tests.broker.hostile.client import check_clients_are_served
@@ -81,6 +82,16 @@ def _topic(name: str, **fields: Any) -> dict[str, Any]:
         "assignments": [],
         "configs": [],
     } | fields
+
+
+def _marker(producer_id: int, partitions: list[int]) -> dict[str, Any]:
+    return {
+        "producer_id": producer_id,
+        "producer_epoch": 0,
+        "transaction_result": True,
+        "topics": [{"name": TOPIC, "partition_indexes": partitions}],
+        "coordinator_epoch": 0,
+    }
 
 
 def _offset(partition: int) -> dict[str, Any]:
@@ -241,6 +252,21 @@ LARGE_REQUESTS: dict[str, tuple[Api, int, Fields]] = {
         apis.DESCRIBE_PRODUCERS,
         0,
         lambda: {"topics": [{"name": " " * 32_000, "partition_indexes": list(range(_MANY))}]},
+    ),
+    "WriteTxnMarkers to many missing partitions": (
+        find_api("WriteTxnMarkers"),
+        1,
+        lambda: {"markers": [_marker(7, list(range(9, _MANY)))]},
+    ),
+    "WriteTxnMarkers of one producer many times": (
+        find_api("WriteTxnMarkers"),
+        1,
+        lambda: {"markers": [_marker(7, [0])] * (_MANY // 3)},
+    ),
+    "WriteTxnMarkers of many producers": (
+        find_api("WriteTxnMarkers"),
+        1,
+        lambda: {"markers": [_marker(each, [0]) for each in range(_MANY // 3)]},
     ),
     "ElectLeaders of many partitions of a missing topic": (
         apis.ELECT_LEADERS,
