@@ -114,7 +114,7 @@ class PartitionLog(ReadableLog):
 
         A batch that an idempotent producer has sent before is not appended again. `internal` is a
         batch of the broker's own, exempt from the checks of clients' batches. The first batch of a
-        transaction needs the `guard` of its verification; an internal one only if it has one.
+        transaction needs the `guard` of its verification.
         """
         self._require_open()
         header, batch, max_timestamp = validate_batch(
@@ -151,7 +151,7 @@ class PartitionLog(ReadableLog):
         if header.is_control:
             self._producers.check_marker(header, batch)
             return
-        if header.is_transactional and (guard is not None or not internal):
+        if header.is_transactional:
             self._producers.check_verified(header, guard)
         self._producers.check(header, internal=internal)
 

@@ -311,8 +311,9 @@ def test_batch_of_a_higher_epoch_goes_on_with_an_open_transaction(make_log: Make
 
 def test_offset_commits_of_a_transaction_have_no_sequences(make_log: MakeLog) -> None:
     log = make_log()
+    guard = log.producers.start_verification(7, 0, 0, NOW, adds=False)
     for _ in range(2):
-        log.append_as_leader(transactional(sequence=-1), 1, NOW, internal=True)
+        log.append_as_leader(transactional(sequence=-1), 1, NOW, internal=True, guard=guard)
     assert (log.end_offset, log.first_unstable_offset) == (2, 0)
     commit(log)
     log.replicated(3)
@@ -365,14 +366,16 @@ def test_late_batch_without_a_verification_after_its_transaction_is_refused(
         log.append_as_leader(transactional(sequence=1), 1, NOW)
 
 
-def test_internal_batch_shows_its_guard_if_it_has_one(make_log: MakeLog) -> None:
+def test_internal_batch_of_a_transaction_needs_its_verification(make_log: MakeLog) -> None:
     log = make_log()
     guard = log.producers.start_verification(7, 0, -1, NOW, adds=True)
     abort(log, epoch=1)
     data = transactional(sequence=-1, epoch=1)
-    with refused(ErrorCode.INVALID_TXN_STATE):
-        log.append_as_leader(data, 1, NOW, internal=True, guard=guard)
-    log.append_as_leader(data, 1, NOW, internal=True)
+    for shown in (guard, None):
+        with refused(ErrorCode.INVALID_TXN_STATE):
+            log.append_as_leader(data, 1, NOW, internal=True, guard=shown)
+    guard = log.producers.start_verification(7, 1, -1, NOW, adds=True)
+    log.append_as_leader(data, 1, NOW, internal=True, guard=guard)
 
 
 def test_marker_of_the_last_transaction_leaves_the_next_ones_verification(
@@ -529,6 +532,14 @@ def test_truncated_beginning_leaves_no_open_transaction(make_log: MakeLog) -> No
     assert 7 not in log.producers
     state = log.producers[8]
     assert (state.transaction_start, state.coordinator_epoch, state.last_sequence) == (None, 4, 0)
+
+
+def test_truncated_first_transaction_leaves_a_producer_without_one(make_log: MakeLog) -> None:
+    log = make_log()
+    log.append_as_leader(batch(b"v", producer=(7, 0, 0)), 1, NOW)
+    write(log, sequence=1)
+    log.truncate_to(1)
+    assert (log.first_unstable_offset, log.producers[7].transaction_start) == (None, None)
 
 
 def test_truncation_keeps_a_transaction_that_began_before(make_log: MakeLog) -> None:
