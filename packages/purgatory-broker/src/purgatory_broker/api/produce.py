@@ -114,13 +114,19 @@ def _append_transactional(
         guards: Mapping[TopicPartition, VerificationGuard],
     ) -> None:
         refused = [_unverified(key, code, context.version) for key, code in errors.items()]
-        context.operation = broker.appends.append(
-            request.acks,
-            request.timeout_ms,
-            [(key, batch) for key, batch in records.items() if key not in errors],
-            lambda produced: reply([*refused, *produced]),
-            guards=guards,
-        )
+        try:
+            context.operation = broker.appends.append(
+                request.acks,
+                request.timeout_ms,
+                [(key, batch) for key, batch in records.items() if key not in errors],
+                lambda produced: reply([*refused, *produced]),
+                guards=guards,
+            )
+        except Exception:
+            # Nobody else answers: the handler has returned.
+            if not context.answered:
+                _refuse_all(context, request, ErrorCode.UNKNOWN_SERVER_ERROR)
+            raise
 
     if not producers:
         verified({}, {})

@@ -115,9 +115,9 @@ class DelayedFetch(DelayedOperation):
           again).
         - D: Kafka's offline log directory does not exist here.
         - E: the leader epoch is no longer the one in the request.
-        - F: the log was truncated below the offset. (Kafka also completes when the offset is on an
-          older segment, which it must read first; here `bytes_between` counts across segments.)
-          In addition: records at the offset were deleted.
+        - F: the log was truncated below the offset, or what is committed ends before it. (Kafka
+          also completes when the offset is on an older segment, which it must read first; here
+          `bytes_between` counts across segments.) In addition: records at the offset were deleted.
         - G: the partitions have `min_bytes` together.
         - H: the fetcher's log diverges from the leader's.
 
@@ -134,9 +134,14 @@ class DelayedFetch(DelayedOperation):
         available = 0
         for target in self.targets:
             replica = self.find(target.key)
-            if replica is None or self._needs_response(replica, target):
+            if replica is None:
                 return self.force_complete()
-            available += self._available_bytes(replica, target)
+            if self._needs_response(replica, target):
+                return self.force_complete()
+            limit = self.params.limit_offset(replica)
+            if limit > target.offset:
+                size = replica.log.bytes_between(target.offset, limit)
+                available += min(size, target.max_bytes)
             if available >= self.params.min_bytes:
                 return self.force_complete()  # Case G
         return False
@@ -151,16 +156,11 @@ class DelayedFetch(DelayedOperation):
         log = replica.log
         if not log.log_start_offset <= target.offset <= log.end_offset:  # Case F
             return True
+        if self.params.read_committed and target.offset > self.params.limit_offset(replica):
+            return True
         if target.last_fetched_epoch in (-1, log.latest_epoch):
             return False
         return diverging_epoch(replica, target) is not None  # Case H
-
-    def _available_bytes(self, replica: Replica, target: FetchTarget) -> int:
-        """Return the bytes that the fetch can read of a partition, at most `target.max_bytes`."""
-        end = self.params.limit_offset(replica)
-        if end <= target.offset:
-            return 0
-        return min(replica.log.bytes_between(target.offset, end), target.max_bytes)
 
     def on_complete(self) -> None:
         self.reply()

@@ -92,7 +92,7 @@ class Fetches:
             self.expirations,
             self._get_change_count,
         )
-        if not size:
+        if not size and not _is_beyond(params, targets, fetched):
             # There is nothing to read, so only a change can complete the fetch.
             operation.seen_change_count = self.replicas.change_count
         self.replicas.purgatories.fetch.try_complete_else_watch(
@@ -260,3 +260,15 @@ class Fetches:
             self._idle_followers[params.replica_id] = _IdleFollower(
                 self.replicas.change_count, targets, states
             )
+
+
+def _is_beyond(
+    params: FetchParams, targets: list[FetchTarget], fetched: list[FetchedPartition]
+) -> bool:
+    """Return whether a fetch begins after the last stable offset that limits it."""
+    if params.is_follower or not params.read_committed:
+        return False
+    return any(
+        target.offset > result.last_stable_offset
+        for target, result in zip(targets, fetched, strict=True)
+    )

@@ -370,6 +370,9 @@ def committed_fetch_waits_for_the_marker(harness: CaseHarness) -> Any:
     fields = fetch_fields(topic, 0, max_wait_ms=700, isolation_level=_READ_COMMITTED, min_bytes=1)
     consumer = harness.connect_like(leader)
     seen: dict[str, Any] = {"open": harness.timed(700, consumer.call, "Fetch", 12, **fields)}
+    harness.produce(leader, topic, batch(b"outside"))
+    beyond = fetch_fields(topic, 2, max_wait_ms=700, isolation_level=_READ_COMMITTED)
+    seen["beyond"] = harness.timed(700, consumer.call, "Fetch", 12, **beyond)
     fields["max_wait_ms"] = 20_000
     consumer.start("Fetch", 12, **fields)
     harness.produce(leader, topic, batch(b"outside"))

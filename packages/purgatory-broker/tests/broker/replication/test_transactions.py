@@ -133,6 +133,20 @@ def test_read_committed_fetch_waits_for_bytes_below_the_last_stable_offset() -> 
     run_scenario(scenario)
 
 
+def test_fetch_from_after_the_stable_offset_is_answered_at_once() -> None:
+    async def scenario(harness: ClusterHarness) -> None:
+        await harness.begin(0, b"a").get()
+        await harness.produce(0, b"b").get()
+        beyond = harness.fetch(0, 2, read_committed=True, max_wait_ms=LONG_MS)
+        assert beyond.done
+        (fetched,) = await beyond.get()
+        assert (fetched.records, fetched.last_stable_offset, fetched.aborted) == (b"", 0, [])
+        assert not harness.fetch(0, 2, max_wait_ms=LONG_MS).done
+        assert not harness.fetch(0, 0, read_committed=True, max_wait_ms=LONG_MS).done
+
+    run_scenario(scenario)
+
+
 def test_stable_offset_never_goes_back_while_an_abort_is_under_way() -> None:
     async def scenario(harness: ClusterHarness) -> None:
         await harness.produce(0, b"a").get()

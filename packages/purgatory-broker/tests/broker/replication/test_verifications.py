@@ -342,6 +342,18 @@ def test_failed_verification_lets_no_later_batch_go_first() -> None:
     run_scenario(scenario)
 
 
+def test_append_that_fails_after_the_answer_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(harness: ClusterHarness) -> None:
+        coordinator = coordinated(harness)
+        reply, _ = produce(harness, ADDS, transactional())
+        monkeypatch.setattr(harness.log(0), "append_as_leader", None)
+        with pytest.raises(TypeError):
+            coordinator.answer()
+        assert codes(await reply.get()) == [ErrorCode.UNKNOWN_SERVER_ERROR]
+
+    run_scenario(scenario)
+
+
 def test_answers_after_the_end_of_the_node_are_ignored() -> None:
     async def scenario(harness: ClusterHarness) -> None:
         coordinator = coordinated(harness, ErrorCode.CONCURRENT_TRANSACTIONS)
