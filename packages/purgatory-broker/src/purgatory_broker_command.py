@@ -55,7 +55,7 @@ COMMANDS = {
         "Make another in-sync replica the leader of a partition, in a new leader epoch."
     ),
     "advance-time": (
-        "Advance the brokers' time of day, for retention and the sessions of group members."
+        "Advance the brokers' time of day, for retention, group members and transactions."
     ),
     "reset": "Make the cluster empty again, on the same ports: no topics, groups or records.",
     "inject-request-error": (
@@ -69,6 +69,12 @@ COMMANDS = {
     ),
     "faults": (
         "Print the injected faults and interceptions with their hits, also those that are over."
+    ),
+    "transactions": (
+        "Print the transactional ids of all coordinators, with their producers and transactions."
+    ),
+    "fence-producer": (
+        "Fence the producer of a transactional id, as another producer with the id would."
     ),
     "records": (
         "Print the records of a topic that consumers can read: those below the high watermarks."

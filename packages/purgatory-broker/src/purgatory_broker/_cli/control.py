@@ -104,6 +104,9 @@ _CONDITIONS: dict[Any, Any] = {
     tuple[str, int] | None: Annotated[
         str | None, Parameter(converter=_condition((str, int)), metavar="NAME:COUNT")
     ],
+    tuple[str, str] | None: Annotated[
+        str | None, Parameter(converter=_condition((str, str)), metavar="NAME:STATE")
+    ],
     tuple[int, int] | None: Annotated[
         str | None, Parameter(converter=_condition((int, int)), metavar="ID:HITS")
     ],

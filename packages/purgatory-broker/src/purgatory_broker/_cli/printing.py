@@ -66,7 +66,7 @@ def _print_fault_id(console: Console, fault: int) -> None:
 
 
 def _print_faults(console: Console, faults: list[dict[str, Any]]) -> None:
-    limits = ("node", "topic", "partition", "group", "client_id")
+    limits = ("node", "topic", "partition", "group", "transactional_id", "client_id")
     table = Table("fault", "API", "kind", "times left", "hits", "only")
     for fault in faults:
         only = [f"{name} {fault[name]}" for name in limits if fault[name] is not None]

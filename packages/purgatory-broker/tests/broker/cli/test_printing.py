@@ -11,10 +11,12 @@ from rich.console import Console
 from purgatory_broker._cli.printing import PRINTERS
 from purgatory_broker.cluster.client_request import ClientRequest
 from purgatory_broker.cluster.snapshots import GroupSnapshot, MemberSnapshot, TopicRecord
+from purgatory_broker.cluster.transaction_snapshots import TransactionSnapshot
 
 
 def fault(name: str) -> dict[str, Any]:
     limits = {"node": None, "topic": None, "partition": None, "group": name, "client_id": name}
+    limits["transactional_id"] = None
     counts = {"id": 1, "times": -1, "hits": 0}
     return {"api": "Fetch", "error": "NONE", "kind": "error", **counts, **limits}
 
@@ -26,6 +28,10 @@ def record(name: str) -> TopicRecord:
 def group(name: str) -> GroupSnapshot:
     member = MemberSnapshot("m", None, name, "/127.0.0.1", {name: [0]})
     return GroupSnapshot(name, "Stable", 1, "consumer", None, 0, "m", (member,), {name: {0: 1}})
+
+
+def transaction(name: str) -> TransactionSnapshot:
+    return TransactionSnapshot(name, "Ongoing", 7, 0, 60_000, 1, 0, {name: [0]})
 
 
 def request(name: str) -> ClientRequest:
@@ -40,6 +46,7 @@ def request(name: str) -> ClientRequest:
         ("records", lambda name: [record(name)], 4),
         ("requests", lambda name: [request(name)], 1),
         ("groups", lambda name: {name: group(name)}, 4),
+        ("transactions", lambda name: {name: transaction(name)}, 2),
         ("bootstrap_servers_of", str, 1),
     ],
 )
