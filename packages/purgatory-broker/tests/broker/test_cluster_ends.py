@@ -33,6 +33,7 @@ ARGUMENTS: dict[str, Any] = {
     "node": 0,
     "partition": 0,
     "topic": "t",
+    "transactional_id": "t",
 }
 
 
