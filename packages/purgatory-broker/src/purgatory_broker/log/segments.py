@@ -67,7 +67,7 @@ class Segments:
         found: list[AbortedTransaction] = []
         first = max(bisect_right(self._segments, offset, key=_base_offset) - 1, 0)
         for segment in islice(self._segments, first, None):
-            if segment.aborted.overlapping(offset, limit_offset, found):
+            if segment.aborted and segment.aborted.overlapping(offset, limit_offset, found):
                 break
         return found
 

@@ -11,6 +11,7 @@ from purgatory_broker.log.batch import read_header
 from purgatory_broker.log.control_batch import EndMarker, marker_batch, read_end_marker
 from purgatory_broker.log.log import PartitionLog
 from purgatory_broker.log.log_settings import LogSettings
+from purgatory_broker.log.segment import Segment
 from purgatory_broker.log.transaction_marker import TransactionMarker
 from tests.broker.log.batches import NOW, append, batch, contents, replicate, with_fields
 from tests.broker.log.conftest import MakeLog
@@ -551,6 +552,31 @@ def test_truncation_keeps_a_transaction_that_began_before(make_log: MakeLog) -> 
     log.truncate_to(3)
     state = log.producers[8]
     assert (state.transaction_start, state.coordinator_epoch, state.last_sequence) == (2, 4, 1)
+
+
+@pytest.mark.parametrize("transactions", ["none", "open", "ended"])
+def test_truncation_reads_no_more_of_the_log_than_it_needs(
+    make_log: MakeLog, monkeypatch: pytest.MonkeyPatch, transactions: str
+) -> None:
+    """Hypothesis would not notice: a look at the whole log gives the same states."""
+    log = make_log(segment_bytes=SMALL)
+    for sequence in range(40):
+        if transactions == "none":
+            log.append_as_leader(batch(b"v", producer=(7, 0, sequence)), 1, NOW)
+        else:
+            write(log, sequence=sequence)
+        if transactions == "ended":
+            commit(log)
+    read: list[int] = []
+    header = Segment.header
+    monkeypatch.setattr(
+        Segment, "header", lambda self, index: read.append(index) or header(self, index)
+    )
+    log.truncate_to(log.end_offset - 2)
+    assert len(read) <= 11
+    state = log.producers[7]
+    assert (len(state.batches), state.last_timestamp) == (5, NOW)
+    assert state.transaction_start == (0 if transactions == "open" else None)
 
 
 def test_truncation_after_unreplicated_markers_keeps_them(make_log: MakeLog) -> None:
