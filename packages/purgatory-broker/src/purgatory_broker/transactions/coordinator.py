@@ -250,8 +250,6 @@ class TransactionCoordinator:
         self._actions.add(partial(self._on_change, transactional_id))
 
     def _timed_out(self, shard: TransactionShard, transaction: Transaction) -> None:
-        if not self._log.is_current(shard):
-            return
         if transaction.pending_state is not None:
             self._timeouts.set(shard, transaction, self._now_ms() + _BACKOFF_MS)
             return
@@ -274,7 +272,7 @@ class TransactionCoordinator:
 
         The operation is not replaced at the end of each transaction: days go by until it expires.
         """
-        if not self._log.is_current(shard) or transaction.state not in IDLE_STATES:
+        if transaction.state not in IDLE_STATES:
             return
         unused_ms = self._now_ms() - transaction.value.update_ms
         if (

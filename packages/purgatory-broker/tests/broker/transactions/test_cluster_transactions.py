@@ -9,6 +9,7 @@ import pytest
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.registry import find_api
+from purgatory_broker.log.control_batch import read_end_marker
 from purgatory_broker.metadata.topics import TRANSACTIONS_TOPIC, TopicPartition
 from tests.broker.log.transactions import read_committed, stable_offset, transactional
 from tests.broker.replication.cluster_harness import (
@@ -17,7 +18,7 @@ from tests.broker.replication.cluster_harness import (
     handle_request,
     run_scenario,
 )
-from tests.broker.transactions.model_producer import ModelProducer
+from tests.broker.transactions.model_producer import ModelProducer, Transaction
 
 COORDINATOR = TopicPartition(TRANSACTIONS_TOPIC, 0)
 
@@ -67,6 +68,14 @@ def test_open_transaction_is_committed_by_the_next_coordinator(how: str, version
         assert producer.transactions[0].is_committed
         await harness.until(lambda: state(harness) == "CompleteCommit")
         assert committed(harness) == [b"id-0"]
+        markers = [
+            read_end_marker(header, batch)
+            for header, batch in harness.log(0).batches()
+            if header.is_control
+        ]
+        epoch = harness.state(COORDINATOR)["leader_epoch"]
+        assert epoch > 0
+        assert [marker and marker.coordinator_epoch for marker in markers] == [epoch]
 
     run(scenario, broker_session_timeout_ms=2_000)
 
@@ -82,6 +91,46 @@ def test_restarted_coordinator_does_not_block_open_transactions() -> None:
         await producer.write([KEY])
         await producer.end(True)
         await harness.until(lambda: committed(harness) == [b"id-0", b"id-1"])
+
+    run(scenario)
+
+
+def test_marker_reaches_the_next_leader_of_a_partition() -> None:
+    async def scenario(harness: ClusterHarness) -> None:
+        harness.cluster.set_latency(0, 200)
+        producer = await producer_of(harness)
+        await producer.write([KEY])
+        await producer.end(True)
+        # The request with the marker is on its way.
+        harness.cluster.kill(0)
+        await harness.until(lambda: state(harness) == "CompleteCommit")
+        assert committed(harness) == [b"id-0"]
+
+    run(scenario)
+
+
+def test_batch_that_cannot_be_verified_is_refused_at_once() -> None:
+    async def scenario(harness: ClusterHarness) -> None:
+        producer = await producer_of(harness)
+        harness.cluster.set_latency(2, 500)
+        data = transactional(b"x", producer_id=producer.producer_id, epoch=producer.epoch)
+        reply, _ = handle_request(
+            harness,
+            0,
+            find_api("Produce"),
+            12,
+            transactional_id="id",
+            acks=-1,
+            timeout_ms=60_000,
+            topic_data=[{"name": KEY.topic, "partition_data": [{"index": 0, "records": data}]}],
+        )
+        await asyncio.sleep(0.1)
+        assert not reply.done
+        harness.cluster.kill(2)
+        await asyncio.sleep(0.1)
+        answer = await reply.get()
+        result = answer.responses[0].partition_responses[0]
+        assert result.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
 
     run(scenario)
 
@@ -248,3 +297,68 @@ def test_node_without_the_controller_has_its_own_producer_ids() -> None:
         assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
     run(scenario)
+
+
+async def ask(
+    harness: ClusterHarness, key: TopicPartition, api: str, version: int, **fields: Any
+) -> Any:
+    """Return the response of a partition's leader."""
+    leader = harness.state(key)["leader"]
+    reply, _ = handle_request(harness, leader, find_api(api), version, **fields)
+    return await reply.get()
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("moves", ["while pending", "after the end"])
+def test_next_group_coordinator_knows_transactional_offsets(moves: str, commit: bool) -> None:
+    offsets = TopicPartition("__consumer_offsets", 0)
+
+    async def fetched(harness: ClusterHarness) -> tuple[int, int]:
+        topics = [{"name": KEY.topic, "partition_indexes": [0]}]
+        answer = await ask(
+            harness, offsets, "OffsetFetch", 7, group_id="g", topics=topics, require_stable=True
+        )
+        ((partition,),) = [topic.partitions for topic in answer.topics]
+        return partition.error_code, partition.committed_offset
+
+    async def move(harness: ClusterHarness) -> None:
+        leader = harness.state(offsets)["leader"]
+        harness.cluster.move_leader(*offsets, (leader + 1) % 3)
+        await harness.settle()
+
+    async def scenario(harness: ClusterHarness) -> None:
+        harness.cluster.create_offsets_topic()
+        producer = await producer_of(harness)
+        partition = {
+            "partition_index": 0,
+            "committed_offset": 5,
+            "committed_leader_epoch": -1,
+            "committed_metadata": "",
+        }
+        answer = await ask(
+            harness,
+            offsets,
+            "TxnOffsetCommit",
+            5,
+            transactional_id="id",
+            group_id="g",
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            generation_id=-1,
+            member_id="",
+            group_instance_id=None,
+            topics=[{"name": KEY.topic, "partitions": [partition]}],
+        )
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+        assert harness.cluster.transactions()["id"].partitions == {"__consumer_offsets": [0]}
+        if moves == "while pending":
+            await move(harness)
+        assert await fetched(harness) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
+        producer.transaction = Transaction("id")
+        await producer.end(commit)
+        await harness.until(lambda: state(harness).startswith("Complete"))
+        if moves == "after the end":
+            await move(harness)
+        assert await fetched(harness) == (ErrorCode.NONE, 5 if commit else -1)
+
+    run(scenario, offsets_topic_num_partitions=1)

@@ -80,6 +80,9 @@ def test_new_client_repeats_its_request(commit: bool) -> None:
         harness.leaders.release()
         assert harness.end(producer, commit=commit) == [first]
         assert error_of(harness.end(producer, commit=not commit)) is ErrorCode.INVALID_TXN_STATE
+        for epoch in (producer[1] + 2, producer[1] - 1):
+            fenced = harness.end((producer[0], epoch), commit=commit)
+            assert error_of(fenced) is ErrorCode.PRODUCER_FENCED
 
     run_scenario(scenario)
 

@@ -174,18 +174,36 @@ def test_next_coordinator_writes_the_markers_in_its_epoch(commit: bool) -> None:
     run_scenario(scenario)
 
 
-def test_answer_to_the_last_coordinator_is_ignored() -> None:
+@pytest.mark.parametrize("error", [ErrorCode.NONE, ErrorCode.TRANSACTION_COORDINATOR_FENCED])
+def test_answer_to_the_last_coordinator_is_ignored(error: ErrorCode) -> None:
     async def scenario(harness: TransactionsHarness) -> None:
         producer = harness.begin()
         harness.add(producer, A0)
         harness.leaders.is_held = True
+        harness.leaders.errors[A0] = error
         harness.end(producer)
         late = harness.leaders.held.popleft()
+        harness.leaders.errors.clear()
         partition = harness.coordinator.partition_for("orders")
         harness.coordinator.load(partition, 9, list(harness.log.records[partition]))
         late()
         assert harness.state == "PrepareCommit"
         harness.leaders.release()
         assert harness.state == "CompleteCommit"
+
+    run_scenario(scenario)
+
+
+def test_former_coordinator_sends_nothing_more() -> None:
+    async def scenario(harness: TransactionsHarness) -> None:
+        producer = harness.begin()
+        harness.add(producer, A0)
+        harness.leaders.errors[A0] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        harness.end(producer)
+        await asyncio.sleep(1)
+        harness.unload()
+        sent = len(harness.leaders.sent)
+        await asyncio.sleep(10)
+        assert len(harness.leaders.sent) == sent
 
     run_scenario(scenario)
