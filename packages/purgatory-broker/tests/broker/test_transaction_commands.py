@@ -170,3 +170,28 @@ def test_reset_forgets_transactions(cluster: Cluster, producer: RawProducer) -> 
     producer.add("t", 0)
     cluster.reset()
     assert cluster.transactions() == {}
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_clients_learn_the_transaction_version(level: int, connect: Connect) -> None:
+    with Cluster(transaction_version=level) as cluster:
+        answer = connect(cluster.bootstrap_servers).call(
+            "ApiVersions", 4, client_software_name="test", client_software_version="1"
+        )
+        assert answer.finalized_features_epoch == 0
+        (supported,) = answer.supported_features
+        assert (supported.min_version, supported.max_version) == (0, 2)
+        levels = [feature.max_version_level for feature in answer.finalized_features]
+        assert levels == ([level] if level else [])
+
+
+def test_coordinator_of_old_clients_keeps_their_records(connect: Connect) -> None:
+    with Cluster(transaction_version=0) as cluster:
+        cluster.create_topic("t")
+        producer = RawProducer(cluster, connect)
+        producer.init()
+        producer.add("t", 0)
+        producer.end()
+        cluster.wait_for(transaction=(ID, "CompleteCommit"))
+        values = [record.value for record in cluster.records("__transaction_state")]
+        assert {value[:2] for value in values if value is not None} == {b"\0\0"}

@@ -95,13 +95,20 @@ def test_restarted_coordinator_does_not_block_open_transactions() -> None:
     run(scenario)
 
 
-def test_marker_reaches_the_next_leader_of_a_partition() -> None:
+@pytest.mark.parametrize("has_arrived", [False, True])
+def test_marker_reaches_the_next_leader_of_a_partition(has_arrived: bool) -> None:
     async def scenario(harness: ClusterHarness) -> None:
-        harness.cluster.set_latency(0, 200)
         producer = await producer_of(harness)
         await producer.write([KEY])
+        if has_arrived:
+            # It waits for the other replicas.
+            for replica in (1, 2):
+                harness.node(replica).fetchers.remove(KEY)
+        else:
+            harness.cluster.set_latency(0, 200)
         await producer.end(True)
-        # The request with the marker is on its way.
+        await harness.settle()
+        assert state(harness) == "PrepareCommit"
         harness.cluster.kill(0)
         await harness.until(lambda: state(harness) == "CompleteCommit")
         assert committed(harness) == [b"id-0"]
@@ -128,6 +135,7 @@ def test_batch_that_cannot_be_verified_is_refused_at_once() -> None:
         assert not reply.done
         harness.cluster.kill(2)
         await asyncio.sleep(0.1)
+        assert reply.done
         answer = await reply.get()
         result = answer.responses[0].partition_responses[0]
         assert result.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
