@@ -101,8 +101,8 @@ class ClusterSettings:
             forgotten.
         transaction_version: Level of the feature `transaction.version`: 2 gives each transaction an
             epoch of its own (KIP-890), 0 and 1 are as before Kafka 4.0.
-        add_partitions_to_txn_retry_backoff_ms: Time after which a partition is added again to a
-            transaction whose producer's last one is still ending.
+        add_partitions_to_txn_retry_backoff_ms: Longest time after which a partition is added again
+            to a transaction whose producer's last one is still ending.
         add_partitions_to_txn_retry_backoff_max_ms: Longest time for such attempts.
         producer_id_expiration_ms: Time after which a partition forgets an idle producer, unless it
             has an open transaction there.

@@ -66,9 +66,11 @@ class TransactionVerifications:
 
     def verify(self, begin: TransactionBegin, reply: VerificationReply) -> None:
         """Ask about the partitions where the producer has no transaction yet; reply once."""
-        self._verify(begin, reply, self._replicas.now_ms())
+        self._verify(begin, reply, self._replicas.now_ms(), 0)
 
-    def _verify(self, begin: TransactionBegin, reply: VerificationReply, since_ms: int) -> None:
+    def _verify(
+        self, begin: TransactionBegin, reply: VerificationReply, since_ms: int, retries: int
+    ) -> None:
         errors: _Errors = {}
         guards: dict[TopicPartition, VerificationGuard] = {}
         for key, sequence in begin.sequences.items():
@@ -89,8 +91,10 @@ class TransactionVerifications:
             refused = {key: code for key, code in answer.items() if code is not ErrorCode.NONE}
             errors.update(refused)
             if self._may_retry(begin, errors, since_ms):
-                delay_ms = self._replicas.settings.add_partitions_to_txn_retry_backoff_ms
-                again = partial(self._verify_again, begin, reply, since_ms)
+                # Kafka always waits this long. But the nodes of a process often answer earlier.
+                longest_ms = self._replicas.settings.add_partitions_to_txn_retry_backoff_ms
+                again = partial(self._verify_again, begin, reply, since_ms, retries + 1)
+                delay_ms = min(2**retries, longest_ms)
                 asyncio.get_running_loop().call_later(delay_ms / 1_000, again)
                 return
             with self._replicas.actions:
@@ -123,9 +127,9 @@ class TransactionVerifications:
         return begin.adds and is_early and ErrorCode.CONCURRENT_TRANSACTIONS in errors.values()
 
     def _verify_again(
-        self, begin: TransactionBegin, reply: VerificationReply, since_ms: int
+        self, begin: TransactionBegin, reply: VerificationReply, since_ms: int, retries: int
     ) -> None:
         if self._replicas.is_closed:
             return
         with self._replicas.actions:
-            self._verify(begin, reply, since_ms)
+            self._verify(begin, reply, since_ms, retries)

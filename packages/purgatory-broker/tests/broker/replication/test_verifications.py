@@ -191,6 +191,24 @@ def test_refused_partition_does_not_keep_the_others_from_being_appended_to() -> 
     run_scenario(scenario)
 
 
+def test_partition_that_is_refused_here_does_not_end_the_verification() -> None:
+    async def scenario(harness: ClusterHarness) -> None:
+        harness.cluster.create_topic("other", partitions=1, replication_factor=3)
+        await harness.settle()
+        harness.cluster.move_leader("other", 0, 1)
+        harness.cluster.move_leader("orders", 0, 0)
+        await harness.settle()
+        coordinator = coordinated(harness)
+        reply, _ = produce(
+            harness, ADDS, transactional(), transactional(), topics=("other", KEY.topic)
+        )
+        assert coordinator.asked == [("t", 7, 0, [KEY], True)]
+        coordinator.answer()
+        assert codes(await reply.get()) == [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NONE]
+
+    run_scenario(scenario)
+
+
 def test_late_batch_of_a_transaction_that_has_ended_is_refused() -> None:
     async def scenario(harness: ClusterHarness) -> None:
         coordinator = coordinated(harness)
@@ -209,7 +227,10 @@ def test_batch_of_an_old_epoch_is_refused_before_the_coordinator_is_asked() -> N
         coordinator = coordinated(harness)
         await harness.begin(0, producer=(7, 1, 0)).get()
         reply, _ = produce(harness, ADDS, transactional(sequence=1))
-        assert codes(await reply.get()) == [ErrorCode.INVALID_PRODUCER_EPOCH]
+        response = await reply.get()
+        assert codes(response) == [ErrorCode.INVALID_PRODUCER_EPOCH]
+        # Kafka does not tell the start of a log that it has not appended to.
+        assert response.responses[0].partition_responses[0].log_start_offset == -1
         reply, _ = produce(harness, ADDS, transactional(), node=1)
         assert codes(await reply.get()) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
         assert coordinator.asked == []
@@ -281,12 +302,12 @@ def test_transaction_that_is_still_ending_is_asked_about_again() -> None:
         coordinator = coordinated(harness, busy, busy, ErrorCode.NONE)
         reply, _ = produce(harness, ADDS, transactional())
         assert len(coordinator.asked) == 1
-        await asyncio.sleep(0.019)
+        await asyncio.sleep(0.0009)
         assert len(coordinator.asked) == 1
-        await asyncio.sleep(0.002)
+        await asyncio.sleep(0.0002)
         assert len(coordinator.asked) == 2
         assert codes(await reply.get()) == [ErrorCode.NONE]
-        assert reply.waited_ms == 40
+        assert reply.waited_ms == 3
 
     run_scenario(scenario)
 
@@ -296,8 +317,9 @@ def test_transaction_that_does_not_end_is_refused_after_a_while() -> None:
         coordinator = coordinated(harness, *[ErrorCode.CONCURRENT_TRANSACTIONS] * 50)
         reply, _ = produce(harness, ADDS, transactional())
         assert codes(await reply.get()) == [ErrorCode.CONCURRENT_TRANSACTIONS]
-        assert reply.waited_ms == 70
-        assert len(coordinator.asked) == 8
+        # After 1, 2, 4, 8 and then 10 ms each.
+        assert reply.waited_ms == 75
+        assert len(coordinator.asked) == 11
 
     run_scenario(
         scenario,
