@@ -111,7 +111,7 @@ class ProducerStates(dict[int, ProducerState]):
                     f"the transaction of producer {producer_id} must begin at sequence {expected}",
                     sequence,
                 )
-        if producer is None or producer.epoch == UNSET:
+        if producer is None:
             return
         if header.producer_epoch != producer.epoch:
             if sequence != 0:

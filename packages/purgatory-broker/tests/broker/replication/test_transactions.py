@@ -285,6 +285,10 @@ def test_markers_have_a_result_for_each_partition() -> None:
             KEY: ErrorCode.INVALID_PRODUCER_EPOCH,
         }
         assert await harness.end(0, commit=True, keys=()).get() == {}
+        for nobody in ({"producer_id": -1}, {"epoch": -1}):
+            reply = await harness.end(0, commit=True, **nobody).get()
+            assert reply == {KEY: ErrorCode.UNKNOWN_SERVER_ERROR}
+        assert harness.log(0).end_offset == 1
         assert await harness.end(1, commit=True, epoch=3).get() == {
             KEY: ErrorCode.NOT_LEADER_OR_FOLLOWER
         }
@@ -314,6 +318,9 @@ def test_marker_in_the_offsets_topic_ends_pending_offsets_once_replicated() -> N
         other = (leader + 1) % 3
         harness.node(other).markers._on_offsets_marker = lambda *arguments: ended.append(arguments)
         await harness.end(other, commit=True, producer_id=9, keys=(offsets,)).get()
+        leader_of_orders = harness.node(harness.leader)
+        leader_of_orders.markers._on_offsets_marker = lambda *arguments: ended.append(arguments)
+        assert await harness.end(harness.leader, commit=True).get() == {KEY: ErrorCode.NONE}
         assert len(ended) == 1
 
     run_scenario(scenario)
