@@ -95,6 +95,9 @@ def test_group_is_behind_the_high_watermarks_by_its_lag(monkeypatch: pytest.Monk
                 assert found["num_members"] == 2
                 ClusterHarness(cluster).produce(0, b"1", b"2", b"3")
                 await asyncio.sleep(1)
+            await ClusterHarness(cluster).end(0, commit=True).get()
+            # 4 records from offset 2 on, and a marker that is none.
+            assert (await panel.read())["groups"][0]["lag"] == 4
             cluster.kill(0)
             assert (await panel.read())["groups"][0]["lag"] == 0
 

@@ -21,6 +21,7 @@ from purgatory_broker._wire.protocol.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.fetch import READ_COMMITTED
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.replica import Replica, ReplicaError
@@ -33,9 +34,6 @@ def _leader_replica(broker: BrokerApi, key: TopicPartition, leader_epoch: int) -
         raise ReplicaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return broker.replicas.require_leader(key, leader_epoch)
 
-
-#: The isolation level of consumers that read what is committed.
-READ_COMMITTED = 1
 
 #: The special timestamps. Tiered storage is not supported, so EARLIEST_LOCAL is the
 #: same as EARLIEST, and LATEST_TIERED does not exist.

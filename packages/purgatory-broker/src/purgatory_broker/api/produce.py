@@ -19,8 +19,7 @@ from purgatory_broker._wire.protocol.produce import (
 )
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.log.batch import UNSET, producer_of
-from purgatory_broker.log.batch import is_transactional as in_transaction
+from purgatory_broker.log.batch import UNSET, in_transaction, producer_of
 from purgatory_broker.log.verification import VerificationGuard
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.delayed_partitions import ProducedPartition

@@ -146,7 +146,9 @@ def _group(cluster: ClusterCommands, group: GroupSnapshot) -> Row:
         for index, offset in offsets.items():
             partition = cluster.controller.partition(TopicPartition(topic, index))
             replica = None if partition is None else leader_replica(cluster.nodes, partition)
-            lag += 0 if replica is None else max(0, replica.high_watermark - offset)
+            if replica is not None:
+                # In records: nobody commits the offset after a marker at the end.
+                lag += replica.log.record_count(offset, replica.high_watermark)
     return {
         "group_id": group.group_id,
         "state": group.state,

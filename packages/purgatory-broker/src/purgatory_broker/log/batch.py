@@ -138,7 +138,7 @@ def new_batch(
     return bytes(batch)
 
 
-def is_transactional(records: Buffer) -> bool:
+def in_transaction(records: Buffer) -> bool:
     """Return whether records begin with a whole header whose batch is part of a transaction."""
     return (
         len(records) >= HEADER_BYTES
