@@ -11,12 +11,21 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from purgatory_broker import Cluster, ClusterProcess, Recorder, RecorderError
+from purgatory_broker import (
+    AsyncCluster,
+    Cluster,
+    ClusterProcess,
+    ClusterSettings,
+    Recorder,
+    RecorderError,
+)
 from purgatory_broker.replication import recorder as recorder_module
 from request_purgatory.errors import InvalidArgumentError, PurgatoryError
 from tests.broker.conftest import Connect
 from tests.broker.raw_requests import fetch, fetch_fields, produce
+from tests.broker.replication.cluster_harness import ClusterHarness
 from tests.support.naive_trace import TraceEvent, TraceRequest, outcome
+from tests.unit.aio.virtual import run
 
 
 def recorded(folder: Path, table: str) -> list[dict[str, Any]]:
@@ -65,6 +74,42 @@ def test_trace_has_the_outcomes_of_the_broker(tmp_path: Path, connect: Connect) 
     assert (counted["fetch.consumer", "completed"], counted["fetch.consumer", "expired"]) == (1, 1)
     assert (metrics["Produce"]["Completions"], metrics["Produce"]["Expires"]) == (3, 1)
     assert metrics["Fetch"]["consumer.Expires"] == 1
+
+
+def test_committed_fetch_waits_for_the_bytes_that_are_stable(tmp_path: Path) -> None:
+    folder = tmp_path / "trace"
+
+    async def main() -> None:
+        with Recorder(folder) as recorder:
+            await use(recorder)
+
+    async def use(recorder: Recorder) -> None:
+        async with AsyncCluster(ClusterSettings(nodes=1), recorder=recorder) as cluster:
+            harness = ClusterHarness(cluster)
+            await harness.create_topic()
+            await harness.begin(0, b"one").get()
+            committed = harness.fetch(0, 0, read_committed=True, max_wait_ms=20_000)
+            await harness.produce(0, b"two").get()
+            assert not committed.done
+            await harness.end(0, commit=True).get()
+            assert committed.done
+
+    run(main)
+    rows = recorded(folder, "requests")
+    (fetch_row,) = [row for row in rows if row["request_type"] == "fetch.consumer"]
+    assert fetch_row["watch_keys"] == ["orders-0 bytes to last stable offset"]
+    amounts = [
+        row["amount"]
+        for row in recorded(folder, "events")
+        if row["key"] == "orders-0 bytes to last stable offset"
+    ]
+    written = [
+        row["amount"]
+        for row in recorded(folder, "events")
+        if row["key"] == "orders-0 bytes to high watermark"
+    ]
+    assert amounts == [sum(written)]
+    assert len(written) == 3
 
 
 def test_joins_wait_for_their_responses(tmp_path: Path, connect: Connect) -> None:

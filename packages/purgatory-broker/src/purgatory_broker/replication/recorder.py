@@ -135,11 +135,11 @@ class Recorder:
             targets: its partitions.
             size_bytes: the bytes that were available when it arrived.
         """
-        kind, what = (
-            ("fetch.follower", "end")
-            if params.is_follower
-            else ("fetch.consumer", "high watermark")
-        )
+        kind, what = "fetch.consumer", "high watermark"
+        if params.is_follower:
+            kind, what = "fetch.follower", "end"
+        elif params.read_committed:
+            what = "last stable offset"
         missing = max(params.min_bytes - size_bytes, 0)
         self._request(
             node,
@@ -159,6 +159,10 @@ class Recorder:
         """Record an advance of a leader's high watermark by `size_bytes`."""
         self._event(replica.node_id, f"{replica.key} high watermark", replica.high_watermark)
         self._event(replica.node_id, f"{replica.key} bytes to high watermark", size_bytes)
+
+    def last_stable_offset(self, replica: Replica, size_bytes: int) -> None:
+        """Record an advance of a leader's last stable offset by `size_bytes`."""
+        self._event(replica.node_id, f"{replica.key} bytes to last stable offset", size_bytes)
 
     # -- requests that wait for their response
 

@@ -84,6 +84,7 @@ class ReplicaManager:
     def advance_high_watermark(self, replica: Replica) -> bool:
         """Advance a leader's high watermark as far as possible, and notify waiting requests."""
         before = replica.high_watermark
+        stable_before = before if self.recorder is None else replica.last_stable_offset
         has_advanced = replica.advance_high_watermark(
             self.now_ms(), self.settings.replica_lag_time_max_ms, self.alive()
         )
@@ -92,6 +93,10 @@ class ReplicaManager:
                 self.recorder.high_watermark(
                     replica, replica.log.bytes_between(before, replica.high_watermark)
                 )
+                stable = replica.last_stable_offset
+                if stable > stable_before:
+                    size = replica.log.bytes_between(stable_before, stable)
+                    self.recorder.last_stable_offset(replica, size)
             self.notify_partition(replica.key)
         return has_advanced
 
