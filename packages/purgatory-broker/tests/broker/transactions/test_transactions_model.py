@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import Coroutine
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ from purgatory_broker.metadata.topics import (
     TRANSACTIONS_TOPIC,
     ControllerError,
     TopicPartition,
+    java_partition,
 )
 from purgatory_broker.replication.replica import Replica
 from purgatory_broker.settings import ClusterSettings
@@ -124,6 +126,50 @@ class Transactions(RuleBasedStateMachine):
                 await asyncio.wait_for(self.cluster.fence_producer(producer.transactional_id), 10)
             except (ControllerError, InvalidArgumentError, TimeoutError):
                 pass
+
+        self.run(step())
+
+    @precondition(lambda self: not self.down() and self.idle())
+    @rule(
+        data=st.data(),
+        commit=st.booleans(),
+        keys=st.lists(st.sampled_from(KEYS), min_size=1, max_size=3),
+        pause_ms=st.integers(0, 90),
+        of_coordinator=st.booleans(),
+        fault=st.sampled_from(["move", "kill", "partition_node"]),
+    )
+    def interrupt_an_end(
+        self,
+        data: st.DataObject,
+        commit: bool,
+        keys: list[TopicPartition],
+        pause_ms: int,
+        of_coordinator: bool,
+        fault: str,
+    ) -> None:
+        """Let a producer write and end, and take a leader away while the markers are sent."""
+        producer = data.draw(st.sampled_from(self.idle()), "producer")
+
+        async def step() -> None:
+            for node in range(3):
+                self.cluster.set_latency(node, 10)
+            if producer.needs_init:
+                await producer.init()
+            if not producer.needs_init and not producer.has_failed:
+                await producer.write(keys)
+            producer.task = asyncio.create_task(producer.end(commit and not producer.has_failed))
+            await asyncio.sleep(pause_ms / 1_000)
+            number = java_partition(producer.transactional_id, 2)
+            key = TopicPartition(TRANSACTIONS_TOPIC, number) if of_coordinator else keys[0]
+            leader = self.harness.state(key)["leader"]
+            if leader < 0:
+                return
+            if fault == "move":
+                with contextlib.suppress(ControllerError):
+                    self.cluster.move_leader(*key, (leader + 1) % 3)
+            else:
+                getattr(self.cluster, fault)(leader)
+            await asyncio.sleep(0.2)
 
         self.run(step())
 
@@ -265,5 +311,5 @@ class Transactions(RuleBasedStateMachine):
             assert node.purgatories["TransactionTimeout"].num_delayed == 0
 
 
-Transactions.TestCase.settings = examples(60, stateful_step_count=40)
+Transactions.TestCase.settings = examples(150, stateful_step_count=50)
 TestTransactions = Transactions.TestCase
