@@ -44,29 +44,31 @@ def no_errors_logged() -> Iterator[None]:
     assert not errors.found, "\n".join(errors.found)
 
 
-@pytest.fixture
-def run_scenario() -> RunScenario:
-    """Return a function that runs a scenario with a cluster of two nodes in virtual time.
+def play(scenario: Scenario, **settings: Any) -> None:
+    """Run a scenario with a cluster of two nodes in virtual time.
 
     The cluster has a topic of two partitions. No error may be logged, and every invariant must hold
     afterwards. Keywords are settings.
     """
 
-    def play(scenario: Scenario, **settings: Any) -> None:
-        async def main() -> None:
-            try:
-                async with AsyncCluster(ClusterSettings(**{"nodes": 2} | settings)) as cluster:
-                    cluster.create_topic(TOPIC, partitions=2)
-                    cluster.create_offsets_topic()
-                    await asyncio.sleep(1)  # In virtual time: the followers fetch.
-                    await scenario(cluster)
-                    check_invariants(cluster)
-            finally:
-                await Client.close_all()
+    async def main() -> None:
+        try:
+            async with AsyncCluster(ClusterSettings(**{"nodes": 2} | settings)) as cluster:
+                cluster.create_topic(TOPIC, partitions=2)
+                cluster.create_offsets_topic()
+                await asyncio.sleep(1)  # In virtual time: the followers fetch.
+                await scenario(cluster)
+                check_invariants(cluster)
+        finally:
+            await Client.close_all()
 
-        with no_errors_logged():
-            run(main)
+    with no_errors_logged():
+        run(main)
 
+
+@pytest.fixture
+def run_scenario() -> RunScenario:
+    """Return `play`."""
     return play
 
 
