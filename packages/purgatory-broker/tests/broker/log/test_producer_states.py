@@ -128,6 +128,14 @@ def test_truncated_batches_may_be_sent_again(log: PartitionLog) -> None:
     assert log.producers.get(8) is None
 
 
+def test_truncated_batch_of_several_records_is_no_duplicate(log: PartitionLog) -> None:
+    send(log, 0)
+    send(log, 1, count=3)
+    log.truncate_to(2)
+    assert log.end_offset == 1
+    assert not send(log, 1, count=3).duplicate
+
+
 def test_truncation_keeps_the_state_of_other_producers(log: PartitionLog) -> None:
     for sequence in range(3):
         send(log, sequence)

@@ -227,12 +227,14 @@ class TransactionalLog(RuleBasedStateMachine):
         self.log = self.open()
         assert self.log.log_start_offset == self.model.start or how == "cut"
         assert how == "cut" or self.log.end_offset == self.model.end
-        if self.log.end_offset < self.model.end:
-            self.model.entries = [
-                entry for entry in self.model.entries if entry.end <= self.log.end_offset
-            ]
-            self.model.start = min(self.model.start, self.log.log_start_offset)
-            self.model.end = self.log.end_offset
+        if how == "cut":
+            in_files = {
+                segment.header(index).base_offset
+                for segment in segments(self.log)
+                for index in range(len(segment))
+            }
+            self.model.entries = [each for each in self.model.entries if each.base in in_files]
+            self.model.start, self.model.end = self.log.log_start_offset, self.log.end_offset
         self.model.forget_before(first_offset)
         self.model.high_watermark = max(
             min(self.model.high_watermark, self.model.end), self.model.start

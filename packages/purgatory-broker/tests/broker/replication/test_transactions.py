@@ -99,6 +99,18 @@ def test_marker_wakes_read_committed_fetches() -> None:
     run_scenario(scenario)
 
 
+def test_stable_offset_is_never_after_the_high_watermark() -> None:
+    async def scenario(harness: ClusterHarness) -> None:
+        pause_followers(harness)
+        await harness.settle()
+        harness.produce(0, b"a")
+        harness.begin(0, b"b")
+        assert harness.log(0).first_unstable_offset == 1
+        assert harness.replica(0).last_stable_offset == 0
+
+    run_scenario(scenario)
+
+
 def test_marker_wakes_nobody_before_it_is_replicated() -> None:
     async def scenario(harness: ClusterHarness) -> None:
         await harness.begin(0, b"a").get()
