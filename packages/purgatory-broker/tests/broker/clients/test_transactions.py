@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -238,3 +240,72 @@ def test_java_copies_messages_in_transactions(
     assert ran.returncode == 0, ran.stderr
     expected = sorted(str(number).encode() for number in range(500))
     assert read(bootstrap_servers, target) == expected
+
+
+def _run(tools: Path, name: str, servers: str, *arguments: str) -> str:
+    """Return what a tool of Kafka's prints; raise an AssertionError with its output if it fails."""
+    ran = run_tool(tools, name, "--bootstrap-server", servers, *arguments)
+    assert ran.returncode == 0, (ran.stdout + ran.stderr)[:2000]
+    return ran.stdout
+
+
+@pytest.mark.jvm
+def test_kafkas_tools_list_describe_and_abort(
+    bootstrap_servers: str, topic: str, tools: Path
+) -> None:
+    create(bootstrap_servers, topic)
+    producer = transactional(bootstrap_servers, topic)
+    producer.begin_transaction()
+    producer.produce(topic, "open")
+    producer.flush(TIME_LIMIT)
+    listed = _run(tools, "TransactionsCommand", bootstrap_servers, "list")
+    assert re.search(rf"{re.escape(topic)}\s.*\bOngoing\b", listed), listed
+    described = _run(
+        tools, "TransactionsCommand", bootstrap_servers, "describe", "--transactional-id", topic
+    )
+    assert re.search(rf"\bOngoing\b.*\b{re.escape(topic)}-0\b", described), described
+    open_here = ("--topic", topic, "--partition", "0")
+    producers = _run(
+        tools, "TransactionsCommand", bootstrap_servers, "describe-producers", *open_here
+    )
+    offset = producers.splitlines()[1].split()[-1]
+    assert offset == "0", producers
+    _run(
+        tools,
+        "TransactionsCommand",
+        bootstrap_servers,
+        *("abort", *open_here, "--start-offset", offset),
+    )
+    assert read(bootstrap_servers, topic) == []
+    producer.abort_transaction(TIME_LIMIT)
+
+
+@pytest.mark.jvm
+def test_kafkas_formatter_reads_the_records_of_transactions(
+    bootstrap_servers: str, topic: str, tools: Path
+) -> None:
+    create(bootstrap_servers, topic)
+    producer = transactional(bootstrap_servers, topic)
+    producer.begin_transaction()
+    producer.produce(topic, "one")
+    producer.commit_transaction(TIME_LIMIT)
+    # The markers are written after the client has its answer.
+    transactional(bootstrap_servers, topic)
+    printed = _run(
+        tools,
+        "ConsoleConsumer",
+        bootstrap_servers,
+        *("--topic", "__transaction_state", "--from-beginning", "--timeout-ms", "5000"),
+        *("--formatter", "org.apache.kafka.tools.consumer.TransactionLogMessageFormatter"),
+    )
+    # The formatter ends no line.
+    lines = printed.replace("}{", "}\n{").splitlines()
+    records = [json.loads(line) for line in lines if line.startswith("{")]
+    values = [
+        record["value"]["data"]
+        for record in records
+        if record["key"]["data"]["transactionalId"] == topic
+    ]
+    # Empty, Ongoing, PrepareCommit, CompleteCommit and Empty.
+    assert [value["transactionStatus"] for value in values] == [0, 1, 2, 4, 0]
+    assert values[1]["transactionPartitions"] == [{"topic": topic, "partitionIds": [0]}]
