@@ -13,6 +13,7 @@ from purgatory_broker.cluster import broker_panel as overview_module
 from purgatory_broker.cluster._commands.cluster_commands import COMMANDS
 from purgatory_broker.cluster.broker_panel import ACTIONS, broker_panel
 from purgatory_broker.cluster.snapshots import GroupSnapshot, MemberSnapshot
+from purgatory_broker.cluster.transaction_snapshots import TransactionSnapshot
 from request_purgatory.dashboard.panel import Panel
 from request_purgatory.errors import InvalidArgumentError
 from tests.broker.replication.cluster_harness import ClusterHarness
@@ -100,6 +101,30 @@ def test_group_is_behind_the_high_watermarks_by_its_lag(monkeypatch: pytest.Monk
             assert (await panel.read())["groups"][0]["lag"] == 4
             cluster.kill(0)
             assert (await panel.read())["groups"][0]["lag"] == 0
+
+    run(main)
+
+
+def test_transactions_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    partitions = {"orders": [0, 2], "payments": [1]}
+    shown = TransactionSnapshot("shop", "Ongoing", 7, 3, 60_000, 1, 0, partitions)
+    monkeypatch.setattr(overview_module, "MAX_TRANSACTIONS", 1)
+
+    async def main() -> None:
+        async with AsyncCluster(ClusterSettings()) as cluster:
+            monkeypatch.setattr(cluster, "transactions", lambda: {"shop": shown, "z": shown})
+            found = await broker_panel(cluster).read()
+            assert found["transactions"] == [
+                {
+                    "transactional_id": "shop",
+                    "state": "Ongoing",
+                    "producer_id": 7,
+                    "producer_epoch": 3,
+                    "coordinator": 0,
+                    "partitions": 3,
+                }
+            ]
+            assert found["num_transactions"] == 2
 
     run(main)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -26,8 +25,6 @@ from purgatory_broker.transactions.transaction_messages import (
     ProducerIdResult,
     TransactionError,
 )
-
-logger = logging.getLogger(__name__)
 
 
 def new_producer_id(generate: Callable[[], int], transactional_id: str) -> int:
