@@ -220,6 +220,7 @@ VALID: dict[str, dict[str, Any]] = {
     "set_latency": {"node": 0, "latency_ms": 1},
     "move_leader": {"topic": "orders", "partition": 0, "node": 0},
     "advance_time": {"by_ms": 1},
+    "fence_producer": {"transactional_id": "shop"},
     "inject_request_error": ERROR,
     "inject_response_fault": DELAY,
     "records": {"topic": "orders"},

@@ -18,8 +18,10 @@ from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.api.topics import MAX_TOPICS_PER_METADATA, available_partitions
 from purgatory_broker.metadata.topics import (
+    INTERNAL_TOPICS,
     NO_LEADER,
     OFFSETS_TOPIC,
+    TRANSACTIONS_TOPIC,
     ControllerError,
     Partition,
     Topic,
@@ -123,7 +125,7 @@ def _find_topic(
     if topic is not None:
         return _describe_topic(broker, topic)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if may_create and (broker.settings.auto_create_topics_enable or name == OFFSETS_TOPIC):
+    if may_create and (broker.settings.auto_create_topics_enable or name in INTERNAL_TOPICS):
         code = _create_topic(broker, name or "")
         if code is ErrorCode.NONE and broker.settings.auto_create_topics_at_once:
             return _describe_topic(broker, broker.metadata.topics[name or ""])
@@ -132,7 +134,7 @@ def _find_topic(
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     elif topic_name_error(name) is not None:
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
-    return MetadataResponseTopic(error_code=code, name=name, is_internal=name == OFFSETS_TOPIC)
+    return MetadataResponseTopic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS)
 
 
 def _create_topic(broker: BrokerApi, name: str) -> ErrorCode:
@@ -141,6 +143,8 @@ def _create_topic(broker: BrokerApi, name: str) -> ErrorCode:
     try:
         if name == OFFSETS_TOPIC:
             broker.controller.topic_changes.create_offsets_topic()
+        elif name == TRANSACTIONS_TOPIC:
+            broker.controller.topic_changes.create_transactions_topic()
         elif available_partitions(broker) < broker.settings.num_partitions:
             return ErrorCode.POLICY_VIOLATION
         else:

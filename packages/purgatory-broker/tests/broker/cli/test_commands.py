@@ -351,7 +351,7 @@ def test_records_and_waits_on_the_command_line(
         assert main([*waiting, "--transaction", "shop:Nope"]) == ExitCode.BAD_INPUT
         assert "a state of Empty, Ongoing" in capsys.readouterr().err
         assert main(["fence-producer", "shop", "--control", control]) == ExitCode.BAD_INPUT
-        assert "with which a producer has begun" in capsys.readouterr().err
+        assert "no producer has begun with 'shop'" in capsys.readouterr().err
         assert run_command(capsys, control, "requests", "--api", "Produce") == []
         assert main([*waiting, "--request", "Produce:1"]) == ExitCode.FAILED
         assert run_command(capsys, control, "forget-requests") is None

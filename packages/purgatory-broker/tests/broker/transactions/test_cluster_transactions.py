@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from purgatory_broker import ClusterTimeoutError
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.registry import find_api
 from purgatory_broker.log.control_batch import read_end_marker
@@ -303,6 +304,27 @@ def test_node_without_the_controller_has_its_own_producer_ids() -> None:
         )
         answer = await reply.get()
         assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    run(scenario)
+
+
+def test_producer_is_fenced_once_its_transaction_has_ended() -> None:
+    async def scenario(harness: ClusterHarness) -> None:
+        alone = TopicPartition("alone", 0)
+        harness.cluster.create_topic("alone", partitions=1, replication_factor=1)
+        await harness.settle()
+        producer = await producer_of(harness)
+        await producer.write([alone])
+        leader = harness.state(alone)["leader"]
+        assert leader != 2
+        harness.cluster.kill(leader)
+        with pytest.raises(ClusterTimeoutError, match="transaction of 'id' is PrepareAbort"):
+            await harness.cluster.fence_producer("id", timeout=2)
+        await harness.cluster.restart(leader)
+        await harness.cluster.fence_producer("id")
+        assert state(harness) == "Empty"
+        await producer.end(True)
+        assert producer.transactions[0].is_committed is False
 
     run(scenario)
 

@@ -23,7 +23,6 @@ from purgatory_broker.metadata.topics import (
 )
 from purgatory_broker.replication.replica import Replica
 from purgatory_broker.settings import ClusterSettings
-from request_purgatory.errors import InvalidArgumentError
 from tests.broker.log.batches import NOW
 from tests.broker.log.transactions import read_committed, stable_offset
 from tests.broker.replication.cluster_harness import ClusterHarness
@@ -124,7 +123,7 @@ class Transactions(RuleBasedStateMachine):
         async def step() -> None:
             try:
                 await asyncio.wait_for(self.cluster.fence_producer(producer.transactional_id), 10)
-            except (ControllerError, InvalidArgumentError, TimeoutError):
+            except (ControllerError, TimeoutError):
                 pass
 
         self.run(step())

@@ -7,6 +7,7 @@ from typing import Any
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.cluster._commands.command_group import CommandGroup, command
+from purgatory_broker.cluster.cluster_errors import ClusterTimeoutError
 from purgatory_broker.cluster.transaction_snapshots import (
     TransactionSnapshot,
     coordinated_transactions,
@@ -16,7 +17,6 @@ from purgatory_broker.cluster.transaction_snapshots import (
 from purgatory_broker.metadata.topics import ControllerError
 from purgatory_broker.transactions.transaction import TransactionValue
 from purgatory_broker.transactions.transaction_messages import InitProducerId, ProducerIdResult
-from request_purgatory.errors import InvalidArgumentError
 
 #: Before the coordinator is asked again, while it ends a transaction: Kafka's clients' default of
 #: `retry.backoff.ms`.
@@ -39,7 +39,7 @@ class TransactionCommands(CommandGroup):
         }
 
     @command
-    async def fence_producer(self, transactional_id: str) -> None:
+    async def fence_producer(self, transactional_id: str, *, timeout: float = 10.0) -> None:
         """Fence the producer of a transactional id, as another producer with the id would.
 
         Its transaction is aborted, if it has one, and its next request for a transaction fails. It
@@ -47,11 +47,15 @@ class TransactionCommands(CommandGroup):
 
         Args:
             transactional_id: the id, with which a producer must have begun.
+            timeout: seconds, for the end of its transaction.
 
         Raises:
-            InvalidArgumentError: no producer has begun with this id.
-            ControllerError: the coordinator does not run, or cannot store the change.
+            ClusterTimeoutError: the transaction has not ended after `timeout`.
+            ControllerError: no producer has begun with this id, or its coordinator does not run or
+                cannot store the change.
         """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + timeout
         while True:
             result = await self._init_producer_id(transactional_id)
             if result.error is ErrorCode.NONE:
@@ -59,6 +63,11 @@ class TransactionCommands(CommandGroup):
             if result.error is not ErrorCode.CONCURRENT_TRANSACTIONS:
                 raise ControllerError(
                     result.error, f"the producer of {transactional_id!r} can't be fenced"
+                )
+            if loop.time() >= until:
+                state = self._transaction_value(transactional_id).state.value
+                raise ClusterTimeoutError(
+                    f"not within {timeout:g} s: the transaction of {transactional_id!r} is {state}"
                 )
             await asyncio.sleep(_BACKOFF_MS / 1_000)
             self.require_running("fence_producer")
@@ -87,6 +96,6 @@ class TransactionCommands(CommandGroup):
         for _, transaction in coordinated_transactions(self._parts):
             if transaction.transactional_id == transactional_id:
                 return transaction.value
-        raise InvalidArgumentError(
-            "transactional_id", "one with which a producer has begun", transactional_id
+        raise ControllerError(
+            ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, f"no producer has begun with {transactional_id!r}"
         )
