@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
 from purgatory_broker.log.aborted_transactions import AbortedTransactions
-from purgatory_broker.log.batch import HEADER_BYTES, UNSET, BatchHeader, read_header
+from purgatory_broker.log.batch import CONTROL, HEADER_BYTES, UNSET, BatchHeader, read_header
 from purgatory_broker.log.store import Store
 
 
@@ -29,7 +29,7 @@ class BatchEntry(NamedTuple):
             header.next_offset,
             header.size,
             header.max_timestamp,
-            header.is_control,
+            header.attributes & CONTROL != 0,
         )
 
 

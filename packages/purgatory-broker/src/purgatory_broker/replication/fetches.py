@@ -92,7 +92,7 @@ class Fetches:
             self.expirations,
             self._get_change_count,
         )
-        if not size and not _is_beyond(params, targets, fetched):
+        if not size and not (params.read_committed and _is_beyond(params, targets, fetched)):
             # There is nothing to read, so only a change can complete the fetch.
             operation.seen_change_count = self.replicas.change_count
         self.replicas.purgatories.fetch.try_complete_else_watch(
@@ -166,11 +166,15 @@ class Fetches:
             replica, fetched.diverging = self._check_target(params, target)
             if fetched.diverging is not None:
                 return fetched
-            fetched.high_watermark = replica.high_watermark
             log = replica.log
-            fetched.last_stable_offset = replica.last_stable_offset
+            limit = fetched.high_watermark = fetched.last_stable_offset = replica.high_watermark
+            if log.transactions.first_offset is not None:
+                fetched.last_stable_offset = replica.last_stable_offset
             fetched.log_start_offset = log.log_start_offset
-            limit = params.limit_offset(replica)
+            if params.replica_id >= 0:
+                limit = log.end_offset
+            elif params.read_committed:
+                limit = fetched.last_stable_offset
             if target.offset < limit:
                 fetched.records = log.read(
                     target.offset, max_bytes, limit, at_least_one=at_least_one
@@ -265,10 +269,8 @@ class Fetches:
 def _is_beyond(
     params: FetchParams, targets: list[FetchTarget], fetched: list[FetchedPartition]
 ) -> bool:
-    """Return whether a fetch begins after the last stable offset that limits it."""
-    if params.is_follower or not params.read_committed:
-        return False
-    return any(
+    """Return whether a read_committed fetch begins after the last stable offset."""
+    return not params.is_follower and any(
         target.offset > result.last_stable_offset
         for target, result in zip(targets, fetched, strict=True)
     )

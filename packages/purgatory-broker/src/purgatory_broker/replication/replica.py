@@ -224,7 +224,8 @@ class Replica:
         limited = max(min(high_watermark, self.log.end_offset), self.log.log_start_offset)
         changed = limited != self.high_watermark
         self.high_watermark = limited
-        self.log.replicated(limited)
+        if self.log.transactions.first_offset is not None:
+            self.log.replicated(limited)
         return changed
 
     def truncate_to(self, offset: int) -> None:

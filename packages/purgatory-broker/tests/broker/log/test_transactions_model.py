@@ -308,5 +308,5 @@ class TransactionalLog(RuleBasedStateMachine):
         shutil.rmtree(self.folder)
 
 
-TransactionalLog.TestCase.settings = examples(150, stateful_step_count=40)
+TransactionalLog.TestCase.settings = examples(60, stateful_step_count=40)
 test_transactional_log_agrees_with_a_list = TransactionalLog.TestCase
