@@ -8,6 +8,7 @@ from typing import Any, Unpack, get_type_hints
 
 import numpy as np
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from purgatory_broker import (
     AsyncCluster,
@@ -110,6 +111,36 @@ def test_async_cluster_refuses_other_types(arguments: dict[str, Any], message: s
 def test_record_is_a_path(kind: type[Cluster]) -> None:
     with pytest.raises(InvalidArgumentError, match="record must be a Path, a str or None, got 5"):
         kind(record=5)  # type: ignore[arg-type]
+
+
+def test_groups_and_transactional_ids_keep_their_partitions(tmp_path: Path) -> None:
+    """The number of partitions of a topic that exists counts, and not the setting."""
+    offsets: dict[str, int | None] = {}
+    for partitions in (2, 8):
+        with Cluster(
+            data_dir=tmp_path,
+            offsets_topic_num_partitions=partitions,
+            transaction_state_log_num_partitions=partitions,
+            group_initial_rebalance_delay_ms=0,
+        ) as cluster:
+            servers = cluster.bootstrap_servers
+            if not offsets:
+                cluster.create_topic("orders")
+            for number in range(6):
+                producer = Producer(
+                    {"bootstrap.servers": servers, "transactional.id": f"id-{number}"}
+                )
+                producer.init_transactions(30)
+                consumer = Consumer({"bootstrap.servers": servers, "group.id": f"group-{number}"})
+                at = TopicPartition("orders", 0, number + 1)
+                if partitions == 2:
+                    consumer.commit(offsets=[at], asynchronous=False)
+                (committed,) = consumer.committed([at], timeout=30)
+                offsets[f"group-{number}"] = committed.offset
+                consumer.close()
+            epochs = [each.producer_epoch for each in cluster.transactions().values()]
+            assert epochs == [0 if partitions == 2 else 1] * 6
+    assert list(offsets.values()) == [1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.parametrize("kind", [Cluster, ClusterProcess])

@@ -7,8 +7,9 @@ import gc
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -21,7 +22,7 @@ from purgatory_broker.cluster.network import CONTROLLER, Network
 from purgatory_broker.cluster.node import ClusterParts, Node, WallTime
 from purgatory_broker.metadata.controller import Controller
 from purgatory_broker.metadata.metadata_file import FILE_NAME
-from purgatory_broker.metadata.topics import Partition, Topic
+from purgatory_broker.metadata.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition, Topic
 from purgatory_broker.replication.log_manager import LogManager, partition_folders
 from purgatory_broker.replication.recorder import Recorder
 from purgatory_broker.server.copied_sockets import close_copied_sockets
@@ -46,6 +47,23 @@ def collecting_less() -> Iterator[None]:
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()
+
+
+def _with_present_counts(settings: ClusterSettings, topics: Mapping[str, Topic]) -> ClusterSettings:
+    """Return the settings with the numbers of partitions that stored internal topics have.
+
+    The partition of a group or a transactional id follows from it.
+    """
+    counts = (settings.offsets_topic_num_partitions, settings.transaction_state_log_num_partitions)
+    offsets, transactions = (
+        len(topics[topic].partitions) if topic in topics else count
+        for topic, count in zip((OFFSETS_TOPIC, TRANSACTIONS_TOPIC), counts, strict=True)
+    )
+    return replace(
+        settings,
+        offsets_topic_num_partitions=offsets,
+        transaction_state_log_num_partitions=transactions,
+    )
 
 
 _LOCK_FILE = "lock"
@@ -174,6 +192,7 @@ class AsyncCluster(ClusterCommands):
         self._lock_file = None if folder is None else _locked(folder)
         try:
             controller = Controller(settings)
+            settings = _with_present_counts(settings, controller.topics)
             security = Security.of(settings, controller.scram_credentials)
         except BaseException:
             if self._lock_file is not None:

@@ -148,6 +148,8 @@ class OffsetManager:
         def appended(error: ErrorCode) -> None:
             if error is ErrorCode.NONE:
                 shard.note_record(request.group_id, self.now_ms())
+                for key, value in values:
+                    shard.pending.note_written(producer_id, key, value)
             elif error not in _MAY_BE_WRITTEN:
                 for key, value in values:
                     shard.pending.discard(producer_id, key, value)

@@ -152,6 +152,7 @@ class Shard:
                 self.put_offset(key, value, now_ms)
             else:
                 self.pending.put(record.producer_id, key, value)
+                self.pending.note_written(record.producer_id, key, value)
                 self.note_record(key.group_id, now_ms)
 
 

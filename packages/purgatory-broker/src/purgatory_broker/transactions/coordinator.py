@@ -301,7 +301,7 @@ class TransactionCoordinator:
     def list_transactions(self, given: TransactionFilter) -> TransactionListing:
         try:
             pattern = None if given.pattern is None else re.compile(given.pattern)
-        except re.error:
+        except (re.error, OverflowError, RecursionError):
             return TransactionListing(ErrorCode.INVALID_REGULAR_EXPRESSION)
         now_ms = self._now_ms()
         return TransactionListing(

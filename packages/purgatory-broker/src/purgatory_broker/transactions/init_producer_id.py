@@ -15,6 +15,7 @@ from purgatory_broker.transactions.end_transaction import (
     new_producer_id,
 )
 from purgatory_broker.transactions.transaction import (
+    MAX_EPOCH,
     NO_EPOCH,
     PREPARED_STATES,
     FencedEpochError,
@@ -70,6 +71,9 @@ class InitProducerIdHandler:
 
         def stored(error: ErrorCode) -> None:
             result = ProducerIdResult(error)
+            if error is not ErrorCode.NONE and transaction.value.producer_epoch == NO_EPOCH:
+                # An id without a record would never expire.
+                shard.transactions.pop(transactional_id, None)
             if error is ErrorCode.NONE:
                 result = ProducerIdResult(error, value.producer_id, value.producer_epoch)
                 logger.info("initialized %s", transaction)
@@ -100,8 +104,10 @@ class InitProducerIdHandler:
     def _next(self, transaction: Transaction, request: InitProducerId) -> TransactionValue:
         """Prepare the next epoch, or another producer id where there is none."""
         expected_epoch = None if request.expected is None else request.expected[1]
-        epoch = transaction.value.producer_epoch
-        if transaction.is_exhausted and expected_epoch in (None, epoch):
+        epoch, last_epoch = transaction.value.producer_epoch, transaction.value.last_producer_epoch
+        # A producer that repeats its request does not get the largest epoch, that of a fence.
+        is_fenced = epoch == MAX_EPOCH and expected_epoch == last_epoch
+        if transaction.is_exhausted and (is_fenced or expected_epoch in (None, epoch)):
             producer_id = new_producer_id(self.generate_producer_id, transaction.transactional_id)
             return transaction.prepare_producer_id(
                 producer_id,

@@ -171,10 +171,10 @@ class MarkerSender:
 
     def _complete(self, end: PendingEnd) -> None:
         def completed(error: ErrorCode) -> None:
-            if error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            # A disk that is full, for instance, has room again later.
+            if error is not ErrorCode.NONE and self._log.is_current(end.shard):
+                logger.warning("%s cannot be completed yet: %s", end.transaction, error.name)
                 self._channel.call_later(RETRY_BACKOFF_MS, partial(self._complete, end))
-            elif error not in (ErrorCode.NONE, ErrorCode.NOT_COORDINATOR):
-                logger.error("%s cannot be completed: %s", end.transaction, error.name)
 
         if self._log.is_current(end.shard):
             with self._actions:
@@ -183,5 +183,5 @@ class MarkerSender:
                     end.transaction,
                     end.complete,
                     completed,
-                    retried=ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                    is_retried=True,
                 )

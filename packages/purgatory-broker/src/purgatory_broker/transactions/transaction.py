@@ -194,13 +194,14 @@ class Transaction:
         )
 
     def prepare_fence(self) -> TransactionValue:
-        """Take the epoch from the producer; the transaction is then aborted in the new epoch."""
+        """Take the epoch from the producer; the transaction is then aborted in the new epoch.
+
+        The largest epoch stays: no producer gets it.
+        """
         epoch = self.value.producer_epoch
-        if epoch == MAX_EPOCH:
-            raise IllegalTransitionError(f"{self} has no epoch left to be fenced with")
         return self._prepare(
             state=TransactionState.PREPARE_EPOCH_FENCE,
-            producer_epoch=epoch if self.has_failed_fence else epoch + 1,
+            producer_epoch=epoch if self.has_failed_fence else min(epoch + 1, MAX_EPOCH),
             last_producer_epoch=NO_EPOCH,
         )
 
@@ -222,7 +223,7 @@ class Transaction:
         """Decide the end. `is_empty`: no partition was added, so that nothing has begun either."""
         epoch, last = self.value.producer_epoch, self.value.last_producer_epoch
         if client_version >= EPOCH_BUMP_SINCE:
-            epoch, last = epoch + 1, epoch
+            epoch, last = min(epoch + 1, MAX_EPOCH), epoch
         return self._prepare(
             state=state,
             next_producer_id=next_producer_id,

@@ -131,13 +131,13 @@ class TransactionLog:
         value: TransactionValue,
         done: Callable[[ErrorCode], object],
         *,
-        retried: ErrorCode | None = None,
+        is_retried: bool = False,
     ) -> None:
         """Append a prepared transition, as a deferred action, and complete it.
 
         `done` is called inside a block of the action queue: with NONE when the transition is
-        completed, or with the coordinator's error when it was given up. After the error `retried`
-        it stays pending, for another append.
+        completed, or with the coordinator's error when it was given up. With `is_retried` it stays
+        pending then, for another append.
         """
 
         def stored(error: ErrorCode) -> None:
@@ -146,7 +146,7 @@ class TransactionLog:
             elif error is ErrorCode.NONE:
                 transaction.complete(value)
                 self._on_change(shard, transaction)
-            elif error is not retried:
+            elif not is_retried:
                 transaction.cancel()
             done(error)
 
@@ -156,8 +156,8 @@ class TransactionLog:
                     encode_key(transaction.transactional_id),
                     encode_value(value, self._transaction_version),
                 )
-            except TransactionRecordError as error:
-                logger.warning("cannot encode %s: %s", transaction, error)
+            except Exception as error:  # Whatever it is, the request is answered.
+                self._errors.log(error, "cannot encode %s", transaction)
                 self._end(stored, ErrorCode.UNKNOWN_SERVER_ERROR)
                 return
             self._write(shard, [record], value.timeout_ms, stored)

@@ -113,6 +113,23 @@ def test_later_commit_without_a_transaction_counts() -> None:
     run_scenario(scenario)
 
 
+def test_offset_counts_where_a_later_one_was_not_written() -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.commit({("t", 0): 2})
+        harness.commit_in_transaction(OFFSET)
+        harness.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        failed = harness.commit_in_transaction({("t", 0): 6})
+        assert error_of(failed) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        harness.log.error = ErrorCode.NONE
+        assert stable(harness) == UNSTABLE
+        harness.end_transaction()
+        for _ in range(2):
+            assert harness.committed() == OFFSET
+            harness.restart()
+
+    run_scenario(scenario)
+
+
 def test_last_offset_of_a_transaction_counts() -> None:
     async def scenario(harness: CoordinatorHarness) -> None:
         harness.commit_in_transaction({("t", 0): 5, ("t", 1): 1})

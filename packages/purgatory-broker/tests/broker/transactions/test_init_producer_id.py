@@ -155,3 +155,18 @@ def test_pending_transition_refuses_the_next() -> None:
         assert pending == [ProducerIdResult(ErrorCode.NONE, 1_000, 0)]
 
     run_scenario(scenario)
+
+
+def test_id_whose_first_record_was_not_stored_is_forgotten() -> None:
+    async def scenario(harness: TransactionsHarness) -> None:
+        harness.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        assert error_of(harness.init()) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert harness.find() is None
+        harness.log.error = ErrorCode.NONE
+        assert error_of(harness.init(transactional_id="x" * 40_000)) is (
+            ErrorCode.UNKNOWN_SERVER_ERROR
+        )
+        assert harness.coordinator.transactions == []
+        assert harness.begin()[1] == 0
+
+    run_scenario(scenario)

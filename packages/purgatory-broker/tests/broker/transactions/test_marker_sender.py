@@ -207,3 +207,26 @@ def test_former_coordinator_sends_nothing_more() -> None:
         assert len(harness.leaders.sent) == sent
 
     run_scenario(scenario)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.UNKNOWN_SERVER_ERROR],
+)
+def test_completion_that_was_not_stored_is_tried_again(error: ErrorCode) -> None:
+    async def scenario(harness: TransactionsHarness) -> None:
+        producer = harness.begin()
+        harness.add(producer, A0)
+        harness.leaders.is_held = True
+        harness.end(producer)
+        harness.log.error = error
+        harness.leaders.is_held = False
+        harness.leaders.release()
+        await asyncio.sleep(1)
+        assert harness.state == "PrepareCommit"
+        assert error_of(harness.init()) is ErrorCode.CONCURRENT_TRANSACTIONS
+        harness.log.error = ErrorCode.NONE
+        await asyncio.sleep(1)
+        assert harness.state == "CompleteCommit"
+
+    run_scenario(scenario)
