@@ -23,6 +23,7 @@ TIME_LIMIT = 120.0
 VERSION = "4.1.1"
 _BROKER = (f"org.apache.kafka:kafka_2.13:{VERSION}", "org.slf4j:slf4j-simple:1.7.36")
 _TOOLS = (f"org.apache.kafka:kafka-tools:{VERSION}",)
+_STREAMS = (f"org.apache.kafka:kafka-streams:{VERSION}", "org.slf4j:slf4j-simple:1.7.36")
 
 #: Settings of Apache Kafka and of this broker in tests, by Kafka's names. With underscores for dots
 #: they are fields of ClusterSettings.
@@ -220,6 +221,11 @@ def tools_libraries() -> Path:
     return _libraries(_TOOLS)
 
 
+def streams_libraries() -> Path:
+    """Return the folder with the jars of Kafka Streams, as `broker_libraries`."""
+    return _libraries(_STREAMS)
+
+
 def _libraries(modules: tuple[str, ...]) -> Path:
     with download_folder("kafka-jars") as folder:
         found = jars(folder, *modules)
@@ -258,6 +264,11 @@ def start_command(tools: Path, name: str, *arguments: str) -> list[str]:
         else ""
     )
     return _java(tools, f"{package}.{name}", *arguments)
+
+
+def start_source(libraries: Path, source: Path, *arguments: str) -> list[str]:
+    """Return the command line that compiles a source file in memory and runs it."""
+    return _java(libraries, str(source), *arguments)
 
 
 def _java(
