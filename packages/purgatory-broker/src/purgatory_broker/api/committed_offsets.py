@@ -9,6 +9,7 @@ from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.protocol.offset_commit import (
     OFFSET_COMMIT_MESSAGES,
     OffsetCommitRequest,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -31,6 +32,7 @@ from purgatory_broker._wire.protocol.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from purgatory_broker._wire.protocol.txn_offset_commit import TxnOffsetCommitRequestTopic
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.groups.group_messages import CommitRequest, OffsetToCommit, RemovalResult
@@ -54,6 +56,30 @@ def requested_topic(broker: BrokerApi, name: str, indexes: Iterable[int]) -> Req
     for index in indexes:
         (topic.known if exists(TopicPartition(name, index)) else topic.unknown).append(index)
     return topic
+
+
+def requested_offsets(
+    broker: BrokerApi, requested: Iterable[OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic]
+) -> tuple[list[RequestedTopic], list[OffsetToCommit]]:
+    """Return the topics of a request, and the offsets of the partitions that exist."""
+    topics, offsets = [], []
+    for topic in requested:
+        indexes = [partition.partition_index for partition in topic.partitions]
+        topics.append(requested_topic(broker, topic.name, indexes))
+        offsets += [
+            OffsetToCommit(
+                topic.name,
+                partition.partition_index,
+                partition.committed_offset,
+                partition.committed_leader_epoch,
+                partition.committed_metadata or "",
+            )
+            for partition in topic.partitions
+            if broker.metadata.partition_exists(
+                TopicPartition(topic.name, partition.partition_index)
+            )
+        ]
+    return topics, offsets
 
 
 def results_by_topic(
@@ -94,22 +120,7 @@ GROUP_ID_NOT_FOUND_SINCE = 9
 def _offset_commit(
     broker: BrokerApi, context: RequestContext, request: OffsetCommitRequest
 ) -> None:
-    topics = [
-        requested_topic(broker, topic.name, [each.partition_index for each in topic.partitions])
-        for topic in request.topics
-    ]
-    offsets = [
-        OffsetToCommit(
-            topic.name,
-            partition.partition_index,
-            partition.committed_offset,
-            partition.committed_leader_epoch,
-            partition.committed_metadata or "",
-        )
-        for topic in request.topics
-        for partition in topic.partitions
-        if broker.metadata.partition_exists(TopicPartition(topic.name, partition.partition_index))
-    ]
+    topics, offsets = requested_offsets(broker, request.topics)
 
     def reply(errors: tuple[ErrorCode, ...]) -> None:
         context.reply(

@@ -11,10 +11,9 @@ from purgatory_broker._wire.protocol.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.committed_offsets import requested_topic, results_by_topic
+from purgatory_broker.api.committed_offsets import requested_offsets, results_by_topic
 from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.groups.group_messages import OffsetToCommit, Producer, TransactionalCommit
-from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.groups.group_messages import Producer, TransactionalCommit
 from purgatory_broker.request_context import RequestContext
 
 #: The first version whose clients know COORDINATOR_LOAD_IN_PROGRESS.
@@ -28,22 +27,7 @@ ADDS_PARTITION_SINCE = 5
 def _txn_offset_commit(
     broker: BrokerApi, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> None:
-    topics = [
-        requested_topic(broker, topic.name, [each.partition_index for each in topic.partitions])
-        for topic in request.topics
-    ]
-    offsets = [
-        OffsetToCommit(
-            topic.name,
-            partition.partition_index,
-            partition.committed_offset,
-            partition.committed_leader_epoch,
-            partition.committed_metadata or "",
-        )
-        for topic in request.topics
-        for partition in topic.partitions
-        if broker.metadata.partition_exists(TopicPartition(topic.name, partition.partition_index))
-    ]
+    topics, offsets = requested_offsets(broker, request.topics)
 
     def reply(errors: tuple[ErrorCode, ...]) -> None:
         results = results_by_topic(topics, (_error(context, error) for error in errors))
