@@ -44,6 +44,12 @@ class Waiting(DelayedOperation):
 
 
 @pytest.fixture
+def clock() -> ManualClock:
+    """Return a clock that stands at 0 until the test moves it."""
+    return ManualClock()
+
+
+@pytest.fixture
 def purgatory() -> ManualPurgatory:
     """Return a purgatory in which requests wait."""
     purgatory = ManualPurgatory("orders")
@@ -285,8 +291,8 @@ def test_paused_page_stands_still(
 
 @contextmanager
 def served_broker(*options: str) -> Iterator[dict[str, str]]:
-    """Run `broker serve` with a live page; return its addresses."""
-    command = [sys.executable, "-m", "request_purgatory", "broker", "serve", "--json"]
+    """Run `purgatory-broker serve` with a live page; return its addresses."""
+    command = [sys.executable, "-m", "purgatory_broker", "serve", "--json"]
     ports = ["--port", "0", "--control-port", "0", "--dashboard", "0"]
     with subprocess.Popen([*command, *ports, *options], stdout=subprocess.PIPE, text=True) as ran:
         try:
@@ -351,7 +357,7 @@ def test_buttons_put_faults_in_force_in_a_broker(open_page: OpenPage) -> None:
         page.fill("#f-delay", "0")
         page.evaluate("document.querySelector('#inject').noValidate = true")
         page.get_by_role("button", name="Inject").click()
-        expect(page, "#said").to_contain_text("delay_ms must be at least 1")
+        expect(page, "#said").to_contain_text("delay_ms must be between 1 and 2147483647, got 0")
         open_page.errors.clear()  # type: ignore[attr-defined]  # The refusal's status.
         page.get_by_role("button", name="Clear all faults").click()
         expect(page, "#faults tbody tr").to_contain_text("No fault is in force")
