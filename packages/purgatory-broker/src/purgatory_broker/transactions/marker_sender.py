@@ -19,6 +19,7 @@ from purgatory_broker.transactions.transaction import (
     TransactionValue,
 )
 from purgatory_broker.transactions.transaction_log import TransactionLog, TransactionShard
+from request_purgatory.error_log import ErrorLog
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +78,7 @@ class MarkerSender:
         self._log = log
         self._channel = channel
         self._actions = actions
+        self._errors = ErrorLog(logger)
         #: By transactional id.
         self.pending: dict[str, PendingEnd] = {}
 
@@ -173,7 +175,7 @@ class MarkerSender:
         def completed(error: ErrorCode) -> None:
             # A disk that is full, for instance, has room again later.
             if error is not ErrorCode.NONE and self._log.is_current(end.shard):
-                logger.warning("%s cannot be completed yet: %s", end.transaction, error.name)
+                self._errors.warn("%s cannot be completed yet: %s", end.transaction, error.name)
                 self._channel.call_later(RETRY_BACKOFF_MS, partial(self._complete, end))
 
         if self._log.is_current(end.shard):

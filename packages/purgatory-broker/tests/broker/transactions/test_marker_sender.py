@@ -213,7 +213,9 @@ def test_former_coordinator_sends_nothing_more() -> None:
     "error",
     [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.UNKNOWN_SERVER_ERROR],
 )
-def test_completion_that_was_not_stored_is_tried_again(error: ErrorCode) -> None:
+def test_completion_that_was_not_stored_is_tried_again(
+    error: ErrorCode, caplog: pytest.LogCaptureFixture
+) -> None:
     async def scenario(harness: TransactionsHarness) -> None:
         producer = harness.begin()
         harness.add(producer, A0)
@@ -224,6 +226,8 @@ def test_completion_that_was_not_stored_is_tried_again(error: ErrorCode) -> None
         harness.leaders.release()
         await asyncio.sleep(1)
         assert harness.state == "PrepareCommit"
+        # Of some 20 attempts, the first and the tenth.
+        assert caplog.text.count("cannot be completed yet") == 2
         assert error_of(harness.init()) is ErrorCode.CONCURRENT_TRANSACTIONS
         harness.log.error = ErrorCode.NONE
         await asyncio.sleep(1)
