@@ -54,15 +54,16 @@ def _with_present_counts(settings: ClusterSettings, topics: Mapping[str, Topic])
 
     The partition of a group or a transactional id follows from it.
     """
-    counts = (settings.offsets_topic_num_partitions, settings.transaction_state_log_num_partitions)
-    offsets, transactions = (
-        len(topics[topic].partitions) if topic in topics else count
-        for topic, count in zip((OFFSETS_TOPIC, TRANSACTIONS_TOPIC), counts, strict=True)
-    )
+
+    def count(topic: str, otherwise: int) -> int:
+        return len(topics[topic].partitions) if topic in topics else otherwise
+
     return replace(
         settings,
-        offsets_topic_num_partitions=offsets,
-        transaction_state_log_num_partitions=transactions,
+        offsets_topic_num_partitions=count(OFFSETS_TOPIC, settings.offsets_topic_num_partitions),
+        transaction_state_log_num_partitions=count(
+            TRANSACTIONS_TOPIC, settings.transaction_state_log_num_partitions
+        ),
     )
 
 
