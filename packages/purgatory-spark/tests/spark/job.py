@@ -124,35 +124,33 @@ class Job:
         )
 
     def find_pids(self, argument: bytes) -> list[int]:
-        """Return the ids of its processes that have this command line argument."""
-        found = []
-        for status in Path("/proc").glob("[0-9]*/stat"):
-            try:
-                group = int(status.read_text().rsplit(")", 1)[1].split()[2])
-                line = (status.parent / "cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if group == self.process.pid and argument in line:
-                found.append(int(status.parent.name))
-        return found
+        """Return the ids of its processes that have this command line argument.
+
+        A child that a process has just forked has that process's arguments until it executes its
+        own program, and is left out: a JVM starts a child for each `chmod`.
+        """
+        return [pid for pid, line, parent in self._processes() if argument in line - parent]
 
     def python_workers(self) -> list[int]:
         """Return the ids of Spark's Python workers, without the daemon that forks them."""
-        found = []
+        daemon = b"pyspark.daemon"
+        return [pid for pid, line, parent in self._processes() if daemon in line & parent]
+
+    def _processes(self) -> Iterator[tuple[int, frozenset[bytes], frozenset[bytes]]]:
+        """Yield its processes' ids with the arguments of each, and those of its parent."""
         for status in Path("/proc").glob("[0-9]*/stat"):
             try:
-                fields = status.read_text().rsplit(")", 1)[1].split()
-                line = (status.parent / "cmdline").read_bytes()
-                parent = (status.parents[1] / fields[1] / "cmdline").read_bytes()
+                _, parent, _, session_id = status.read_text().rsplit(")", 1)[1].split()[:4]
+                # Spark's Python daemon makes a process group of its own in the session.
+                if int(session_id) == self.process.pid:
+                    parent_folder = status.parents[1] / parent
+                    yield (
+                        int(status.parent.name),
+                        _arguments(status.parent),
+                        _arguments(parent_folder),
+                    )
             except OSError:
                 continue
-            if (
-                int(fields[3]) == self.process.pid
-                and b"pyspark.daemon" in line
-                and b"pyspark.daemon" in parent
-            ):
-                found.append(int(status.parent.name))
-        return found
 
     def kill(self) -> None:
         """Send SIGKILL to the whole process group."""
@@ -162,6 +160,10 @@ class Job:
         except ProcessLookupError:
             pass
         self.process.wait(TIME_LIMIT)
+
+
+def _arguments(process: Path) -> frozenset[bytes]:
+    return frozenset((process / "cmdline").read_bytes().split(b"\0"))
 
 
 def _text(file: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -29,3 +30,14 @@ def test_missing_line_shows_the_first_cause(tmp_path: Path) -> None:
     assert "ValueError\n--- log:\nfirst log line\nshutdown\n" in said
     assert "characters left out]" in said
     assert said.endswith("/app-1/0/stderr:\nno space")
+
+
+def test_forked_child_is_not_found_by_its_parents_arguments(tmp_path: Path) -> None:
+    program = (
+        "import os, sys, time; child = os.fork(); child and print('forked', child, flush=True); "
+        "time.sleep(300)"
+    )
+    with job([sys.executable, "-c", program, "a JVM"], tmp_path / "log") as running:
+        child = int(running.wait_for_line("forked").split()[1])
+        assert os.getpgid(child) == running.process.pid
+        assert running.find_pids(b"a JVM") == [running.process.pid]
