@@ -7,15 +7,18 @@ import base64
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
+from io import StringIO
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from purgatory_broker import (
     ClientRequest,
     ClusterError,
     ClusterTimeoutError,
 )
+from purgatory_broker._cli.printing import PRINTERS
 from purgatory_broker._wire.messages import Header, encode_response
 from purgatory_broker._wire.protocol.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 from purgatory_broker._wire.reader import MAX_ELEMENTS
@@ -74,6 +77,22 @@ def test_records_have_everything_that_a_producer_sent(
     ]
     assert [each.headers for each in found] == [(), (), tuple(headers)]
     assert (running.high_watermark(topic), running.high_watermark(topic, 1)) == (3, 0)
+
+
+def test_topic_shows_the_replicas_that_are_out_of_sync_and_those_of_dead_nodes(
+    running: ClusterClient,
+) -> None:
+    running.create_topic("dead")
+    assert running.describe_topic("dead")[0]["out_of_sync"] == []
+    running.kill(2)
+    (partition,) = running.describe_topic("dead")
+    assert (partition["out_of_sync"], sorted(partition["offsets"])) == ([2], [0, 1])
+    printed = StringIO()
+    PRINTERS["describe_topic"](Console(file=printed, width=80), [partition])
+    (row,) = (line for line in printed.getvalue().splitlines() if "not running" in line)
+    assert row.split() == ["0", "2", "not", "running", "no"]
+    running.restart(2)
+    running.wait_for(isr=("dead", 0, [0, 1, 2]))
 
 
 @pytest.mark.parametrize(

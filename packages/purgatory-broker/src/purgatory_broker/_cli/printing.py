@@ -7,9 +7,10 @@ its markup.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -24,39 +25,59 @@ from purgatory_broker.replication.recorder import RecorderError
 from purgatory_command_line.exit_codes import ExitCode
 from request_purgatory.errors import InvalidArgumentError, PurgatoryError
 
-_COUNTS = (
-    "Completions",
-    "Expires",
-    "Cancellations",
-    "NumDelayedOperations",
-    "Purges",
-    "CallbackErrors",
-)
+#: Of each purgatory: the heading, and the metric.
+_COUNTS = {
+    "completed": "Completions",
+    "expired": "Expires",
+    "cancelled": "Cancellations",
+    "waiting": "NumDelayedOperations",
+    "purges": "Purges",
+    "errors": "CallbackErrors",
+}
 
 Metrics = dict[int, dict[str, dict[str, float]]]
 
 
+def _table(*headings: str, names: Collection[str] = (), title: str | None = None) -> Table:
+    """Return a table that loses nothing in a terminal of 80 columns.
+
+    The columns `names` have what is of any length. They are folded, so that numbers and words of
+    ours stay whole.
+    """
+    table = Table(
+        box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, title=title
+    )
+    for heading in headings:
+        folds = heading in names
+        table.add_column(heading, overflow="fold", no_wrap=not folds)
+    return table
+
+
 def print_metrics(console: Console, metrics: Metrics) -> None:
     """Print the counts of each node's purgatories, those without any left out."""
-    table = Table("node", "purgatory", *_COUNTS, title="purgatories")
+    table = _table("node", "purgatory", *_COUNTS, names={"purgatory"}, title="purgatories")
     for node, purgatories in metrics.items():
         for name, values in purgatories.items():
-            if any(values[count] for count in _COUNTS):
-                table.add_row(str(node), name, *(f"{values[count]:,.0f}" for count in _COUNTS))
+            counts = [values[metric] for metric in _COUNTS.values()]
+            if any(counts):
+                table.add_row(str(node), name, *(f"{count:,.0f}" for count in counts))
     console.print(table if table.row_count else "no purgatory has had an operation")
 
 
 def _print_topic(console: Console, partitions: list[dict[str, Any]]) -> None:
-    table = Table("partition", "node", "leader", "in sync", "start", "end", "high watermark")
+    table = _table("partition", "node", "replica", "in sync", "start", "end", "high watermark")
     for partition in partitions:
-        for node, offsets in partition["offsets"].items():
-            leads = f"epoch {partition['leader_epoch']}" if node == partition["leader"] else ""
+        for node in partition["replicas"]:
+            offsets = partition["offsets"].get(node)
+            replica = "follower" if offsets else "not running"
+            if node == partition["leader"]:
+                replica = f"leader, epoch {partition['leader_epoch']}"
             table.add_row(
                 str(partition["partition"]),
                 str(node),
-                leads,
-                "yes" if node in partition["isr"] else "no",
-                *map(str, offsets.values()),
+                replica,
+                "no" if node in partition["out_of_sync"] else "yes",
+                *map(str, (offsets or {}).values()),
             )
     console.print(table)
 
@@ -67,7 +88,7 @@ def _print_fault_id(console: Console, fault: int) -> None:
 
 def _print_faults(console: Console, faults: list[dict[str, Any]]) -> None:
     limits = ("node", "topic", "partition", "group", "transactional_id", "client_id")
-    table = Table("fault", "API", "kind", "times left", "hits", "only")
+    table = _table("fault", "API", "kind", "left", "hits", "only", names={"API", "kind", "only"})
     for fault in faults:
         only = [f"{name} {fault[name]}" for name in limits if fault[name] is not None]
         table.add_row(
@@ -76,19 +97,20 @@ def _print_faults(console: Console, faults: list[dict[str, Any]]) -> None:
             fault["error"] or fault["kind"],
             "always" if fault["times"] == -1 else str(fault["times"]),
             str(fault["hits"]),
-            Text(", ".join(only)),
+            Text("\n".join(only)),
         )
     console.print(table if faults else "no faults are injected")
 
 
 def _print_records(console: Console, records: list[TopicRecord]) -> None:
-    table = Table("partition", "offset", "timestamp", "producer id", "key", "value", "headers")
+    names = ("key", "value", "headers")
+    table = _table("partition", "offset", "timestamp", "producer", *names, names=names)
     for record in records:
         table.add_row(
             str(record.partition),
             str(record.offset),
             str(record.timestamp_ms),
-            str(record.producer_id),
+            "" if record.producer_id < 0 else str(record.producer_id),
             Text(_decoded(record.key)),
             Text(_decoded(record.value)),
             Text(", ".join(f"{name}={_decoded(value)}" for name, value in record.headers)),
@@ -101,14 +123,16 @@ def _decoded(value: bytes | None) -> str:
 
 
 def _print_requests(console: Console, requests: list[ClientRequest]) -> None:
-    table = Table("received", "answered", "node", "API", "version", "client id", "correlation id")
+    table = _table(
+        "received", "answered", "node", "request", "client id", "id", names={"request", "client id"}
+    )
     for request in requests:
+        answered = request.answered_ms
         table.add_row(
             str(request.received_ms),
-            "" if request.answered_ms is None else str(request.answered_ms),
+            "" if answered is None else f"+{answered - request.received_ms} ms",
             str(request.node),
-            request.api,
-            str(request.version),
+            f"{request.api} v{request.version}",
             Text(request.client_id),
             str(request.correlation_id),
         )
@@ -116,29 +140,43 @@ def _print_requests(console: Console, requests: list[ClientRequest]) -> None:
 
 
 def _print_groups(console: Console, groups: dict[str, GroupSnapshot]) -> None:
-    table = Table("group", "state", "generation", "coordinator", "members", "committed offsets")
+    table = _table("group", "state", "generation", "coordinator", "members", names={"group"})
+    names = ("group", "partition", "assigned to")
+    partitions = _table(*names, "committed", names=names)
     for group in groups.values():
-        members = [
-            f"{member.client_id}: {_partitions(member.assignment)}" for member in group.members
-        ]
-        offsets = [
-            f"{topic}-{partition}: {offset}"
-            for topic, partitions in group.offsets.items()
-            for partition, offset in partitions.items()
-        ]
         table.add_row(
             Text(group.group_id),
             group.state,
             str(group.generation),
             str(group.coordinator),
-            Text("\n".join(members)),
-            Text("\n".join(offsets)),
+            str(len(group.members)),
         )
+        assigned = {
+            partition: member.client_id
+            for member in group.members
+            for partition in _partitions(member.assignment)
+        }
+        committed = {
+            f"{topic}-{partition}": str(offset)
+            for topic, offsets in group.offsets.items()
+            for partition, offset in offsets.items()
+        }
+        for partition in sorted(assigned | committed):
+            partitions.add_row(
+                Text(group.group_id),
+                Text(partition),
+                Text(assigned.get(partition, "")),
+                committed.get(partition, ""),
+            )
     console.print(table if groups else "there is no group")
+    if partitions.row_count:
+        console.print()
+        console.print(partitions)
 
 
 def _print_transactions(console: Console, found: dict[str, TransactionSnapshot]) -> None:
-    table = Table("transactional id", "state", "producer", "epoch", "coordinator", "partitions")
+    names = ("transactional id", "partitions")
+    table = _table(names[0], "state", "producer", "epoch", "coordinator", names[1], names=names)
     for transaction in found.values():
         table.add_row(
             Text(transaction.transactional_id),
@@ -146,17 +184,17 @@ def _print_transactions(console: Console, found: dict[str, TransactionSnapshot])
             str(transaction.producer_id),
             str(transaction.producer_epoch),
             str(transaction.coordinator),
-            Text(_partitions(transaction.partitions)),
+            Text(" ".join(_partitions(transaction.partitions))),
         )
     console.print(table if found else "there is no transactional id")
 
 
-def _partitions(assignment: dict[str, list[int]]) -> str:
-    return " ".join(
+def _partitions(assignment: dict[str, list[int]]) -> list[str]:
+    return [
         f"{topic}-{partition}"
         for topic, partitions in assignment.items()
         for partition in partitions
-    )
+    ]
 
 
 #: By the name of the command: every one that has a result.

@@ -240,7 +240,7 @@ def test_results_are_tables_unless_json_is_asked_for(capsys: pytest.CaptureFixtu
     assert "topic orders" in faults
     assert "high watermark" in topic
     assert topic.count("yes") == 2
-    assert "NumDelayedOperations" in metrics
+    assert "waiting" in metrics
 
 
 @pytest.mark.parametrize(

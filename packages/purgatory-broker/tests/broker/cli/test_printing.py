@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from io import StringIO
 from typing import Any
 
@@ -56,3 +57,89 @@ def test_names_of_users_are_printed_as_they_are(
     printed = StringIO()
     PRINTERS[command](Console(file=printed, width=500, highlight=False), result(name))
     assert printed.getvalue().count(name) == times
+
+
+LONG = "console-consumer-of-the-orders-of-17-countries"
+BIG = 1_234_567
+
+
+def wide_group() -> GroupSnapshot:
+    member = MemberSnapshot("m", None, LONG, "/127.0.0.1", {LONG: [0]})
+    return GroupSnapshot(
+        LONG, "PreparingRebalance", BIG, "consumer", "range", 0, "m", (member,), {LONG: {0: BIG}}
+    )
+
+
+def partition_of(replicas: list[int]) -> dict[str, Any]:
+    offsets = {"log_start_offset": BIG, "end_offset": BIG, "high_watermark": BIG}
+    return {
+        "partition": 10,
+        "leader": 0,
+        "leader_epoch": 12,
+        "replicas": replicas,
+        "isr": [0],
+        "out_of_sync": replicas[1:],
+        "offsets": {0: offsets, 1: offsets},
+    }
+
+
+METRICS = ("Completions", "Expires", "Cancellations", "NumDelayedOperations", "Purges")
+#: By the command: a result with long names and large numbers, and what its table has to show.
+WIDE: dict[str, tuple[Any, list[str]]] = {
+    "describe_topic": ([partition_of([0, 1, 2])], ["leader, epoch 12", "not running", str(BIG)]),
+    "faults": (
+        [fault(LONG) | {"api": "AlterPartitionReassignments", "error": "NOT_LEADER_OR_FOLLOWER"}],
+        ["AlterPartitionReassignments", "NOT_LEADER_OR_FOLLOWER", LONG],
+    ),
+    "records": (
+        [TopicRecord(10, BIG, 10**12, LONG.encode(), LONG.encode(), ((LONG, b"x"),), BIG)],
+        [LONG, str(10**12), str(BIG)],
+    ),
+    "requests": (
+        [ClientRequest(0, "AlterPartitionReassignments", 1, LONG, BIG, 10**12, 10**12 + 3, {}, {})],
+        [LONG, "AlterPartitionReassignments v1", "+3 ms", str(BIG)],
+    ),
+    "groups": ({LONG: wide_group()}, [LONG, f"{LONG}-0", "PreparingRebalance", str(BIG)]),
+    "transactions": (
+        {LONG: TransactionSnapshot(LONG, "PrepareEpochFence", BIG, 1, 60_000, 1, 0, {LONG: [0]})},
+        [LONG, f"{LONG}-0", "PrepareEpochFence", str(BIG)],
+    ),
+    "metrics": (
+        {0: {"TransactionalIdExpiration": dict.fromkeys([*METRICS, "CallbackErrors"], BIG)}},
+        ["TransactionalIdExpiration", f"{BIG:,}", "cancelled"],
+    ),
+}
+
+
+def test_every_table_has_a_wide_result() -> None:
+    without = {"bootstrap_servers_of", "high_watermark", *filter(is_injection, PRINTERS)}
+    assert WIDE.keys() == PRINTERS.keys() - without
+
+
+def is_injection(command: str) -> bool:
+    return command.startswith("inject_")
+
+
+@pytest.mark.parametrize("command", WIDE)
+def test_table_loses_nothing_in_80_columns(command: str) -> None:
+    result, shown = WIDE[command]
+    printed = StringIO()
+    PRINTERS[command](Console(file=printed, width=80, highlight=False), result)
+    columns = [
+        column for table in printed.getvalue().split("\n\n") for column in unfolded_columns(table)
+    ]
+    for text in shown:
+        assert any(text.replace(" ", "") in column for column in columns), printed.getvalue()
+    assert max(map(len, printed.getvalue().splitlines())) <= 80
+    assert "…" not in printed.getvalue()
+
+
+def unfolded_columns(table: str) -> list[str]:
+    """Return the text of each column without spaces, as the lines of a folded text are one."""
+    lines = table.splitlines()
+    heading = next(number for number, line in enumerate(lines) if line.startswith("─")) - 1
+    starts = [match.start() for match in re.finditer(r"(?<=  )\S|^\S", lines[heading])]
+    return [
+        "".join(line[start:end] for line in lines).replace(" ", "")
+        for start, end in zip(starts, [*starts[1:], None], strict=True)
+    ]

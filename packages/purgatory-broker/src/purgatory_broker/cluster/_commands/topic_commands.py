@@ -31,7 +31,9 @@ class PartitionDescription(TypedDict):
     leader_epoch: int
     replicas: list[int]
     isr: list[int]
-    #: By the number of the replica's node.
+    #: The replicas that are not in `isr`: they are behind, or their nodes do not run.
+    out_of_sync: list[int]
+    #: By the number of the replica's node, of those that run.
     offsets: dict[int, ReplicaOffsets]
 
 
@@ -68,9 +70,9 @@ class TopicCommands(CommandGroup):
             topic: the topic's name.
 
         Returns:
-            For each partition `partition`, `leader`, `leader_epoch`, `replicas`, `isr`, and
-            `offsets`: for each live replica's node its `log_start_offset`, `end_offset` and
-            `high_watermark`.
+            For each partition `partition`, `leader`, `leader_epoch`, `replicas`, `isr`, the
+            replicas `out_of_sync`, also those of nodes that do not run, and `offsets`: for each
+            live replica's node its `log_start_offset`, `end_offset` and `high_watermark`.
         """
         partitions = self._topic(topic).partitions
         return [self._describe_partition(partition) for partition in partitions]
@@ -92,6 +94,7 @@ class TopicCommands(CommandGroup):
             "leader_epoch": partition.leader_epoch,
             "replicas": list(partition.replicas),
             "isr": list(partition.isr),
+            "out_of_sync": [node for node in partition.replicas if node not in partition.isr],
             "offsets": offsets,
         }
 
