@@ -26,6 +26,9 @@ class _RemoteCluster(ClusterClient):
     def __init__(self, address: str) -> None:
         self._control = ControlClient(address)
 
+    def _describe(self) -> str:
+        return f"at {self._control.address}"
+
     def start(self) -> _RemoteCluster:
         return self
 

@@ -256,6 +256,21 @@ class AsyncCluster(ClusterCommands):
             _listening.discard(self)
             raise_first(self._interceptions.take_unseen(), error)
 
+    def __repr__(self) -> str:
+        return f"<AsyncCluster {self.describe()}>"
+
+    def describe(self) -> str:
+        """Return the number of nodes with their state, and the addresses while the cluster runs.
+
+        Any thread may call this.
+        """
+        count = f"nodes={len(self.nodes)}"
+        if self.loop is None:
+            return f"{count}, {'not running' if self._was_entered else 'not started'}"
+        stopped = [str(node.node_id) for node in self.nodes if node.is_stopped]
+        without = f", without node {', '.join(stopped)}" if stopped else ""
+        return f"{count} at {self.bootstrap_servers}{without}"
+
     @property
     def is_calling_function(self) -> bool:
         """Whether the caller is a function given to `intercept`."""

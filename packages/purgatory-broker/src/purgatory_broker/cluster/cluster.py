@@ -106,6 +106,12 @@ class Cluster(ClusterClient):
         #: What has ended the thread, until `close` raises it.
         self._failure: BaseException | None = None
 
+    def _describe(self) -> str:
+        if self._cluster is not None and self._is_running and self._has_thread:
+            return self._cluster.describe()
+        count = f"nodes={self.settings.nodes}"
+        return f"{count}, {'not started' if self._thread is None else 'not running'}"
+
     # -- start and stop
 
     def start(self) -> Cluster:

@@ -58,6 +58,13 @@ class ClusterClient(ABC):
     _is_closed = False
     _bootstrap_servers = ""
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__.lstrip('_')} {self._describe()}>"
+
+    @abstractmethod
+    def _describe(self) -> str:
+        """Return the cluster's nodes, addresses and state, without a question to it."""
+
     @abstractmethod
     def start(self) -> Self:
         """Start the cluster, as entering the `with` block does."""

@@ -50,6 +50,14 @@ class ClusterProcess(ClusterClient):
         self._control: ControlClient | None = None
         self._call_lock = threading.Lock()
 
+    def _describe(self) -> str:
+        count = f"nodes={self.settings.nodes}"
+        if self._process is None:
+            return f"{count}, not started"
+        if self._is_closed or (self._is_parent and self._process.poll() is not None):
+            return f"{count}, not running"
+        return f"{count} at {self.bootstrap_servers}, process {self._process.pid}"
+
     def start(self) -> ClusterProcess:
         """Start the process and its cluster, as entering the `with` block does.
 
