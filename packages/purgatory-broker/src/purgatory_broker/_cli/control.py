@@ -113,6 +113,23 @@ _CONDITIONS: dict[Any, Any] = {
     tuple[int, int] | None: Annotated[
         str | None, Parameter(converter=_condition((int, int)), metavar="ID:HITS")
     ],
+    tuple[str, str, str, list[int]] | None: Annotated[
+        str | None,
+        Parameter(
+            converter=_condition((str, str, str, _numbers)),
+            metavar="GROUP:CLIENT:TOPIC:PARTITION,PARTITION...",
+        ),
+    ],
+    tuple[str, str, int, int] | None: Annotated[
+        str | None,
+        Parameter(
+            converter=_condition((str, str, int, int)), metavar="GROUP:TOPIC:PARTITION:OFFSET"
+        ),
+    ],
+    tuple[str, str, int] | None: Annotated[
+        str | None,
+        Parameter(converter=_condition((str, str, int)), metavar="GROUP:TOPIC:RECORDS"),
+    ],
     tuple[str, int, list[int]] | None: Annotated[
         str | None,
         Parameter(

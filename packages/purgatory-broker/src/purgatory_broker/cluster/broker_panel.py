@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.registry import APIS
 from purgatory_broker.cluster._commands.cluster_commands import ClusterCommands
-from purgatory_broker.cluster.conditions import leader_replica
+from purgatory_broker.cluster.conditions import records_behind
 from purgatory_broker.cluster.node import Node
 from purgatory_broker.cluster.run_command import run_command
 from purgatory_broker.cluster.snapshots import GroupSnapshot
@@ -145,10 +145,8 @@ def _group(cluster: ClusterCommands, group: GroupSnapshot) -> Row:
     for topic, offsets in group.offsets.items():
         for index, offset in offsets.items():
             partition = cluster.controller.partition(TopicPartition(topic, index))
-            replica = None if partition is None else leader_replica(cluster.nodes, partition)
-            if replica is not None:
-                # In records: nobody commits the offset after a marker at the end.
-                lag += replica.log.record_count(offset, replica.high_watermark)
+            if partition is not None:
+                lag += records_behind(cluster.nodes, partition, offset) or 0
     return {
         "group_id": group.group_id,
         "state": group.state,

@@ -9,6 +9,7 @@ from typing import Any
 from purgatory_broker.api.registry import find_api
 from purgatory_broker.cluster.node import ClusterParts, Node
 from purgatory_broker.cluster.readable_records import CommittedCounts
+from purgatory_broker.cluster.snapshots import GroupSnapshot, snapshot
 from purgatory_broker.cluster.waits import Condition
 from purgatory_broker.groups.group import Group, GroupState
 from purgatory_broker.metadata.controller import Controller
@@ -23,6 +24,15 @@ def leader_replica(nodes: list[Node], partition: Partition) -> Replica | None:
     if partition.leader < 0 or nodes[partition.leader].is_stopped:
         return None
     return nodes[partition.leader].replicas.find(partition.key)
+
+
+def records_behind(nodes: list[Node], partition: Partition, offset: int) -> int | None:
+    """Return how many records from an offset on consumers can read; None without a leader.
+
+    It is a group's lag in records: nobody commits the offset after a marker at the end.
+    """
+    replica = leader_replica(nodes, partition)
+    return None if replica is None else replica.log.record_count(offset, replica.high_watermark)
 
 
 def coordinated_groups(controller: Controller, nodes: list[Node]) -> Iterator[tuple[Node, Group]]:
@@ -147,6 +157,88 @@ class Conditions:
 
         return Condition(("group", group_id), holds, describe)
 
+    def committed(self, given: tuple[str, str, int, int]) -> Condition:
+        group_id, topic, partition, offset = given
+        _require_count("committed", given)
+
+        def found() -> int | None:
+            group = self._group(group_id)
+            return None if group is None else group.offsets.get(topic, {}).get(partition)
+
+        def holds() -> bool:
+            committed = found()
+            return committed is not None and committed >= offset
+
+        def describe() -> str:
+            return (
+                f"expected group {group_id!r} to have committed offset {offset} of "
+                f"{topic}-{partition}, got {found()}"
+            )
+
+        return Condition(_OFFSETS, holds, describe, (("group", group_id),))
+
+    def lag(self, given: tuple[str, str, int]) -> Condition:
+        group_id, topic, most = given
+        _require_count("lag", given)
+
+        def found() -> dict[int, int] | None:
+            group = self._group(group_id)
+            if group is None or topic not in self.parts.controller.topics:
+                return None
+            return _lags(self.parts, group, topic)
+
+        def holds() -> bool:
+            by_partition = found()
+            return by_partition is not None and sum(by_partition.values()) <= most
+
+        def describe() -> str:
+            by_partition = found()
+            if by_partition is None:
+                missing = "topic" if topic not in self.parts.controller.topics else "group"
+                state = f"there is no such {missing}"
+            else:
+                state = f"got {sum(by_partition.values())} (by partition: {by_partition})"
+            return (
+                f"expected group {group_id!r} to be at most {most} records behind in {topic}, "
+                f"{state}"
+            )
+
+        return Condition(_OFFSETS, holds, describe, (("group", group_id), ("topic", topic)))
+
+    def assignment(self, given: tuple[str, str, str, list[int]]) -> Condition:
+        group_id, client_id, topic, partitions = given
+
+        def holds() -> bool:
+            group = self._group(group_id)
+            if group is None or group.state != GroupState.STABLE.value:
+                return False
+            assigned = (
+                partition
+                for member in group.members
+                if member.client_id == client_id
+                for partition in member.assignment.get(topic, ())
+            )
+            return set(assigned) == set(partitions)
+
+        def describe() -> str:
+            group = self._group(group_id)
+            state = "there is no such group"
+            if group is not None:
+                members = [f"{member.client_id}: {member.assignment}" for member in group.members]
+                state = f"the group is {group.state}, and has {', '.join(members) or 'no members'}"
+            return (
+                f"expected client {client_id!r} of group {group_id!r} to have the partitions "
+                f"{sorted(partitions)} of {topic}, {state}"
+            )
+
+        return Condition(("group", group_id), holds, describe)
+
+    def _group(self, group_id: str) -> GroupSnapshot | None:
+        for node, group in coordinated_groups(self.parts.controller, self.parts.nodes):
+            if group.group_id == group_id:
+                return snapshot(node.groups, group)
+        return None
+
     def request(self, given: tuple[str, int]) -> Condition:
         name, times = find_api(given[0]).name, given[1]
         _require_count("request", given)
@@ -186,6 +278,20 @@ class Conditions:
         return Condition(("fault", number), holds, describe)
 
 
-def _require_count(name: str, given: tuple[Any, int]) -> None:
-    if given[1] < 0:
+#: What is notified of every committed offset.
+_OFFSETS = ("topic", OFFSETS_TOPIC)
+
+
+def _lags(parts: ClusterParts, group: GroupSnapshot, topic: str) -> dict[int, int]:
+    """Return by partition how many records a group has not committed: all if it has no offset."""
+    committed = group.offsets.get(topic, {})
+    behind = {
+        partition.index: records_behind(parts.nodes, partition, committed.get(partition.index, 0))
+        for partition in parts.controller.topics[topic].partitions
+    }
+    return {partition: count for partition, count in behind.items() if count is not None}
+
+
+def _require_count(name: str, given: tuple[Any, ...]) -> None:
+    if given[-1] < 0:
         raise InvalidArgumentError(name, "of a number from 0 on", given)

@@ -32,7 +32,7 @@ from purgatory_broker.metadata.controller import Controller
 from purgatory_broker.metadata.metadata_cache import MetadataCache
 from purgatory_broker.metadata.partition_leaders import AlterPartitionRequest
 from purgatory_broker.metadata.producer_ids import ProducerIds
-from purgatory_broker.metadata.topics import ControllerError
+from purgatory_broker.metadata.topics import OFFSETS_TOPIC, ControllerError
 from purgatory_broker.replication.appends import Appends
 from purgatory_broker.replication.fetch_sessions import FetchSessions
 from purgatory_broker.replication.fetcher import FetcherManager
@@ -196,6 +196,7 @@ class Node:
                 cluster.wall_ms,
                 self.verifications,
                 settings.offsets_commit_timeout_ms,
+                self._offsets_changed,
             ),
             now_ms=cluster.wall_ms,
             on_stable=partial(cluster.waits.changed, "group"),
@@ -216,7 +217,7 @@ class Node:
             on_change=partial(cluster.waits.changed, "transaction"),
         )
         self.markers = TransactionMarkers(
-            self.replicas, self.appends, cluster.wall_ms, self.groups.end_transaction
+            self.replicas, self.appends, cluster.wall_ms, self._end_transactional_offsets
         )
         self.fetchers = FetcherManager(self.replicas, self._leader, is_paused=is_replication_paused)
         self.elections = LeaderElections(self.purgatories["ElectLeader"], self.actions)
@@ -327,6 +328,13 @@ class Node:
                 work()
 
         self._timers[name] = asyncio.get_running_loop().call_later(interval_ms / 1_000, run)
+
+    def _offsets_changed(self) -> None:
+        self._cluster.waits.changed("topic", OFFSETS_TOPIC)
+
+    def _end_transactional_offsets(self, partition: int, producer_id: int, is_commit: bool) -> None:
+        self.groups.end_transaction(partition, producer_id, is_commit)
+        self._offsets_changed()
 
     def _delete_old_segments(self) -> None:
         self.partitions.delete_old_segments(self.wall_ms())

@@ -59,6 +59,8 @@ class ReplicatedOffsets(_ReplicatedRecords):
 
     verifications: TransactionVerifications
     timeout_ms: int
+    #: Called when the group coordinator knows that its records are stored.
+    on_stored: Callable[[], None]
 
     def verify(
         self,
@@ -90,9 +92,13 @@ class ReplicatedOffsets(_ReplicatedRecords):
         done: Callable[[ErrorCode], None],
         producer: Producer | None,
     ) -> None:
+        def stored(error: ErrorCode) -> None:
+            done(error)
+            self.on_stored()
+
         key = TopicPartition(OFFSETS_TOPIC, partition)
         if producer is None:
-            self._append(key, build_batch(records, self.now_ms()), self.timeout_ms, done)
+            self._append(key, build_batch(records, self.now_ms()), self.timeout_ms, stored)
             return
         batch = build_batch(
             records,
@@ -102,7 +108,7 @@ class ReplicatedOffsets(_ReplicatedRecords):
             base_sequence=_FIRST_SEQUENCE,
             attributes=TRANSACTIONAL,
         )
-        self._append(key, batch, self.timeout_ms, done, producer.guard)
+        self._append(key, batch, self.timeout_ms, stored, producer.guard)
 
 
 @dataclass(slots=True, eq=False)

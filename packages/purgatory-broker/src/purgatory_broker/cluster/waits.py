@@ -14,11 +14,14 @@ from request_purgatory.errors import PurgatoryClosedError
 @dataclass(frozen=True, slots=True)
 class Condition:
     #: Notified when the state that the condition reads may have changed: a kind, and which of it.
-    #: A topic stands for its high watermarks, leaders and in-sync replicas.
+    #: A topic stands for its high watermarks, leaders and in-sync replicas; that of groups also for
+    #: their committed offsets.
     key: Hashable
     holds: Callable[[], bool]
     #: Returns what is expected, and the present state, for the error message.
     describe: Callable[[], str]
+    #: Further such keys.
+    other_keys: tuple[Hashable, ...] = ()
 
 
 class Waits:
@@ -39,7 +42,7 @@ class Waits:
 
     async def until(self, conditions: Sequence[Condition], timeout: float) -> None:
         """Wait until all conditions hold together, at most `timeout` seconds."""
-        keys = {condition.key for condition in conditions}
+        keys = {key for condition in conditions for key in (condition.key, *condition.other_keys)}
         self._num_waiting += 1
         try:
             await self.purgatory.hold(

@@ -17,7 +17,12 @@ def test_append_outside_of_a_request_is_replicated_immediately() -> None:
         leader, _ = harness.node(0).metadata.leader_of(TopicPartition(OFFSETS_TOPIC, 0))
         node = harness.node(leader)
         store = ReplicatedOffsets(
-            node.appends, node.actions, harness.cluster.wall_ms, node.verifications, 5_000
+            node.appends,
+            node.actions,
+            harness.cluster.wall_ms,
+            node.verifications,
+            5_000,
+            lambda: None,
         )
         errors: list[ErrorCode] = []
         store.append(0, [(b"key", b"value")], errors.append, None)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.registry import find_api
 from purgatory_broker.cluster._commands.command_group import CommandGroup, command
@@ -20,6 +24,7 @@ from purgatory_broker.cluster.snapshots import (
     take_records,
 )
 from purgatory_broker.cluster.transaction_snapshots import transaction_condition
+from purgatory_broker.cluster.waits import Condition
 from purgatory_broker.metadata.topics import ControllerError, Partition
 from purgatory_broker.replication.replica import Replica
 from request_purgatory.errors import InvalidArgumentError
@@ -161,6 +166,9 @@ class InspectionCommands(CommandGroup):
         committed_records: tuple[str, int] | None = None,
         isr: tuple[str, int, list[int]] | None = None,
         group_stable: str | None = None,
+        assignment: tuple[str, str, str, list[int]] | None = None,
+        committed: tuple[str, str, int, int] | None = None,
+        lag: tuple[str, str, int] | None = None,
         transaction: tuple[str, str] | None = None,
         request: tuple[str, int] | None = None,
         fault: tuple[int, int] | None = None,
@@ -177,6 +185,12 @@ class InspectionCommands(CommandGroup):
             committed_records: the same for consumers with the isolation level read_committed.
             isr: a topic, a partition, and the nodes that are to be in sync, in any order.
             group_stable: a group whose members are to have their assignments.
+            assignment: a group, the client id of a member, a topic, and the partitions of it that
+                the member is to have, in any order; of several members with the id, together.
+            committed: a group, a topic, a partition, and the offset that the group is to have
+                committed at least.
+            lag: a group, a topic, and how many of its records the group may be behind at most.
+                Where the group has committed no offset, all records count.
             transaction: a transactional id, and the state that its transaction is to be in, such as
                 ("payments", "CompleteCommit").
             request: an API, and how many requests of it clients have sent at least since
@@ -190,19 +204,19 @@ class InspectionCommands(CommandGroup):
             InvalidArgumentError: there is no condition, or a value is not allowed.
         """
         conditions = Conditions(self._parts)
-        given = [
-            *([] if records is None else [conditions.records(records)]),
-            *(
-                []
-                if committed_records is None
-                else [conditions.committed_records(committed_records)]
-            ),
-            *([] if isr is None else [conditions.isr(isr)]),
-            *([] if group_stable is None else [conditions.group_stable(group_stable)]),
-            *([] if transaction is None else [transaction_condition(self._parts, transaction)]),
-            *([] if request is None else [conditions.request(request)]),
-            *([] if fault is None else [conditions.fault(fault)]),
+        wanted: list[tuple[Callable[[Any], Condition], Any]] = [
+            (conditions.records, records),
+            (conditions.committed_records, committed_records),
+            (conditions.isr, isr),
+            (conditions.group_stable, group_stable),
+            (conditions.assignment, assignment),
+            (conditions.committed, committed),
+            (conditions.lag, lag),
+            (partial(transaction_condition, self._parts), transaction),
+            (conditions.request, request),
+            (conditions.fault, fault),
         ]
+        given = [condition(value) for condition, value in wanted if value is not None]
         if not given:
             raise InvalidArgumentError("wait_for", "called with at least one condition", None)
         await self.waits.until(given, timeout)
