@@ -41,6 +41,7 @@ APIS = (
     "DescribeLogDirs",
     "DescribeProducers",
     "DescribeQuorum",
+    "DescribeTopicPartitions",
     "DescribeTransactions",
     "DescribeUserScramCredentials",
     "ElectLeaders",

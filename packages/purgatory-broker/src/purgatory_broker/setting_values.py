@@ -41,6 +41,7 @@ _MINIMUMS = {
     "log_retention_check_interval_ms": 1,
     "socket_request_max_bytes": 1_024,
     "queued_max_request_bytes": 1_024,
+    "max_request_partition_size_limit": 1,
     "message_max_bytes": 64,
     "replica_fetch_max_bytes": 1,
     "max_connections": 1,

@@ -76,6 +76,8 @@ class ClusterSettings:
             separately, of all responses that clients have not read. Kafka's default is no limit.
         connections_max_idle_ms: Time after which an idle connection is closed.
         max_connections: Open connections of a node. Kafka's default is no limit.
+        max_request_partition_size_limit: Most partitions in a response to DescribeTopicPartitions,
+            whose clients ask for the others in further requests.
         message_max_bytes: Largest record batch that a topic takes.
         fetch_max_bytes: Largest response to a fetch.
         log_segment_bytes: Size of a segment file. Kafka's default is 1 GiB.
@@ -151,6 +153,7 @@ class ClusterSettings:
     queued_max_request_bytes: int = 268_435_456
     connections_max_idle_ms: int = 600_000
     max_connections: int = 20_000
+    max_request_partition_size_limit: int = 2_000
     message_max_bytes: int = 1_048_588
     fetch_max_bytes: int = 57_671_680
     log_segment_bytes: int = 67_108_864
@@ -298,6 +301,7 @@ class ClusterOptions(TypedDict, total=False):
     queued_max_request_bytes: int
     connections_max_idle_ms: int
     max_connections: int
+    max_request_partition_size_limit: int
     message_max_bytes: int
     fetch_max_bytes: int
     log_segment_bytes: int

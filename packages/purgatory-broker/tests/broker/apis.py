@@ -35,6 +35,7 @@ ELECT_LEADERS = find_api("ElectLeaders")
 ALTER_PARTITION_REASSIGNMENTS = find_api("AlterPartitionReassignments")
 LIST_PARTITION_REASSIGNMENTS = find_api("ListPartitionReassignments")
 DESCRIBE_QUORUM = find_api("DescribeQuorum")
+DESCRIBE_TOPIC_PARTITIONS = find_api("DescribeTopicPartitions")
 DESCRIBE_CLIENT_QUOTAS = find_api("DescribeClientQuotas")
 ALTER_CLIENT_QUOTAS = find_api("AlterClientQuotas")
 LIST_CONFIG_RESOURCES = find_api("ListConfigResources")
@@ -61,6 +62,7 @@ __all__ = [
     "DESCRIBE_GROUPS",
     "DESCRIBE_PRODUCERS",
     "DESCRIBE_QUORUM",
+    "DESCRIBE_TOPIC_PARTITIONS",
     "DESCRIBE_USER_SCRAM_CREDENTIALS",
     "ELECT_LEADERS",
     "FETCH",

@@ -305,6 +305,18 @@ def test_topics_are_created_extended_and_deleted(admin: Any, topic: str) -> None
     until(lambda: topic not in admin.list_topics())
 
 
+def test_partitions_are_described_in_pages(admin: Any, topic: str) -> None:
+    _create(admin, topic, partitions=3)
+    first = admin.describe_topic_partitions([topic], response_partition_limit=2)
+    assert first["next_cursor"] == {"topic_name": topic, "partition_index": 2}
+    rest = admin.describe_topic_partitions([topic], cursor=first["next_cursor"])
+    assert rest["next_cursor"] is None
+    found = [*first["topics"][0]["partitions"], *rest["topics"][0]["partitions"]]
+    assert [(each["partition_index"], len(each["replica_nodes"])) for each in found] == [
+        (index, 3) for index in range(3)
+    ]
+
+
 def test_topic_settings_are_described_and_changed(admin: Any, topic: str) -> None:
     _create(admin, topic, retention_ms="5000")
 
