@@ -11,12 +11,15 @@ from purgatory_broker.cluster.node import ClusterParts, Node
 from purgatory_broker.cluster.readable_records import CommittedCounts
 from purgatory_broker.cluster.snapshots import GroupSnapshot, snapshot
 from purgatory_broker.cluster.waits import Condition
-from purgatory_broker.groups.group import Group, GroupState
+from purgatory_broker.groups.shards import AnyGroup
 from purgatory_broker.metadata.controller import Controller
 from purgatory_broker.metadata.topics import OFFSETS_TOPIC, Partition, TopicPartition
 from purgatory_broker.replication.replica import Replica
 from purgatory_broker.server.faults import FaultDescription
 from request_purgatory.errors import InvalidArgumentError
+
+#: Kafka's name of the state of a group whose members have their assignments.
+_STABLE = "Stable"
 
 
 def leader_replica(nodes: list[Node], partition: Partition) -> Replica | None:
@@ -35,7 +38,9 @@ def records_behind(nodes: list[Node], partition: Partition, offset: int) -> int 
     return None if replica is None else replica.log.record_count(offset, replica.high_watermark)
 
 
-def coordinated_groups(controller: Controller, nodes: list[Node]) -> Iterator[tuple[Node, Group]]:
+def coordinated_groups(
+    controller: Controller, nodes: list[Node]
+) -> Iterator[tuple[Node, AnyGroup]]:
     """Iterate over the groups with their coordinators' nodes, as the controller knows them."""
     for node in nodes:
         if node.is_stopped:
@@ -135,7 +140,7 @@ class Conditions:
         return Condition(("topic", topic), holds, describe)
 
     def group_stable(self, group_id: str) -> Condition:
-        def find() -> Group | None:
+        def find() -> AnyGroup | None:
             for _, group in coordinated_groups(self.parts.controller, self.parts.nodes):
                 if group.group_id == group_id:
                     return group
@@ -143,14 +148,14 @@ class Conditions:
 
         def holds() -> bool:
             group = find()
-            return group is not None and group.state is GroupState.STABLE
+            return group is not None and group.state_name == _STABLE
 
         def describe() -> str:
             group = find()
             state = (
                 "there is no such group"
                 if group is None
-                else f"it is {group.state.value}, in generation {group.generation}, with "
+                else f"it is {group.state_name}, in generation {group.generation}, with "
                 f"{len(group.members)} members"
             )
             return f"expected group {group_id!r} to be Stable, {state}"
@@ -210,7 +215,7 @@ class Conditions:
 
         def holds() -> bool:
             group = self._group(group_id)
-            if group is None or group.state != GroupState.STABLE.value:
+            if group is None or group.state != _STABLE:
                 return False
             assigned = (
                 partition

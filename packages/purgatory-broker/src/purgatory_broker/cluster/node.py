@@ -199,6 +199,7 @@ class Node:
                 self._offsets_changed,
             ),
             now_ms=cluster.wall_ms,
+            metadata=self.metadata,
             on_stable=partial(cluster.waits.changed, "group"),
         )
         self.producer_ids = ProducerIds(self._new_producer_ids)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -13,6 +13,8 @@ from purgatory_broker.groups.coordinator import GroupCoordinator
 from purgatory_broker.groups.group import CONSUMER_PROTOCOL_TYPE, Group
 from purgatory_broker.groups.group_records import OffsetValue
 from purgatory_broker.groups.member import Member
+from purgatory_broker.groups.modern.consumer_group import ConsumerGroup
+from purgatory_broker.groups.shards import AnyGroup
 from request_purgatory.errors import InvalidArgumentError
 
 #: The most records, and the most bytes of their keys, values and headers, that are returned unless
@@ -98,11 +100,12 @@ class GroupSnapshot:
     Attributes:
         group_id: its id.
         state: Kafka's name of its state, such as "Stable".
-        generation: the number of its generation.
+        generation: the number of its generation, or its epoch.
         protocol_type: "consumer" for consumers; None if it has had no member.
-        protocol: what its members have agreed on, for consumers the assignor; None if nothing.
+        protocol: what its members have agreed on, for consumers the assignor; None if nothing, and
+            for groups whose coordinator makes the assignments.
         coordinator: the number of its coordinator's node.
-        leader_id: the id of the member that makes the assignment; None if it has no member.
+        leader_id: the id of the member that makes the assignment; None if no member does.
         members: its members.
         offsets: its committed offsets by topic and partition.
     """
@@ -118,17 +121,17 @@ class GroupSnapshot:
     offsets: dict[str, dict[int, int]]
 
 
-def snapshot(coordinator: GroupCoordinator, group: Group) -> GroupSnapshot:
+def snapshot(coordinator: GroupCoordinator, group: AnyGroup) -> GroupSnapshot:
     fetched = coordinator.fetch_offsets(group.group_id, None).topics
     return GroupSnapshot(
         group_id=group.group_id,
-        state=group.state.value,
+        state=group.state_name,
         generation=group.generation,
         protocol_type=group.protocol_type,
-        protocol=group.protocol,
+        protocol=group.protocol if isinstance(group, Group) else None,
         coordinator=coordinator.node_id,
-        leader_id=group.leader_id,
-        members=tuple(_member(group, member) for member in group.members.values()),
+        leader_id=group.leader_id if isinstance(group, Group) else None,
+        members=tuple(_members(coordinator, group)),
         offsets={
             topic: {
                 partition: offset.offset
@@ -138,6 +141,21 @@ def snapshot(coordinator: GroupCoordinator, group: Group) -> GroupSnapshot:
             for topic, offsets in fetched
         },
     )
+
+
+def _members(coordinator: GroupCoordinator, group: AnyGroup) -> Iterator[MemberSnapshot]:
+    if isinstance(group, Group):
+        for member in group.members.values():
+            yield _member(group, member)
+    elif isinstance(group, ConsumerGroup):
+        for member_id, value in group.members.items():
+            yield MemberSnapshot(
+                member_id,
+                value.instance_id,
+                value.client_id,
+                value.client_host,
+                coordinator.by_topic_name(group.current_of(member_id).assigned),
+            )
 
 
 def _member(group: Group, member: Member) -> MemberSnapshot:

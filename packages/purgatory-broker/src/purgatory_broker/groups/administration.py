@@ -18,14 +18,12 @@ from purgatory_broker.groups.group_messages import (
     MemberDescription,
     coordinator_error,
 )
-from purgatory_broker.groups.group_records import GroupKey, OffsetKey
+from purgatory_broker.groups.group_records import OffsetKey
 from purgatory_broker.groups.member import Member
 from purgatory_broker.groups.offset_manager import OffsetManager
-from purgatory_broker.groups.shards import Record, Shard, Shards
+from purgatory_broker.groups.shards import AnyGroup, Record, Shard, Shards
 
 logger = logging.getLogger(__name__)
-
-_CLASSIC = "classic"
 
 
 @dataclass(slots=True, eq=False)
@@ -45,20 +43,22 @@ class AdministrationHandler:
         states = {state.lower() for state in states}
         types = {kind.lower() for kind in types}
         return tuple(
-            GroupListing(group.group_id, group.protocol_type or "", group.state.value, _CLASSIC)
+            GroupListing(
+                group.group_id, group.protocol_type or "", group.state_name, group.group_type
+            )
             for shard in self.shards
             for group in shard.groups.values()
             if group.has_record
-            and (not states or group.state.value.lower() in states)
-            and (not types or _CLASSIC in types)
+            and (not states or group.state_name.lower() in states)
+            and (not types or group.group_type in types)
         )
 
     # -- DescribeGroups
 
     def describe_group(self, group_id: str) -> GroupDescription:
-        """Return a group; a dead one with GROUP_ID_NOT_FOUND if there is no such group."""
+        """Return a group; a dead one with GROUP_ID_NOT_FOUND if it is of no classic group."""
         try:
-            group = self.shards.shard_of(group_id).groups.get(group_id)
+            group = self.shards.shard_of(group_id).find(Group, group_id)
         except GroupError as error:
             return GroupDescription(group_id, error.code)
         if group is None or not group.has_record:
@@ -76,7 +76,7 @@ class AdministrationHandler:
 
     def delete_groups(self, group_ids: Iterable[str], reply: DeleteGroupsReply) -> None:
         results: dict[str, ErrorCode] = {}
-        by_shard: dict[int, tuple[Shard, list[Group]]] = {}
+        by_shard: dict[int, tuple[Shard, list[AnyGroup]]] = {}
         for group_id in dict.fromkeys(group_ids):
             try:
                 shard = self.shards.shard_of(group_id)
@@ -86,7 +86,7 @@ class AdministrationHandler:
             group = shard.groups.get(group_id)
             if group is None:
                 results[group_id] = ErrorCode.GROUP_ID_NOT_FOUND
-            elif group.state is not GroupState.EMPTY:
+            elif not group.is_empty:
                 results[group_id] = ErrorCode.NON_EMPTY_GROUP
             else:
                 by_shard.setdefault(shard.partition, (shard, []))[1].append(group)
@@ -111,22 +111,21 @@ class AdministrationHandler:
                     + shard.pending.keys_of_group(group.group_id)
                 )
             ]
-            tombstones: list[Record] = [(GroupKey(group.group_id), None) for group in groups]
+            tombstones: list[Record] = [
+                (key, None) for group in groups for key in group.tombstone_keys()
+            ]
             self.offsets.remove(shard, keys, tombstones, partial(done, partition))
         if not by_shard:
             self.actions.add(partial(reply, results))
 
-    def _tombstone_stored(self, shard: Shard, group: Group) -> None:
+    def _tombstone_stored(self, shard: Shard, group: AnyGroup) -> None:
         """Remove the group, unless it has got members or committed offsets in the meantime."""
-        group.has_record = False
-        is_unused = (
-            group.state is GroupState.EMPTY
-            and not shard.offsets.of_group(group.group_id)
-            and not shard.pending.has_group(group.group_id)
-        )
+        group.is_stored = group.has_offsets = False
+        is_unused = group.is_empty and not shard.has_offsets(group.group_id)
         if is_unused and shard.groups.get(group.group_id) is group:
             del shard.groups[group.group_id]
-            self.mark_dead(group, ErrorCode.UNKNOWN_MEMBER_ID)
+            if isinstance(group, Group):
+                self.mark_dead(group, ErrorCode.UNKNOWN_MEMBER_ID)
             logger.info("deleted group %r", group.group_id)
 
 

@@ -33,9 +33,12 @@ from purgatory_broker.groups.group_messages import (
 )
 from purgatory_broker.groups.join_group import JoinGroupHandler
 from purgatory_broker.groups.membership import MembershipHandler
+from purgatory_broker.groups.modern.partitions import Assignment, by_topic
+from purgatory_broker.groups.modern.subscribed_topics import TopicsMetadata
 from purgatory_broker.groups.offset_manager import OffsetManager
 from purgatory_broker.groups.rebalancer import GroupPurgatories, Rebalancer
 from purgatory_broker.groups.shards import (
+    AnyGroup,
     OffsetsStore,
     Shard,
     Shards,
@@ -75,6 +78,7 @@ class GroupCoordinator:
         purgatories: GroupPurgatories,
         store: OffsetsStore,
         now_ms: Callable[[], int],
+        metadata: TopicsMetadata,
         on_stable: Callable[[str], None] = lambda _group_id: None,
     ) -> None:
         """`on_stable` is called with the id of a group that has become stable, or was loaded."""
@@ -83,6 +87,7 @@ class GroupCoordinator:
         self._on_stable = on_stable
         self._store = store
         self._actions = actions
+        self._metadata = metadata
         self._shards = Shards(settings.offsets_topic_num_partitions, store, self._actions)
         self._rebalancer = Rebalancer(
             purgatories,
@@ -126,15 +131,8 @@ class GroupCoordinator:
             shard = self._shards.by_partition[partition] = Shard(partition)
             shard.replay(entries, self._now_ms())
             for group in shard.groups.values():
-                for member in group.members.values():
-                    self._rebalancer.heartbeats.reschedule(
-                        group, member.member_id, member.session_timeout_ms
-                    )
-                if len(group.members) > self._group_max_size:
-                    self._rebalancer.prepare_rebalance(
-                        group,
-                        f"{len(group.members)} members, group.max.size is {self._group_max_size}",
-                    )
+                if isinstance(group, Group):
+                    self._expect_members(group)
                 self._on_stable(group.group_id)
         logger.info(
             "node %d has loaded %d groups of partition %d of the offsets topic",
@@ -143,6 +141,16 @@ class GroupCoordinator:
             partition,
         )
 
+    def _expect_members(self, group: Group) -> None:
+        for member in group.members.values():
+            self._rebalancer.heartbeats.reschedule(
+                group, member.member_id, member.session_timeout_ms
+            )
+        if len(group.members) > self._group_max_size:
+            self._rebalancer.prepare_rebalance(
+                group, f"{len(group.members)} members, group.max.size is {self._group_max_size}"
+            )
+
     def unload(self, partition: int) -> None:
         """Pending requests of the groups get NOT_COORDINATOR. No-op if not loaded."""
         with self._actions:
@@ -150,7 +158,8 @@ class GroupCoordinator:
             if shard is None:
                 return
             for group in shard.groups.values():
-                self._rebalancer.mark_dead(group, ErrorCode.NOT_COORDINATOR)
+                if isinstance(group, Group):
+                    self._rebalancer.mark_dead(group, ErrorCode.NOT_COORDINATOR)
         logger.info(
             "node %d has unloaded partition %d of the offsets topic", self.node_id, partition
         )
@@ -158,14 +167,16 @@ class GroupCoordinator:
     def abandon(self) -> None:
         """Forget all groups without an answer, and break their cycles, after the node's stop."""
         for group in self.groups:
-            group.heartbeats.clear()
+            if isinstance(group, Group):
+                group.heartbeats.clear()
         self._shards.by_partition.clear()
         self._rebalancer.heartbeats.abandon()
 
     def time_advanced(self) -> None:
         """Remove the members whose session timeout has passed, since the time was advanced."""
         for group in self.groups:
-            self._rebalancer.heartbeats.time_advanced(group)
+            if isinstance(group, Group):
+                self._rebalancer.heartbeats.time_advanced(group)
 
     # -- members
 
@@ -288,10 +299,20 @@ class GroupCoordinator:
     # -- inspection
 
     @property
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[AnyGroup]:
         return [group for shard in self._shards for group in shard.groups.values()]
+
+    def by_topic_name(self, partitions: Assignment) -> dict[str, list[int]]:
+        """Return partitions by their topics' names, without those of topics that are deleted."""
+        named = (
+            (self._metadata.topic_name(topic_id), numbers)
+            for topic_id, numbers in by_topic(partitions).items()
+        )
+        return {name: numbers for name, numbers in named if name is not None}
 
     def check(self) -> None:
         for group in self.groups:
-            assert group.state is not GroupState.DEAD, group.group_id
+            assert not isinstance(group, Group) or group.state is not GroupState.DEAD, (
+                group.group_id
+            )
             group.check()

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from enum import Enum
+from typing import ClassVar
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.groups.consumer_protocol import subscribed_topics
 from purgatory_broker.groups.group_messages import GroupError, JoinReply, Protocols
-from purgatory_broker.groups.group_records import GroupValue
+from purgatory_broker.groups.group_records import GroupKey, GroupValue
 from purgatory_broker.groups.member import Member
 from request_purgatory.purgatory.operation import DelayedOperation
 
@@ -64,8 +65,11 @@ class Group:
         delayed_join: The pending `DelayedJoin`; every other one of this group is stale.
         delayed_sync: The pending `DelayedSync`; every other one of this group is stale.
         heartbeats: The pending `DelayedHeartbeat` of each member id; every other one is stale.
-        has_record: The log has a record of the group or of an offset that it has committed.
+        is_stored: The log has a record of the group.
+        has_offsets: The log has a record of an offset that the group has committed.
     """
+
+    group_type: ClassVar[str] = "classic"
 
     def __init__(self, group_id: str, now_ms: int, state: GroupState = GroupState.EMPTY) -> None:
         self.group_id = group_id
@@ -81,7 +85,8 @@ class Group:
         self.pending_join_members: set[str] = set()
         self.pending_sync_members: set[str] = set()
         self.new_member_added = False
-        self.has_record = False
+        self.is_stored = False
+        self.has_offsets = False
         self.delayed_join: DelayedOperation | None = None
         self.delayed_sync: DelayedOperation | None = None
         self.heartbeats: dict[str, DelayedOperation] = {}
@@ -120,6 +125,19 @@ class Group:
     def rebalance_timeout_ms(self) -> int:
         """The longest rebalance timeout of the members, in whole milliseconds."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    @property
+    def has_record(self) -> bool:
+        """True if the log has a record of the group or of an offset that it has committed."""
+        return self.is_stored or self.has_offsets
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is GroupState.EMPTY
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
 
     # -- members
 
@@ -236,6 +254,10 @@ class Group:
 
     # -- records
 
+    def tombstone_keys(self) -> list[GroupKey]:
+        """Return the keys of all records of the group."""
+        return [GroupKey(self.group_id)]
+
     def to_record(self, assignment: Mapping[str, bytes]) -> GroupValue:
         """Return the group's record; members without an assignment get an empty one."""
         return GroupValue(
@@ -254,7 +276,7 @@ class Group:
     def from_record(cls, group_id: str, value: GroupValue, now_ms: int) -> Group:
         """Build a group from its record, which may have no timestamp: then `now_ms` is its own."""
         group = cls(group_id, now_ms, GroupState.STABLE if value.members else GroupState.EMPTY)
-        group.has_record = True
+        group.is_stored = True
         group.generation = value.generation
         if value.state_timestamp_ms != -1:
             group.state_timestamp_ms = value.state_timestamp_ms

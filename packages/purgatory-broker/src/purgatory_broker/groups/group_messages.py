@@ -17,12 +17,14 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 
 class GroupError(CodedError):
-    def __init__(self, code: ErrorCode, group_id: str) -> None:
-        super().__init__(code, f"group {group_id!r}: {code.name}")
+    def __init__(self, code: ErrorCode, group_id: str, message: str | None = None) -> None:
+        """`message` is what the client is told, in requests that tell more than the code."""
+        super().__init__(code, message or f"group {group_id!r}: {code.name}")
         self.group_id = group_id
+        self.message = message
 
-    def __reduce__(self) -> tuple[type[GroupError], tuple[ErrorCode, str]]:
-        return type(self), (self.code, self.group_id)
+    def __reduce__(self) -> tuple[type[GroupError], tuple[ErrorCode, str, str | None]]:
+        return type(self), (self.code, self.group_id, self.message)
 
 
 _COORDINATOR_ERRORS = {

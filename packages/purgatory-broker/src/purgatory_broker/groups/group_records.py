@@ -2,6 +2,7 @@
 
 A key begins with a version, which also names the kind of record; a value begins with its own
 version. Kafka's tools can read these records, and records of Kafka 4.1 and earlier can be decoded.
+The kinds of the newer group protocols are in `modern.records`.
 
 | record | key version | key fields | value version |
 |---|---|---|---|
@@ -16,6 +17,15 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field, replace
 
+from purgatory_broker._wire.wire_error import WireError
+from purgatory_broker.groups.modern.records import (
+    ModernKey,
+    ModernValue,
+    decode_modern_key,
+    decode_modern_value,
+    encode_modern_key,
+    encode_modern_value,
+)
 from request_purgatory.errors import PurgatoryError
 
 _INT16 = struct.Struct(">h")
@@ -78,11 +88,13 @@ class GroupValue:
     members: tuple[MemberValue, ...]
 
 
-Key = OffsetKey | GroupKey
-Value = OffsetValue | GroupValue
+Key = OffsetKey | GroupKey | ModernKey
+Value = OffsetValue | GroupValue | ModernValue
 
 
 def encode_key(key: Key) -> bytes:
+    if isinstance(key, ModernKey):
+        return encode_modern_key(key)
     if isinstance(key, OffsetKey):
         return (
             _INT16.pack(1) + _string(key.group_id) + _string(key.topic) + _INT32.pack(key.partition)
@@ -90,17 +102,43 @@ def encode_key(key: Key) -> bytes:
     return _INT16.pack(_GROUP_KEY_VERSION) + _string(key.group_id)
 
 
-def encode_value(value: Value) -> bytes:
+def encode_value(value: OffsetValue | GroupValue) -> bytes:
     return _encode_offset(value) if isinstance(value, OffsetValue) else _encode_group(value)
 
 
+def encode_record(key: Key, value: Value | None) -> tuple[bytes, bytes | None]:
+    """Encode a record; a value of None is a tombstone."""
+    if value is None:
+        return encode_key(key), None
+    if isinstance(key, ModernKey):
+        try:
+            return encode_key(key), encode_modern_value(key, value)
+        except WireError as error:
+            raise RecordFormatError(str(error)) from error
+    assert isinstance(value, OffsetValue | GroupValue), value
+    return encode_key(key), encode_value(value)
+
+
 def decode_key(raw: bytes) -> Key | None:
-    """Decode the key of a record; None for kinds of Kafka's newer group protocols."""
+    """Decode the key of a record; None for a kind that is not known."""
     reader = _Reader(raw)
     version = reader.int16()
     if version in _OFFSET_KEY_VERSIONS:
         return OffsetKey(reader.string(), reader.string(), reader.int32())
-    return GroupKey(reader.string()) if version == _GROUP_KEY_VERSION else None
+    if version == _GROUP_KEY_VERSION:
+        return GroupKey(reader.string())
+    try:
+        return decode_modern_key(raw)
+    except (WireError, struct.error, UnicodeDecodeError) as error:
+        raise RecordFormatError(f"the key {raw[:40]!r} is no record's: {error}") from error
+
+
+def decode_modern(key: ModernKey, raw: bytes) -> ModernValue:
+    """Decode the value of a record of one of the newer kinds."""
+    try:
+        return decode_modern_value(key, raw)
+    except (WireError, struct.error, IndexError, UnicodeDecodeError) as error:
+        raise RecordFormatError(f"the value of {key} is invalid: {error}") from error
 
 
 def decode_offset(raw: bytes) -> OffsetValue:

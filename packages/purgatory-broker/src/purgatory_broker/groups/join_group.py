@@ -66,6 +66,8 @@ class JoinGroupHandler:
             raise GroupError(ErrorCode.INVALID_SESSION_TIMEOUT, group_id)
         shard = self.shards.shard_of(group_id)
         group = shard.groups.get(group_id)
+        if group is not None and not isinstance(group, Group):
+            raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, group_id)
         if group is None:
             if member_id:
                 raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, group_id)

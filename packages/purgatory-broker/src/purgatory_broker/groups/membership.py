@@ -33,7 +33,7 @@ class MembershipHandler:
     def _group(self, group_id: str) -> Group:
         if not group_id:
             raise GroupError(ErrorCode.INVALID_GROUP_ID, group_id)
-        group = self.shards.shard_of(group_id).groups.get(group_id)
+        group = self.shards.shard_of(group_id).find(Group, group_id)
         if group is None:
             raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, group_id)
         return group

@@ -44,7 +44,7 @@ class OffsetManager:
 
     def commit(self, request: CommitRequest, reply: CommitReply) -> None:
         shard = self.shards.shard_of(request.group_id)
-        self._validate_commit(shard.groups.get(request.group_id), request)
+        self._validate_commit(shard.find(Group, request.group_id), request)
         errors, values = self._checked(
             shard, request.group_id, request.offsets, request.retention_ms
         )
@@ -136,7 +136,7 @@ class OffsetManager:
         before them, although their records are not replicated yet.
         """
         shard = self.shards.shard_of(request.group_id)
-        _validate_transactional(shard.groups.get(request.group_id), request)
+        _validate_transactional(shard.find(Group, request.group_id), request)
         errors, values = self._checked(shard, request.group_id, request.offsets, -1)
         if not values:
             self.actions.add(partial(reply, errors))
@@ -201,7 +201,7 @@ class OffsetManager:
         if not group_id:
             raise GroupError(ErrorCode.INVALID_GROUP_ID, group_id)
         shard = self.shards.shard_of(group_id)
-        group = shard.groups.get(group_id)
+        group = shard.find(Group, group_id)
         if group is None:
             raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, group_id)
         if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER_PROTOCOL_TYPE:

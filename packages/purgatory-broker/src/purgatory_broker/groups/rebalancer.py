@@ -294,7 +294,7 @@ class Rebalancer:
         self, group: Group, assignment: Mapping[str, bytes], done: Callable[[ErrorCode], None]
     ) -> None:
         def stored(error: ErrorCode) -> None:
-            group.has_record |= error is ErrorCode.NONE
+            group.is_stored |= error is ErrorCode.NONE
             done(error)
 
         shard = self._shards.shard_of(group.group_id)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
@@ -22,10 +22,13 @@ from purgatory_broker.groups.group_records import (
     Value,
     decode_group,
     decode_key,
+    decode_modern,
     decode_offset,
-    encode_key,
-    encode_value,
+    encode_record,
 )
+from purgatory_broker.groups.modern.consumer_group import ConsumerGroup
+from purgatory_broker.groups.modern.group import ModernGroup
+from purgatory_broker.groups.modern.records import ModernKey, ModernValue, RecordKind
 from purgatory_broker.log.verification import VerificationGuard
 from purgatory_broker.metadata.topics import java_partition
 from request_purgatory.error_log import ErrorLog
@@ -34,6 +37,19 @@ logger = logging.getLogger(__name__)
 
 #: A key and its value; None for a tombstone.
 Record = tuple[Key, Value | None]
+
+AnyGroup: TypeAlias = Group | ModernGroup
+G = TypeVar("G", bound=Group | ModernGroup)
+
+#: The kind of group that each kind of record makes.
+_GROUP_KINDS: Final[dict[RecordKind, type[ModernGroup]]] = {
+    RecordKind.CONSUMER_GROUP: ConsumerGroup,
+    RecordKind.CONSUMER_MEMBER: ConsumerGroup,
+    RecordKind.CONSUMER_TARGET_EPOCH: ConsumerGroup,
+    RecordKind.CONSUMER_TARGET: ConsumerGroup,
+    RecordKind.CONSUMER_CURRENT: ConsumerGroup,
+    RecordKind.CONSUMER_REGEX: ConsumerGroup,
+}
 
 
 #: The producer id of records that belong to no transaction.
@@ -84,9 +100,11 @@ class OffsetsStore(Protocol):
 
 
 class Shard:
+    """The groups of a partition of the offsets topic, of every kind, and what they committed."""
+
     def __init__(self, partition: int) -> None:
         self.partition = partition
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, AnyGroup] = {}
         self.offsets = CommittedOffsets()
         self.pending = PendingOffsets()
         self._num_records = 0
@@ -95,6 +113,11 @@ class Shard:
         """Return the number of the next record, in the order of the partition."""
         self._num_records += 1
         return self._num_records
+
+    def find(self, kind: type[G], group_id: str) -> G | None:
+        """Return a group of a kind; None if there is none, or if it is of another kind."""
+        group = self.groups.get(group_id)
+        return group if isinstance(group, kind) else None
 
     def add_group(self, group_id: str, now_ms: int) -> Group:
         group = self.groups[group_id] = Group(group_id, now_ms)
@@ -110,7 +133,11 @@ class Shard:
     def note_record(self, group_id: str, now_ms: int) -> None:
         """Add the group if need be: a consumer that assigns itself commits without members."""
         group = self.groups.get(group_id) or self.add_group(group_id, now_ms)
-        group.has_record = True
+        group.has_offsets = True
+
+    def has_offsets(self, group_id: str) -> bool:
+        """Return whether a group has committed offsets, or a transaction will commit some."""
+        return bool(self.offsets.of_group(group_id)) or self.pending.has_group(group_id)
 
     def end_transaction(self, producer_id: int, now_ms: int, *, is_commit: bool) -> None:
         """Commit or drop the pending offsets of a producer, whose transaction has ended."""
@@ -137,7 +164,8 @@ class Shard:
         key, raw_value = decode_key(record.key), record.value
         if isinstance(key, GroupKey):
             if raw_value is None:
-                self.groups.pop(key.group_id, None)
+                if self.find(Group, key.group_id) is not None:
+                    del self.groups[key.group_id]
             else:
                 self.groups[key.group_id] = Group.from_record(
                     key.group_id, decode_group(raw_value), now_ms
@@ -154,6 +182,22 @@ class Shard:
                 self.pending.put(record.producer_id, key, value)
                 self.pending.note_written(record.producer_id, key, value)
                 self.note_record(key.group_id, now_ms)
+        elif isinstance(key, ModernKey):
+            self._replay_modern(key, None if raw_value is None else decode_modern(key, raw_value))
+
+    def _replay_modern(self, key: ModernKey, value: ModernValue | None) -> None:
+        kind = _GROUP_KINDS[key.kind]
+        group: ModernGroup | None = self.find(kind, key.group_id)
+        if group is None:
+            if value is None:
+                return
+            # Offsets that were committed before stand for a group of the classic kind.
+            group = kind(key.group_id)
+            group.has_offsets = self.has_offsets(key.group_id)
+            self.groups[key.group_id] = group
+        group.apply(key, value)
+        if not group.has_record and group.is_empty and not group.targets:
+            del self.groups[key.group_id]
 
 
 class Shards:
@@ -190,21 +234,22 @@ class Shards:
         replicated, or with an error. The error is NOT_LEADER_OR_FOLLOWER if another node has the
         shard by then, whether the records were replicated or not.
         """
-        self._actions.add(partial(self._append, shard, records, done, producer))
+        self._actions.add(partial(self.append_now, shard, records, done, producer))
 
-    def _append(
+    def append_now(
         self,
         shard: Shard,
         records: list[Record],
         done: Callable[[ErrorCode], None],
-        producer: Producer | None,
+        producer: Producer | None = None,
     ) -> None:
+        """Append at once, for state that is consistent and has the records already.
+
+        An error that comes before the records are in the log is told before this method returns.
+        """
         appended = partial(self._append_completed, shard, done)
         try:
-            raw = [
-                (encode_key(key), None if value is None else encode_value(value))
-                for key, value in records
-            ]
+            raw = [encode_record(key, value) for key, value in records]
         except RecordFormatError as error:
             logger.warning(
                 "cannot encode a record for partition %d of the offsets topic: %s",

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
+from uuid import NAMESPACE_DNS, UUID, uuid5
 
 from kafka.protocol.admin import (
     DeleteGroupsRequest,
@@ -35,6 +36,7 @@ from purgatory_broker.groups.group_messages import Producer, TransactionalCommit
 from purgatory_broker.groups.rebalancer import GroupPurgatories
 from purgatory_broker.groups.shards import NO_PRODUCER_ID, StoredMarker, StoredRecord
 from purgatory_broker.log.verification import VerificationGuard
+from purgatory_broker.metadata.topics import Partition, Topic
 from purgatory_broker.request_context import Client, RequestContext
 from purgatory_broker.settings import ClusterSettings
 from request_purgatory.aio import Purgatory
@@ -137,6 +139,29 @@ class OffsetsLog:
             self.held_appends.popleft()()
 
 
+class HarnessTopics:
+    """The topics of the cluster, as the coordinator's node knows them."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, Topic] = {}
+
+    def create(self, name: str, partitions: int) -> Topic:
+        """Create a topic, or give it more partitions."""
+        if name not in self.topics:
+            self.topics[name] = Topic(name, uuid5(NAMESPACE_DNS, name))
+        topic = self.topics[name]
+        for index in range(len(topic.partitions), partitions):
+            topic.partitions.append(Partition(name, index, [1], [1], 1))
+        return topic
+
+    def topic_name(self, topic_id: UUID | None) -> str | None:
+        """Return a topic's name; None if it does not exist."""
+        for topic in self.topics.values():
+            if topic.topic_id == topic_id:
+                return topic.name
+        return None
+
+
 class HarnessBroker:
     """What handlers of group requests need of a broker: every partition exists."""
 
@@ -159,6 +184,7 @@ class CoordinatorHarness:
         self.settings = ClusterSettings(offsets_topic_num_partitions=PARTITIONS, **settings)
         self.purgatories = purgatories
         self.log = OffsetsLog()
+        self.topics = HarnessTopics()
         #: How far the time of day is ahead of the loop's time.
         self.advanced_ms = 0
         self.coordinator = self.new_coordinator()
@@ -192,6 +218,7 @@ class CoordinatorHarness:
             purgatories=self.purgatories,
             store=self.log,
             now_ms=lambda: round(asyncio.get_running_loop().time() * 1000) + self.advanced_ms,
+            metadata=self.topics,
         )
         for partition in range(PARTITIONS):
             coordinator.load(partition, list(self.log.records[partition]))
@@ -209,7 +236,9 @@ class CoordinatorHarness:
     @property
     def group(self) -> Group:
         """The group `GROUP`."""
-        return next(each for each in self.coordinator.groups if each.group_id == GROUP)
+        group = next(each for each in self.coordinator.groups if each.group_id == GROUP)
+        assert isinstance(group, Group)
+        return group
 
     @property
     def num_pending(self) -> tuple[int, int, int]:

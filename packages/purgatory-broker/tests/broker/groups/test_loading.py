@@ -157,11 +157,12 @@ def test_records_that_cannot_be_decoded_are_skipped(caplog: pytest.LogCaptureFix
             StoredRecord(b"\0\1\0\1g", None),
             StoredRecord(b"\0\2\0\1g", b"\0\4"),
             StoredRecord(b"\0\3\0\1g", b"\0\0"),
+            StoredRecord(b"\0\x11\0\1g", b"\0\0"),
         ]
         harness.log.records[partition] = [*bad[:2], *good, *bad[2:]]
         with caplog.at_level(logging.ERROR):
             harness.restart()
-        assert caplog.text.count("skipped a record") == 3
+        assert caplog.text.count("skipped a record") == 4
         assert [each.group_id for each in harness.coordinator.groups] == [GROUP]
 
     run_scenario(scenario)

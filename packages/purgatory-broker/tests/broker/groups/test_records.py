@@ -129,8 +129,8 @@ def test_older_versions_are_decoded() -> None:
 
 
 def test_keys_of_other_kinds_decode_to_none() -> None:
-    """Kafka's newer group protocols have such keys."""
-    assert decode_key(b"\0\3\0\1g") is None
+    """Kafka has groups of streams, whose records have such keys."""
+    assert decode_key(b"\0\x11\0\1g") is None
     assert decode_key(b"\x7f\xff") is None
 
 
