@@ -84,6 +84,7 @@ COMMANDS = {
     ),
     "groups": "Print the groups of all coordinators, with their members and committed offsets.",
     "requests": "Print the last requests of clients with their responses, oldest first.",
+    "summary": "Print the cluster's state and its last requests as text, for a person.",
     "forget-requests": (
         "Forget the requests of clients until now; `requests` and `wait-for` begin anew."
     ),

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Generator, Iterator
+import threading
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -23,12 +24,19 @@ from unittest import SkipTest
 import pytest
 
 if TYPE_CHECKING:
-    from purgatory_broker import ClusterClient
+    from purgatory_broker import ClusterClient, ClusterFactory
 
 _topic_numbers = count()
 #: What a topic's name must not contain, and what its 249 characters have room for beside a number.
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9._-]")
 _MAX_TEST_NAME = 230
+#: Seconds that the report of a failed test waits for each cluster's summary.
+_SUMMARY_TIMEOUT = 5.0
+_cluster_numbers = count()
+#: The clusters that `make_kafka_cluster` has made, by number, without those that are closed.
+_MADE = pytest.StashKey[dict[int, "ClusterClient"]]()
+#: The numbers of those from before a test.
+_MADE_BEFORE = pytest.StashKey[frozenset[int]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,6 +45,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini(
         "kafka_subprocess", "give each cluster its own process", type="bool", default=False
     )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Note which clusters there are before the test's own."""
+    item.stash[_MADE_BEFORE] = frozenset(item.config.stash.get(_MADE, ()))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -56,6 +70,47 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 def pytest_runtest_teardown() -> Generator[None, object, object]:
     """Raise what functions have raised since the end of the test, before the next one begins."""
     return (yield from _raising_unseen_errors())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Add the state of the test's clusters to the report, if it has failed."""
+    report = yield
+    if report.failed:
+        report.sections += [_cluster_section(cluster) for cluster in _clusters_of(item)]
+    return report
+
+
+def _clusters_of(item: pytest.Item) -> list[ClusterClient]:
+    """Return the running clusters of the test's fixtures, and those made during the test."""
+    module = sys.modules.get("purgatory_broker.cluster.cluster_client")
+    if module is None:
+        return []
+    before = item.stash.get(_MADE_BEFORE, frozenset())
+    made = item.config.stash.get(_MADE, {})
+    values = [
+        *(getattr(item, "funcargs", None) or {}).values(),
+        *(cluster for number, cluster in made.items() if number not in before),
+    ]
+    clusters = {id(value): value for value in values if isinstance(value, module.ClusterClient)}
+    return [cluster for cluster in clusters.values() if not cluster._is_closed]  # noqa: SLF001
+
+
+def _cluster_section(cluster: ClusterClient) -> tuple[str, str]:
+    """Return a title and a text, whatever state the cluster is in."""
+    texts: list[str] = []
+
+    def ask() -> None:
+        try:
+            texts.append(cluster.summary())
+        except BaseException as error:  # The test's own failure is to be seen.
+            texts.append(f"no summary of the cluster: {error!r}")
+
+    # A function given to `intercept` may have stopped the cluster.
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(_SUMMARY_TIMEOUT)
+    return repr(cluster), texts[0] if texts else f"no answer within {_SUMMARY_TIMEOUT:g} s"
 
 
 def _raising_unseen_errors() -> Generator[None, object, object]:
@@ -78,12 +133,13 @@ def _raise_unseen_errors(during: BaseException | None) -> None:
 
 
 @pytest.fixture(scope="session")
-def make_kafka_cluster(pytestconfig: pytest.Config) -> Iterator[Callable[..., ClusterClient]]:
+def make_kafka_cluster(pytestconfig: pytest.Config) -> Iterator[ClusterFactory]:
     """Return a function that starts clusters, such as `make_kafka_cluster(nodes=3)`.
 
-    Its arguments are those of `Cluster`. Every cluster that is still running is stopped at the end
-    of the session. A test fails if a function given to `intercept` of one of them, or of another
-    `Cluster`, has raised an exception during it, unless the test has seen the exception.
+    Its arguments are those of `Cluster`; its type is `ClusterFactory`. Every cluster that is still
+    running is stopped at the end of the session. A test fails if a function given to `intercept` of
+    one of them, or of another `Cluster`, has raised an exception during it, unless the test has
+    seen the exception.
 
     Yields:
         The function.
@@ -91,21 +147,22 @@ def make_kafka_cluster(pytestconfig: pytest.Config) -> Iterator[Callable[..., Cl
     from purgatory_broker import Cluster, ClusterProcess
 
     in_subprocess = pytestconfig.getini("kafka_subprocess")
-    running: list[ClusterClient] = []
+    made = pytestconfig.stash[_MADE] = {}
 
     def make(*nodes: int, **settings: Any) -> ClusterClient:
         # A closed cluster has its records in memory, as long as anybody keeps it.
-        running[:] = [made for made in running if not made._is_closed]  # noqa: SLF001 - our own
+        for number in [number for number, each in made.items() if each._is_closed]:  # noqa: SLF001
+            del made[number]
         if not nodes:
             settings.setdefault("nodes", _default_nodes(pytestconfig))
         kind = ClusterProcess if in_subprocess else Cluster
         cluster: ClusterClient = kind(*nodes, **settings).start()
-        running.append(cluster)
+        made[next(_cluster_numbers)] = cluster
         return cluster
 
     yield make
     with ExitStack() as ending:
-        for cluster in running:
+        for cluster in made.values():
             ending.push(cluster)
 
 
@@ -118,13 +175,13 @@ def _default_nodes(pytestconfig: pytest.Config) -> int:
 
 
 @pytest.fixture(scope="session")
-def kafka_cluster_of_session(make_kafka_cluster: Callable[..., ClusterClient]) -> ClusterClient:
+def kafka_cluster_of_session(make_kafka_cluster: ClusterFactory) -> ClusterClient:
     """Return a cluster that all tests of the session share."""
     return make_kafka_cluster()
 
 
 @pytest.fixture
-def kafka_cluster(make_kafka_cluster: Callable[..., ClusterClient]) -> Iterator[ClusterClient]:
+def kafka_cluster(make_kafka_cluster: ClusterFactory) -> Iterator[ClusterClient]:
     """Start a cluster for one test.
 
     The start takes a few milliseconds on a thread, and some hundred in a process.
@@ -138,7 +195,7 @@ def kafka_cluster(make_kafka_cluster: Callable[..., ClusterClient]) -> Iterator[
 
 
 @pytest.fixture(scope="session")
-def reused_kafka_cluster(make_kafka_cluster: Callable[..., ClusterClient]) -> ClusterClient:
+def reused_kafka_cluster(make_kafka_cluster: ClusterFactory) -> ClusterClient:
     """Return the cluster that `empty_kafka_cluster` makes empty for each test.
 
     A fixture of this name in a conftest.py gives it other settings::

@@ -6,7 +6,7 @@ Not for production.
 from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.cluster.client_request import ClientRequest
 from purgatory_broker.cluster.cluster import Cluster
-from purgatory_broker.cluster.cluster_client import ClusterClient
+from purgatory_broker.cluster.cluster_client import ClusterClient, ClusterFactory
 from purgatory_broker.cluster.cluster_errors import ClusterError, ClusterTimeoutError
 from purgatory_broker.cluster.cluster_process import ClusterProcess
 from purgatory_broker.cluster.intercepted_request import InterceptedRequest, Unanswered
@@ -22,6 +22,7 @@ __all__ = [
     "Cluster",
     "ClusterClient",
     "ClusterError",
+    "ClusterFactory",
     "ClusterProcess",
     "ClusterSettings",
     "ClusterTimeoutError",

@@ -211,7 +211,7 @@ _ASK = """
         import threading
 
         def ask(cluster):
-            host, port = cluster.bootstrap_servers.split(":")
+            host, port = cluster.bootstrap_servers.split(",")[0].split(":")
             request = struct.pack(">hhihi", 3, 0, 1, -1, 0)  # Metadata, version 0, of all topics
             client = socket.create_connection((host, int(port)), 10)
             client.sendall(struct.pack(">i", len(request)) + request)
@@ -440,3 +440,118 @@ def test_skip_of_a_function_does_not_replace_a_failure(pytester: pytest.Pytester
     ran = pytester.runpytest_subprocess(*_WITHOUT)
     ran.assert_outcomes(failed=2, skipped=1)
     ran.stdout.re_match_lines(["E .*AssertionError: of the test itself"])
+
+
+_FAILING = """
+        def fail(cluster):
+            cluster.create_topic("orders", partitions=2)
+            cluster.inject_request_error("Produce", "NOT_ENOUGH_REPLICAS", topic="orders")
+            cluster.inject_response_fault("Metadata", "delay", delay_ms=1)
+            with ask(cluster) as client:
+                assert client.recv(4)
+            assert cluster == "something else"
+
+        def test_that_passes(kafka_cluster_of_session):
+            pass
+
+        def test_with_its_cluster(kafka_cluster):
+            fail(kafka_cluster)
+
+        def test_with_the_emptied_cluster(empty_kafka_cluster):
+            fail(empty_kafka_cluster)
+
+        def test_with_a_cluster_that_it_makes(make_kafka_cluster):
+            fail(make_kafka_cluster(nodes=2))
+"""
+_SHOWN = [
+    "E *something else*",
+    "*<Cluster*nodes=* at 127.0.0.1:*>*",
+    "  0 at 127.0.0.1:*",
+    "  orders-1: leader ?, offsets 0 to 0, high watermark 0, in sync [[]*",
+    "  1: Produce error NOT_ENOUGH_REPLICAS, topic orders: never met, 1 left",
+    "  2: Metadata delay: met 1 times, over",
+    "  ??:??:??.??? node 0: Metadata v0 of '', answered after * ms",
+]
+
+
+@pytest.mark.parametrize("subprocess", ["false", "true"])
+def test_report_of_a_failed_test_shows_its_cluster(
+    pytester: pytest.Pytester, subprocess: str
+) -> None:
+    pytester.makeini(f"[pytest]\nkafka_subprocess = {subprocess}\n")
+    pytester.makepyfile(_ASK + _FAILING)
+    ran = pytester.runpytest_inprocess(*_WITHOUT)
+    ran.assert_outcomes(passed=1, failed=3)
+    ran.stdout.fnmatch_lines(_SHOWN * 3)
+    # Not those of the other tests.
+    assert ran.stdout.str().count("last of ") == 3
+
+
+def test_report_of_a_failed_test_shows_its_cluster_with_xdist(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(_ASK + _FAILING)
+    ran = pytester.runpytest_subprocess(
+        "-p", "no:hypothesispytest", "-n", "1", "-k", "test_with_its_cluster"
+    )
+    ran.assert_outcomes(failed=1)
+    ran.stdout.fnmatch_lines(_SHOWN)
+
+
+def test_cluster_that_does_not_answer_hides_no_failure(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("import pytest_purgatory_broker as it; it._SUMMARY_TIMEOUT = 0.05")
+    pytester.makepyfile(
+        _ASK
+        + """
+        gate = threading.Event()
+
+        def test_whose_function_blocks_the_cluster(kafka_cluster, request):
+            request.addfinalizer(gate.set)
+            began = threading.Event()
+            kafka_cluster.intercept("Metadata", lambda _: (began.set(), gate.wait()) and None)
+            ask(kafka_cluster)
+            assert began.wait(10)
+            assert "blocked" == 1
+
+        def test_whose_cluster_raises(kafka_cluster, monkeypatch):
+            monkeypatch.setattr(type(kafka_cluster), "summary", lambda _cluster: 1 / 0)
+            assert "raising" == 1
+
+        def test_whose_cluster_is_closed(kafka_cluster):
+            kafka_cluster.close()
+            assert "closed" == 1
+
+        def test_without_a_cluster():
+            assert "without" == 1
+        """
+    )
+    ran = pytester.runpytest_subprocess(*_WITHOUT)
+    ran.assert_outcomes(failed=4)
+    for what in ("blocked", "raising", "closed", "without"):
+        ran.stdout.fnmatch_lines([f"E *{what}* == 1"])
+    ran.stdout.fnmatch_lines(["no answer within 0.05 s", "no summary *: ZeroDivisionError(*"])
+    assert ran.stdout.str().count("- <Cluster nodes=1 at") == 2
+
+
+def test_tests_that_pass_ask_for_no_summary(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from purgatory_broker import Cluster
+
+        Cluster.summary = lambda _cluster: asked.append(1)
+        asked = []
+
+        def test_that_passes(kafka_cluster):
+            pass
+
+        @pytest.mark.xfail
+        def test_that_is_expected_to_fail(kafka_cluster):
+            assert False
+
+        def test_that_is_skipped(kafka_cluster):
+            pytest.skip("it has its reason")
+
+        def test_how_often_it_was_asked():
+            assert not asked
+        """
+    )
+    pytester.runpytest_subprocess(*_WITHOUT).assert_outcomes(passed=2, xfailed=1, skipped=1)

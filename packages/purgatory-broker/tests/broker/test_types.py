@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 _CODE = """
-from purgatory_broker import Cluster, ClusterProcess
+from purgatory_broker import Cluster, ClusterFactory, ClusterProcess
 from purgatory_broker.cluster.snapshots import TopicRecord
 
 with Cluster(nodes=3, min_insync_replicas=2) as cluster, ClusterProcess(nodes=2) as other:
@@ -25,6 +25,13 @@ with Cluster(nodes=3, min_insync_replicas=2) as cluster, ClusterProcess(nodes=2)
     cluster.create_topic("orders", partition=2)  # call-arg
     cluster.wait_for(fault=fault)  # arg-type
     other.records("orders", limit="10")  # arg-type
+
+def test_orders(make_kafka_cluster: ClusterFactory) -> None:
+    make_kafka_cluster(3, min_insync_replicas=2).create_topic("orders")
+    make_kafka_cluster(nodes=3, record="trace")
+    make_kafka_cluster(nodse=2)  # call-arg
+    make_kafka_cluster(num_partitions=2.5)  # arg-type
+    make_kafka_cluster().create_topic("orders", partition=2)  # call-arg
 """
 
 

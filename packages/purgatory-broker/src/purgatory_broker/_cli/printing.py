@@ -209,6 +209,7 @@ PRINTERS: dict[str, Callable[[Console, Any], None]] = {
     "metrics": print_metrics,
     "records": _print_records,
     "requests": _print_requests,
+    "summary": lambda console, text: console.print(Text(text), soft_wrap=True),
     "transactions": _print_transactions,
 }
 

@@ -6,12 +6,23 @@ import functools
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, get_type_hints
+from pathlib import Path
+from typing import (
+    Any,
+    Concatenate,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeVar,
+    Unpack,
+    get_type_hints,
+)
 
 from purgatory_broker.cluster._commands.cluster_commands import ClusterCommands
 from purgatory_broker.cluster.cluster_errors import ClusterError, raise_first
 from purgatory_broker.cluster.interception import InterceptFunction, Interception
 from purgatory_broker.cluster.json_values import from_json
+from purgatory_broker.settings import ClusterOptions
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -182,5 +193,28 @@ class ClusterClient(ABC):
     transactions = _remote(ClusterCommands.transactions)
     fence_producer = _remote_coroutine(ClusterCommands.fence_producer)
     requests = _remote_coroutine(ClusterCommands.requests)
+    summary = _remote(ClusterCommands.summary)
     forget_requests = _remote(ClusterCommands.forget_requests)
     wait_for = _remote_coroutine(ClusterCommands.wait_for)
+
+
+class ClusterFactory(Protocol):
+    """The type of the fixture `make_kafka_cluster`, for the annotations of tests."""
+
+    def __call__(
+        self,
+        nodes: int = ...,
+        *,
+        record: Path | str | None = None,
+        **settings: Unpack[ClusterOptions],
+    ) -> ClusterClient:
+        """Start a cluster, which stops at the end of pytest's session.
+
+        Args:
+            nodes: number of brokers; the option `kafka_nodes` unless given.
+            record: as for `Cluster`.
+            settings: as for `Cluster`.
+
+        Returns:
+            The running cluster.
+        """

@@ -29,6 +29,17 @@ def leader_replica(nodes: list[Node], partition: Partition) -> Replica | None:
     return nodes[partition.leader].replicas.find(partition.key)
 
 
+def partition_state(nodes: list[Node], partition: Partition) -> str:
+    """Return a partition's offsets and in-sync replicas as text."""
+    replica = leader_replica(nodes, partition)
+    if replica is None:
+        return f"no leader, in sync {partition.isr}"
+    offsets = f"offsets {replica.log.log_start_offset} to {replica.log.end_offset}"
+    stable = replica.last_stable_offset
+    behind = f", last stable offset {stable}" if stable < replica.high_watermark else ""
+    return f"{offsets}, high watermark {replica.high_watermark}{behind}, in sync {partition.isr}"
+
+
 def records_behind(nodes: list[Node], partition: Partition, offset: int) -> int | None:
     """Return how many records from an offset on consumers can read; None without a leader.
 
@@ -102,18 +113,10 @@ class Conditions:
         state = self.parts.controller.topics.get(topic)
         if state is None:
             return " (there is no such topic)"
-        states = []
-        for partition in state.partitions:
-            replica = leader_replica(self.parts.nodes, partition)
-            offsets = (
-                "no leader"
-                if replica is None
-                else f"offsets {replica.log.log_start_offset} to {replica.log.end_offset}, "
-                f"high watermark {replica.high_watermark}"
-            )
-            if replica is not None and replica.last_stable_offset < replica.high_watermark:
-                offsets += f", last stable offset {replica.last_stable_offset}"
-            states.append(f"partition {partition.index}: {offsets}, in sync {partition.isr}")
+        states = [
+            f"partition {partition.index}: {partition_state(self.parts.nodes, partition)}"
+            for partition in state.partitions
+        ]
         return f" ({'; '.join(states)})"
 
     def isr(self, given: tuple[str, int, list[int]]) -> Condition:

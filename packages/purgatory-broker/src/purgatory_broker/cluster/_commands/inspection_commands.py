@@ -23,6 +23,7 @@ from purgatory_broker.cluster.snapshots import (
     snapshot,
     take_records,
 )
+from purgatory_broker.cluster.summary import cluster_summary
 from purgatory_broker.cluster.transaction_snapshots import transaction_condition
 from purgatory_broker.cluster.waits import Condition
 from purgatory_broker.metadata.topics import ControllerError, Partition
@@ -149,6 +150,15 @@ class InspectionCommands(CommandGroup):
         async for part in slices(logged, REQUESTS_PER_SLICE):
             client_requests += map(client_request, part)
         return client_requests
+
+    @command
+    def summary(self) -> str:
+        """Return the cluster's state and its last requests as text, for a person.
+
+        It has the nodes, topics, groups, transactions and faults, and the last 20 requests with
+        their errors. The pytest plugin shows it for each test that fails.
+        """
+        return cluster_summary(self._parts)
 
     @command
     def forget_requests(self) -> None:
