@@ -161,7 +161,7 @@ $(VENV)/.java: $(JAVA)
 	@mkdir -p $(VENV) && touch $@
 
 $(VENV)/.packages: $(COMMANDS_PACKAGE)/pyproject.toml $(BROKER_PACKAGE)/pyproject.toml $(SPARK_PACKAGE)/pyproject.toml | $(VENV)/.java $(VENV)/.built
-	$(PIP) install --editable $(COMMANDS_PACKAGE) --editable $(BROKER_PACKAGE) --editable '$(SPARK_PACKAGE)[connect]'
+	$(PIP) install --editable $(COMMANDS_PACKAGE) --editable '$(BROKER_PACKAGE)[cli]' --editable '$(SPARK_PACKAGE)[connect]'
 	@touch $@
 
 $(VENV)/.core: $(CORE_PACKAGE)/pyproject.toml | $(VENV)/.built
@@ -169,7 +169,7 @@ $(VENV)/.core: $(CORE_PACKAGE)/pyproject.toml | $(VENV)/.built
 	@touch $@
 
 $(VENV)/.broker: $(COMMANDS_PACKAGE)/pyproject.toml $(BROKER_PACKAGE)/pyproject.toml | $(VENV)/.built
-	$(PIP) install --editable $(COMMANDS_PACKAGE) --editable $(BROKER_PACKAGE) --group $(BROKER_PACKAGE)/pyproject.toml:test
+	$(PIP) install --editable $(COMMANDS_PACKAGE) --editable '$(BROKER_PACKAGE)[cli]' --group $(BROKER_PACKAGE)/pyproject.toml:test
 	@touch $@
 
 $(VENV)/.soak: pyproject.toml | $(VENV)/.built
@@ -210,7 +210,7 @@ constraints: ## the newest versions of all that CI installs, into constraints.tx
 	python="$$(tools/find_python.sh)" && "$$python" -m venv build/constraints
 	build/constraints/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
 	REQUEST_PURGATORY_BUILD=interpreted PIP_CONSTRAINT= build/constraints/bin/python -m pip install --quiet \
-		'setuptools>=77' --editable $(CORE_PACKAGE) --editable $(COMMANDS_PACKAGE) --editable $(BROKER_PACKAGE) --editable '$(SPARK_PACKAGE)[connect]' \
+		'setuptools>=77' --editable $(CORE_PACKAGE) --editable $(COMMANDS_PACKAGE) --editable '$(BROKER_PACKAGE)[cli]' --editable '$(SPARK_PACKAGE)[connect]' \
 		$(foreach package,$(CORE_PACKAGE) $(COMMANDS_PACKAGE) $(BROKER_PACKAGE) $(SPARK_PACKAGE),--group $(package)/pyproject.toml:test) \
 		$(foreach group,test coverage mutants lint types docs,--group $(group))
 	@echo '# Exact versions of all that CI installs, on Python 3.11; `make constraints` renews them.' >constraints.txt

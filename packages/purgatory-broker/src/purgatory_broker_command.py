@@ -10,11 +10,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Sequence
 
-from cyclopts import App, Group
+try:
+    from cyclopts import App, Group
 
-from purgatory_command_line.command import NO_NEGATIVES
-from purgatory_command_line.entry_point import run
-from purgatory_command_line.version import version_text
+    from purgatory_command_line.command import NO_NEGATIVES
+    from purgatory_command_line.entry_point import run
+    from purgatory_command_line.version import version_text
+except ModuleNotFoundError as missing:
+    print(
+        f"purgatory-broker: the package {missing.name} is missing; pip install "
+        "'purgatory-broker[cli]' brings what the command needs",
+        file=sys.stderr,
+    )
+    # `ExitCode.MISSING_DEPENDENCY`, whose package is maybe the missing one.
+    raise SystemExit(4) from None
 
 _CLUSTER = Group("Cluster", sort_key=1)
 _CONTROL = Group("Control of a running cluster", sort_key=2)
