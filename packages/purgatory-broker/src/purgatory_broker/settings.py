@@ -51,6 +51,10 @@ class ClusterSettings:
         connection_failed_authentication_delay_ms: Time after which a connection is closed whose
             login has failed.
         sasl_users: Passwords of the users of SASL listeners, by user name.
+        authorizer: Allow clients only what ACLs allow, as Kafka's StandardAuthorizer.
+        super_users: Principals that may do everything, with semicolons between, such as
+            User:admin;User:ANONYMOUS.
+        allow_everyone_if_no_acl_found: Allow everything on a resource for which there is no ACL.
         flush_messages: Messages appended to a log before it is flushed to the disk: 1 flushes every
             append, None leaves it to the operating system. Appended messages survive the end of the
             process in any case, flushed ones also a power failure.
@@ -136,6 +140,9 @@ class ClusterSettings:
     sasl_enabled_mechanisms: str = ",".join(SASL_MECHANISMS)
     connection_failed_authentication_delay_ms: int = 100
     sasl_users: dict[str, str] = field(default_factory=dict, repr=False)
+    authorizer: bool = False
+    super_users: str = ""
+    allow_everyone_if_no_acl_found: bool = False
 
     auto_create_topics_enable: bool = True
     auto_create_topics_at_once: bool = False
@@ -224,6 +231,10 @@ class ClusterSettings:
         if any(not user or not password for user, password in self.sasl_users.items()):
             # Without the value, which has passwords.
             raise InvalidArgumentError("sasl_users", "names and passwords", "an empty one")
+        if not all(kind and name for kind, _, name in self._super_users()):
+            raise InvalidArgumentError(
+                "super_users", "of the form TYPE:NAME, with semicolons between", self.super_users
+            )
         first, *_ = self.node_listeners()
         protocols = [listener.protocol for listener in first]
         if any(protocol.has_tls for protocol in protocols):
@@ -244,6 +255,15 @@ class ClusterSettings:
     def sasl_mechanisms(self) -> tuple[str, ...]:
         """The mechanisms of SASL listeners."""
         return tuple(filter(None, map(str.strip, self.sasl_enabled_mechanisms.split(","))))
+
+    def _super_users(self) -> list[tuple[str, str, str]]:
+        given = filter(None, map(str.strip, self.super_users.split(";")))
+        return [principal.partition(":") for principal in given]
+
+    @property
+    def super_user_names(self) -> frozenset[str]:
+        """The principals of `super_users`, each of the form TYPE:NAME."""
+        return frozenset(map("".join, self._super_users()))
 
     def node_listeners(self) -> list[tuple[Listener, ...]]:
         """Return the listeners of each node.
@@ -286,6 +306,9 @@ class ClusterOptions(TypedDict, total=False):
     sasl_enabled_mechanisms: str
     connection_failed_authentication_delay_ms: int
     sasl_users: dict[str, str]
+    authorizer: bool
+    super_users: str
+    allow_everyone_if_no_acl_found: bool
     auto_create_topics_enable: bool
     auto_create_topics_at_once: bool
     num_partitions: int

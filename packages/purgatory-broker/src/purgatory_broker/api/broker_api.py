@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 from purgatory_broker._wire.apis import ApiTable
 from purgatory_broker.groups.coordinator import GroupCoordinator
+from purgatory_broker.metadata.authorizer import Authorizer
 from purgatory_broker.metadata.controller import Controller
 from purgatory_broker.metadata.metadata_cache import MetadataCache
 from purgatory_broker.metadata.producer_ids import ProducerIds
@@ -41,6 +42,8 @@ class BrokerApi(Protocol):
     settings: ClusterSettings
     #: The topics and the live brokers, as far as the broker knows them.
     metadata: MetadataCache
+    #: Decides what clients may do; None allows everything.
+    authorizer: Authorizer | None
     #: The cluster's controller; to be used if `reaches_controller` only.
     controller: Controller
     replicas: ReplicaManager

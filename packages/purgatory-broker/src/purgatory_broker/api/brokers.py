@@ -21,9 +21,10 @@ from purgatory_broker._wire.protocol.describe_quorum import (
     ResponsePartitionData,
     ResponseTopicData,
 )
+from purgatory_broker.api.access import NOT_ASKED, authorized_operations
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.metadata import NOT_ASKED, ON_THE_CLUSTER
 from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.metadata.acls import AclOperation, AclResource
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.request_context import RequestContext
 
@@ -40,7 +41,9 @@ def _describe_cluster(
         if request.endpoint_type == _CONTROLLER_ENDPOINTS:
             code, cause = ErrorCode.MISMATCHED_ENDPOINT_TYPE, ErrorCode.INVALID_REQUEST
         return DescribeClusterResponse(error_code=code, error_message=cause.name)
-    wants_operations = request.include_cluster_authorized_operations
+    operations = NOT_ASKED
+    if request.include_cluster_authorized_operations:
+        operations = authorized_operations(broker, context, AclResource.CLUSTER)
     return DescribeClusterResponse(
         cluster_id=broker.controller.cluster_id,
         controller_id=broker.controller.controller_id,
@@ -48,7 +51,7 @@ def _describe_cluster(
             DescribeClusterBroker(broker_id=node.node_id, host=node.host, port=node.port)
             for node in broker.endpoints(broker.metadata.alive(), context.client.listener)
         ],
-        cluster_authorized_operations=ON_THE_CLUSTER if wants_operations else NOT_ASKED,
+        cluster_authorized_operations=operations,
     )
 
 
@@ -121,6 +124,7 @@ def _describe_quorum(
 DESCRIBE_QUORUM = ServedApi(
     messages=DESCRIBE_QUORUM_MESSAGES,
     versions=(0, 2),
+    requires={AclResource.CLUSTER: AclOperation.DESCRIBE},
     needs_controller=True,
     answer=_describe_quorum,
 )

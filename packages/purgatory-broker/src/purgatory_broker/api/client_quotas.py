@@ -21,6 +21,7 @@ from purgatory_broker._wire.protocol.describe_client_quotas import (
 )
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.metadata.acls import AclOperation, AclResource
 from purgatory_broker.metadata.client_quotas import (
     CLIENT_ID,
     IP,
@@ -64,6 +65,7 @@ def _alter_client_quotas(
 ALTER_CLIENT_QUOTAS = ServedApi(
     messages=ALTER_CLIENT_QUOTAS_MESSAGES,
     versions=(0, 1),
+    requires={AclResource.CLUSTER: AclOperation.ALTER_CONFIGS},
     needs_controller=True,
     answer=_alter_client_quotas,
 )
@@ -128,5 +130,6 @@ def _describe_client_quotas(
 DESCRIBE_CLIENT_QUOTAS = ServedApi(
     messages=DESCRIBE_CLIENT_QUOTAS_MESSAGES,
     versions=(0, 1),
+    requires={AclResource.CLUSTER: AclOperation.DESCRIBE_CONFIGS},
     answer=_describe_client_quotas,
 )

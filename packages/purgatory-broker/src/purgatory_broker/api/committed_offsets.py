@@ -33,24 +33,40 @@ from purgatory_broker._wire.protocol.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from purgatory_broker._wire.protocol.txn_offset_commit import TxnOffsetCommitRequestTopic
+from purgatory_broker.api.access import DENIED, allowed_topics, is_allowed
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.groups.group_messages import CommitRequest, OffsetToCommit, RemovalResult
+from purgatory_broker.groups.group_messages import (
+    CommitRequest,
+    FetchedOffsets,
+    OffsetToCommit,
+    RemovalResult,
+)
 from purgatory_broker.groups.group_records import OffsetValue
+from purgatory_broker.metadata.acls import AclOperation, AclResource
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.request_context import RequestContext
 
 
 class RequestedTopic(NamedTuple):
-    """A topic as a request names it, and its partitions by whether they exist."""
+    """A topic as a request names it, and its partitions by whether they exist.
+
+    If the client may not read the topic, it is as one that does not exist, with another error.
+    """
 
     name: str
     exists: bool
     known: list[int]
     unknown: list[int]
+    #: That of the unknown ones.
+    error: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def requested_topic(broker: BrokerApi, name: str, indexes: Iterable[int]) -> RequestedTopic:
+def requested_topic(
+    broker: BrokerApi, context: RequestContext, name: str, indexes: Iterable[int]
+) -> RequestedTopic:
+    if not is_allowed(broker, context, AclOperation.READ, AclResource.TOPIC, name):
+        return RequestedTopic(name, False, [], list(indexes), DENIED[AclResource.TOPIC])
     exists = broker.metadata.partition_exists
     topic = RequestedTopic(name, exists(TopicPartition(name, 0)), [], [])
     for index in indexes:
@@ -59,13 +75,16 @@ def requested_topic(broker: BrokerApi, name: str, indexes: Iterable[int]) -> Req
 
 
 def requested_offsets(
-    broker: BrokerApi, requested: Iterable[OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic]
+    broker: BrokerApi,
+    context: RequestContext,
+    requested: Iterable[OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic],
 ) -> tuple[list[RequestedTopic], list[OffsetToCommit]]:
     """Return the topics of a request, and the offsets of the partitions that exist."""
     topics, offsets = [], []
     for topic in requested:
         indexes = [partition.partition_index for partition in topic.partitions]
-        topics.append(requested_topic(broker, topic.name, indexes))
+        topics.append(requested_topic(broker, context, topic.name, indexes))
+        known = set(topics[-1].known)
         offsets += [
             OffsetToCommit(
                 topic.name,
@@ -75,9 +94,7 @@ def requested_offsets(
                 partition.committed_metadata or "",
             )
             for partition in topic.partitions
-            if broker.metadata.partition_exists(
-                TopicPartition(topic.name, partition.partition_index)
-            )
+            if partition.partition_index in known
         ]
     return topics, offsets
 
@@ -95,9 +112,8 @@ def results_by_topic(
         for topic in topics
         if topic.known
     ]
-    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     refused = [
-        (topic.name, [(index, code) for index in topic.unknown])
+        (topic.name, [(index, topic.error) for index in topic.unknown])
         for topic in topics
         if topic.unknown or not topic.exists
     ]
@@ -120,7 +136,7 @@ GROUP_ID_NOT_FOUND_SINCE = 9
 def _offset_commit(
     broker: BrokerApi, context: RequestContext, request: OffsetCommitRequest
 ) -> None:
-    topics, offsets = requested_offsets(broker, request.topics)
+    topics, offsets = requested_offsets(broker, context, request.topics)
 
     def reply(errors: tuple[ErrorCode, ...]) -> None:
         context.reply(
@@ -153,7 +169,12 @@ def _offset_commit(
     broker.groups.commit_offsets(commit, reply)
 
 
-OFFSET_COMMIT = ServedApi(messages=OFFSET_COMMIT_MESSAGES, versions=(2, 9), handle=_offset_commit)
+OFFSET_COMMIT = ServedApi(
+    messages=OFFSET_COMMIT_MESSAGES,
+    versions=(2, 9),
+    requires={AclResource.GROUP: AclOperation.READ},
+    handle=_offset_commit,
+)
 
 
 #: The first versions with a top-level error code in the response, and for several groups at a time.
@@ -178,18 +199,58 @@ def _offset_fetch(
         groups = once.values()
     return OffsetFetchResponse(
         groups=[
-            _fetch_group(broker, group, require_stable=request.require_stable) for group in groups
+            _fetch_group(broker, context, group, require_stable=request.require_stable)
+            for group in groups
         ]
     )
 
 
+def _fetch_offsets(
+    broker: BrokerApi,
+    context: RequestContext,
+    group_id: str,
+    topics: Sequence[tuple[str, list[int]]] | None,
+    *,
+    require_stable: bool,
+) -> FetchedOffsets:
+    """Return the offsets that the client may see.
+
+    Other topics are refused if the request names them, and hidden if it does not.
+    """
+    if not is_allowed(broker, context, AclOperation.DESCRIBE, AclResource.GROUP, group_id):
+        return FetchedOffsets(DENIED[AclResource.GROUP])
+    asked = topics
+    if broker.authorizer is not None and topics is not None:
+        names = allowed_topics(broker, context, AclOperation.DESCRIBE, [name for name, _ in topics])
+        asked = [(name, indexes) for name, indexes in topics if name in names]
+    fetched = broker.groups.fetch_offsets(group_id, asked, require_stable=require_stable)
+    if broker.authorizer is None or fetched.error is not ErrorCode.NONE:
+        return fetched
+    if topics is None:
+        names = allowed_topics(
+            broker, context, AclOperation.DESCRIBE, [name for name, _ in fetched.topics]
+        )
+        return FetchedOffsets(topics=tuple(topic for topic in fetched.topics if topic[0] in names))
+    code = DENIED[AclResource.TOPIC]
+    refused = tuple(
+        (name, tuple((index, code) for index in indexes))
+        for name, indexes in topics
+        if name not in names
+    )
+    return FetchedOffsets(topics=fetched.topics + refused)
+
+
 def _fetch_group(
-    broker: BrokerApi, group: OffsetFetchRequestGroup, *, require_stable: bool
+    broker: BrokerApi,
+    context: RequestContext,
+    group: OffsetFetchRequestGroup,
+    *,
+    require_stable: bool,
 ) -> OffsetFetchResponseGroup:
     topics = None
     if group.topics is not None:
         topics = [(topic.name, topic.partition_indexes) for topic in group.topics]
-    fetched = broker.groups.fetch_offsets(group.group_id, topics, require_stable=require_stable)
+    fetched = _fetch_offsets(broker, context, group.group_id, topics, require_stable=require_stable)
     return OffsetFetchResponseGroup(
         group_id=group.group_id,
         topics=[
@@ -209,8 +270,8 @@ def _fetch_one(
     topics = None
     if request.topics is not None:
         topics = [(topic.name, topic.partition_indexes) for topic in request.topics]
-    fetched = broker.groups.fetch_offsets(
-        request.group_id, topics, require_stable=request.require_stable
+    fetched = _fetch_offsets(
+        broker, context, request.group_id, topics, require_stable=request.require_stable
     )
     if fetched.error is not ErrorCode.NONE:
         return _refuse_offset_fetch(request, fetched.error, context.version)
@@ -283,7 +344,9 @@ def _offset_delete(
     broker: BrokerApi, context: RequestContext, request: OffsetDeleteRequest
 ) -> None:
     topics = [
-        requested_topic(broker, topic.name, [each.partition_index for each in topic.partitions])
+        requested_topic(
+            broker, context, topic.name, [each.partition_index for each in topic.partitions]
+        )
         for topic in request.topics
     ]
     known = [TopicPartition(topic.name, index) for topic in topics for index in topic.known]
@@ -310,4 +373,9 @@ def _offset_delete(
     broker.groups.delete_offsets(request.group_id, known, reply)
 
 
-OFFSET_DELETE = ServedApi(messages=OFFSET_DELETE_MESSAGES, versions=(0, 0), handle=_offset_delete)
+OFFSET_DELETE = ServedApi(
+    messages=OFFSET_DELETE_MESSAGES,
+    versions=(0, 0),
+    requires={AclResource.GROUP: AclOperation.DELETE},
+    handle=_offset_delete,
+)

@@ -22,7 +22,9 @@ from purgatory_broker._wire.protocol.incremental_alter_configs import (
 )
 from purgatory_broker._wire.reader import MAX_TEXT_BYTES
 from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.configs import require_config
 from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.metadata.acls import AclOperation
 from purgatory_broker.metadata.topic_configs import (
     TOPIC_CONFIGS,
     ConfigType,
@@ -75,7 +77,7 @@ def _incremental_alter_configs(
                 resource_type=resource.type,
                 resource_name=resource.name,
             )
-            for resource, code, message in changes.make(broker)
+            for resource, code, message in changes.make(broker, context)
         ]
     )
 
@@ -102,7 +104,7 @@ def _alter_configs(
                 resource_type=resource.type,
                 resource_name=resource.name,
             )
-            for resource, code, message in changes.make(broker)
+            for resource, code, message in changes.make(broker, context)
         ]
     )
 
@@ -114,7 +116,9 @@ class _Changes:
     #: Apply the operation of each change; False replaces all configs.
     is_incremental: bool
 
-    def make(self, broker: BrokerApi) -> Iterator[tuple[_ConfigResource, ErrorCode, str | None]]:
+    def make(
+        self, broker: BrokerApi, context: RequestContext
+    ) -> Iterator[tuple[_ConfigResource, ErrorCode, str | None]]:
         """Make the changes; yield each resource, its error and the error's message."""
         counts = Counter((resource.type, resource.name) for resource in self.resources)
         for resource in self.resources:
@@ -126,6 +130,9 @@ class _Changes:
                 code, message = ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
             else:
                 try:
+                    require_config(
+                        broker, context, AclOperation.ALTER_CONFIGS, resource.type, resource.name
+                    )
                     _alter(broker, self, resource)
                 except ControllerError as error:
                     code, message = error.code, str(error)

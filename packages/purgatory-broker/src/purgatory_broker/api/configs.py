@@ -22,8 +22,10 @@ from purgatory_broker._wire.protocol.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from purgatory_broker.api.access import require
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.metadata.acls import CLUSTER_NAME, AclOperation, AclResource
 from purgatory_broker.metadata.resource_configs import BROKER_CONFIGS, GROUP_CONFIGS
 from purgatory_broker.metadata.topic_configs import (
     TOPIC_CONFIGS,
@@ -38,6 +40,28 @@ from purgatory_broker.metadata.topic_configs import (
 from purgatory_broker.metadata.topics import ControllerError, Topic, topic_name_error
 from purgatory_broker.request_context import RequestContext
 
+#: The resources of ACLs for those of configs; the others are the cluster.
+_ACL_RESOURCES = {
+    ResourceType.TOPIC: AclResource.TOPIC,
+    ResourceType.GROUP: AclResource.GROUP,
+}
+
+
+def require_config(
+    broker: BrokerApi, context: RequestContext, operation: AclOperation, kind: int, name: str
+) -> None:
+    """Refuse an operation on the configs of a resource if it is not allowed."""
+    if kind not in set(ResourceType):
+        return  # Refused for its type.
+    resource = _ACL_RESOURCES.get(ResourceType(kind), AclResource.CLUSTER)
+    require(
+        broker,
+        context,
+        operation,
+        resource,
+        CLUSTER_NAME if resource is AclResource.CLUSTER else name,
+    )
+
 
 def _describe_configs(
     broker: BrokerApi, context: RequestContext, request: DescribeConfigsRequest
@@ -51,6 +75,13 @@ def _describe_configs(
         code, message = ErrorCode.NONE, None
         configs: list[DescribeConfigsResourceResult] = []
         try:
+            require_config(
+                broker,
+                context,
+                AclOperation.DESCRIBE_CONFIGS,
+                resource.resource_type,
+                resource.resource_name,
+            )
             configs = _configs_of(broker, resource, synonyms=request.include_synonyms)
         except ControllerError as refusal:
             code, message = refusal.code, str(refusal)
@@ -244,5 +275,6 @@ def _list_config_resources(
 LIST_CONFIG_RESOURCES = ServedApi(
     messages=LIST_CONFIG_RESOURCES_MESSAGES,
     versions=(0, 1),
+    requires={AclResource.CLUSTER: AclOperation.DESCRIBE_CONFIGS},
     answer=_list_config_resources,
 )

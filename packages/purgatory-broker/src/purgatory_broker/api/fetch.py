@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -22,8 +22,10 @@ from purgatory_broker._wire.protocol.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from purgatory_broker.api.access import DENIED, allowed_topics, is_allowed
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.metadata.acls import AclOperation, AclResource
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.delayed_fetch import FetchedPartition, FetchParams, FetchTarget
 from purgatory_broker.replication.fetch_sessions import (
@@ -58,7 +60,7 @@ def _fetch(broker: BrokerApi, context: RequestContext, request: FetchRequest) ->
 
     1. Look up the requested partitions; with topic ids, some may be of unknown topics.
     2. Open the fetch session, which may replace the requested partitions by those it has cached.
-    3. Refuse partitions that do not exist.
+    3. Refuse partitions that the client may not read, or that do not exist.
     4. Answer a consumer over its quota without reading; it repeats the request.
     5. Pass the other partitions to the replica manager, which waits for `min_bytes`. If a partition
        was refused, the response is sent at once.
@@ -74,14 +76,17 @@ def _fetch(broker: BrokerApi, context: RequestContext, request: FetchRequest) ->
         return
     if session is not None:
         targets = [cached.target for cached in session.partitions.values()]
+    replica_id = _replica_id(context, request)
+    allowed = _allowed_topics(broker, context, targets, replica_id)
     existing: list[FetchTarget] = []
     missing: list[FetchedPartition] = []
     for target in targets:
-        if broker.metadata.partition_exists(target.key):
+        if target.key.topic not in allowed:
+            missing.append(FetchedPartition(target.key, DENIED[AclResource.TOPIC]))
+        elif broker.metadata.partition_exists(target.key):
             existing.append(target)
         else:
             missing.append(FetchedPartition(target.key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-    replica_id = _replica_id(context, request)
     if replica_id < 0 and _is_throttled(broker, context, session):
         return
     is_refused = bool(unknown or missing)
@@ -140,6 +145,19 @@ def _open_session(
         uses_topic_ids=by_id,
         now_ms=broker.now_ms(),
     )
+
+
+def _allowed_topics(
+    broker: BrokerApi, context: RequestContext, targets: Sequence[FetchTarget], replica_id: int
+) -> Container[str]:
+    if replica_id >= 0 and not is_allowed(
+        broker, context, AclOperation.CLUSTER_ACTION, AclResource.CLUSTER
+    ):
+        return ()
+    names = (target.key.topic for target in targets)
+    if replica_id >= 0:
+        return set(names)
+    return allowed_topics(broker, context, AclOperation.READ, names)
 
 
 def _replica_id(context: RequestContext, request: FetchRequest) -> int:

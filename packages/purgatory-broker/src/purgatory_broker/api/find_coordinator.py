@@ -11,8 +11,10 @@ from purgatory_broker._wire.protocol.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from purgatory_broker.api.access import DENIED, is_allowed
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.metadata.acls import AclOperation, AclResource
 from purgatory_broker.metadata.topics import (
     NO_LEADER,
     OFFSETS_TOPIC,
@@ -25,6 +27,7 @@ from purgatory_broker.request_context import RequestContext
 #: The key types.
 GROUP = 0
 TRANSACTION = 1
+_RESOURCES = {GROUP: AclResource.GROUP, TRANSACTION: AclResource.TRANSACTIONAL_ID}
 
 #: The first version for several groups at a time.
 BATCHED_SINCE = 4
@@ -55,6 +58,8 @@ def _coordinator_of(
     leader = NO_LEADER
     if key_type not in (GROUP, TRANSACTION):
         code = ErrorCode.INVALID_REQUEST
+    elif not is_allowed(broker, context, AclOperation.DESCRIBE, _RESOURCES[key_type], key):
+        code = DENIED[_RESOURCES[key_type]]
     elif not broker.reaches_controller:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     else:

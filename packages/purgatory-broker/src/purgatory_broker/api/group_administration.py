@@ -22,17 +22,24 @@ from purgatory_broker._wire.protocol.list_groups import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
+from purgatory_broker.api.access import DENIED, NOT_ASKED, authorized_operations, is_allowed
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.metadata import NOT_ASKED, ON_GROUPS
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.groups.group_messages import GroupDescription
+from purgatory_broker.metadata.acls import AclOperation, AclResource
 from purgatory_broker.request_context import RequestContext
+
+
+def _may_describe(broker: BrokerApi, context: RequestContext, group_id: str) -> bool:
+    return is_allowed(broker, context, AclOperation.DESCRIBE, AclResource.GROUP, group_id)
 
 
 def _list_groups(
     broker: BrokerApi, context: RequestContext, request: ListGroupsRequest
 ) -> ListGroupsResponse:
     listed = broker.groups.list_groups(request.states_filter, request.types_filter)
+    if not is_allowed(broker, context, AclOperation.DESCRIBE, AclResource.CLUSTER):
+        listed = tuple(group for group in listed if _may_describe(broker, context, group.group_id))
     return ListGroupsResponse(
         groups=[
             ListedGroup(
@@ -60,13 +67,18 @@ GROUP_ID_NOT_FOUND_SINCE = 6
 def _describe_groups(
     broker: BrokerApi, context: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
-    operations = ON_GROUPS if request.include_authorized_operations else NOT_ASKED
-    return DescribeGroupsResponse(
-        groups=[
-            _described(broker.groups.describe_group(group_id), operations, context.version)
-            for group_id in dict.fromkeys(request.groups)
-        ]
-    )
+    groups = []
+    for group_id in dict.fromkeys(request.groups):
+        if not _may_describe(broker, context, group_id):
+            code = DENIED[AclResource.GROUP]
+            groups.append(DescribedGroup(error_code=code, error_message=None, group_id=group_id))
+            continue
+        operations = NOT_ASKED
+        if request.include_authorized_operations:
+            operations = authorized_operations(broker, context, AclResource.GROUP, group_id)
+        described = broker.groups.describe_group(group_id)
+        groups.append(_described(described, operations, context.version))
+    return DescribeGroupsResponse(groups=groups)
 
 
 def _described(group: GroupDescription, operations: int, version: int) -> DescribedGroup:
@@ -107,14 +119,21 @@ DESCRIBE_GROUPS = ServedApi(
 def _delete_groups(
     broker: BrokerApi, context: RequestContext, request: DeleteGroupsRequest
 ) -> None:
+    denied = {
+        group_id: DENIED[AclResource.GROUP]
+        for group_id in request.groups_names
+        if not is_allowed(broker, context, AclOperation.DELETE, AclResource.GROUP, group_id)
+    }
+
     def reply(errors: dict[str, ErrorCode]) -> None:
         results = [
             DeletableGroupResult(group_id=group_id, error_code=error)
-            for group_id, error in errors.items()
+            for group_id, error in (errors | denied).items()
         ]
         context.reply(DeleteGroupsResponse(results=results))
 
-    broker.groups.delete_groups(request.groups_names, reply)
+    allowed = [group_id for group_id in request.groups_names if group_id not in denied]
+    broker.groups.delete_groups(allowed, reply)
 
 
 DELETE_GROUPS = ServedApi(messages=DELETE_GROUPS_MESSAGES, versions=(0, 2), handle=_delete_groups)

@@ -44,6 +44,7 @@ from purgatory_broker.groups.group_messages import (
     SyncRequest,
     SyncResult,
 )
+from purgatory_broker.metadata.acls import AclOperation, AclResource
 from purgatory_broker.request_context import RequestContext
 
 #: The most protocols that a member may offer; consumers offer two or three. The coordinator keeps
@@ -124,6 +125,7 @@ def _join_response(result: JoinResult, version: int) -> JoinGroupResponse:
 JOIN_GROUP = ServedApi(
     messages=JOIN_GROUP_MESSAGES,
     versions=(0, 9),
+    requires={AclResource.GROUP: AclOperation.READ},
     # Version 0 has a session timeout alone.
     recorded_timeout_ms=lambda request: (
         request.session_timeout_ms
@@ -166,6 +168,7 @@ def _sync_group(broker: BrokerApi, context: RequestContext, request: SyncGroupRe
 SYNC_GROUP = ServedApi(
     messages=SYNC_GROUP_MESSAGES,
     versions=(0, 5),
+    requires={AclResource.GROUP: AclOperation.READ},
     # A sync waits for its group's rebalance, whose timeout is not in the request.
     recorded_timeout_ms=lambda _request: sys.maxsize,
     handle=_sync_group,
@@ -184,7 +187,12 @@ def _heartbeat(
     return HeartbeatResponse(error_code=broker.groups.heartbeat(heartbeat))
 
 
-HEARTBEAT = ServedApi(messages=HEARTBEAT_MESSAGES, versions=(0, 4), answer=_heartbeat)
+HEARTBEAT = ServedApi(
+    messages=HEARTBEAT_MESSAGES,
+    versions=(0, 4),
+    requires={AclResource.GROUP: AclOperation.READ},
+    answer=_heartbeat,
+)
 
 
 #: The first version with a list of members.
@@ -216,7 +224,12 @@ def _leave_group(
     )
 
 
-LEAVE_GROUP = ServedApi(messages=LEAVE_GROUP_MESSAGES, versions=(0, 5), answer=_leave_group)
+LEAVE_GROUP = ServedApi(
+    messages=LEAVE_GROUP_MESSAGES,
+    versions=(0, 5),
+    requires={AclResource.GROUP: AclOperation.READ},
+    answer=_leave_group,
+)
 
 
 def _consumer_group_heartbeat(
@@ -232,5 +245,6 @@ def _consumer_group_heartbeat(
 CONSUMER_GROUP_HEARTBEAT = ServedApi(
     messages=CONSUMER_GROUP_HEARTBEAT_MESSAGES,
     versions=(0, 1),
+    requires={AclResource.GROUP: AclOperation.READ},
     answer=_consumer_group_heartbeat,
 )

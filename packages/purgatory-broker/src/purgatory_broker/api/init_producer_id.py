@@ -8,8 +8,10 @@ from purgatory_broker._wire.protocol.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
+from purgatory_broker.api.access import is_allowed, is_allowed_some_topic
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.metadata.acls import AclOperation, AclResource
 from purgatory_broker.metadata.topics import ControllerError
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.transactions.transaction import NO_EPOCH, NO_PRODUCER_ID
@@ -34,6 +36,13 @@ def _init_producer_id(
             )
         )
 
+    if (
+        request.transactional_id is None
+        and not is_allowed(broker, context, AclOperation.IDEMPOTENT_WRITE, AclResource.CLUSTER)
+        and not is_allowed_some_topic(broker, context, AclOperation.WRITE)
+    ):
+        reply(ProducerIdResult(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+        return
     expected = request.producer_id, request.producer_epoch
     if (expected[0] == NO_PRODUCER_ID) != (expected[1] == NO_EPOCH):
         reply(ProducerIdResult(ErrorCode.INVALID_REQUEST))
@@ -57,5 +66,6 @@ INIT_PRODUCER_ID = ServedApi(
     # Kafka 4.1 has version 6, for commits in two phases, and does not advertise it.
     messages=INIT_PRODUCER_ID_MESSAGES,
     versions=(0, 5),
+    requires={AclResource.TRANSACTIONAL_ID: AclOperation.WRITE},
     handle=_init_producer_id,
 )

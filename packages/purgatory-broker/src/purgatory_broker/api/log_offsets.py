@@ -20,9 +20,11 @@ from purgatory_broker._wire.protocol.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
+from purgatory_broker.api.access import DENIED, allowed_topics, is_allowed
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.fetch import READ_COMMITTED
 from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.metadata.acls import AclOperation, AclResource
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.replica import Replica, ReplicaError
 from purgatory_broker.request_context import RequestContext
@@ -61,6 +63,8 @@ def _list_offsets(
         for topic in request.topics
         for partition in topic.partitions
     )
+    names = (topic.name for topic in request.topics)
+    allowed = allowed_topics(broker, context, AclOperation.DESCRIBE, names)
     topics = []
     for topic in request.topics:
         # A partition that is named twice has one result, an error.
@@ -70,7 +74,9 @@ def _list_offsets(
             result = ListOffsetsPartitionResponse(partition_index=key.partition)
             results[key.partition] = result
             since = SPECIAL_TIMESTAMP_SINCE.get(wanted.timestamp, sys.maxsize)
-            if counts[key] > 1:
+            if topic.name not in allowed:
+                result.error_code = DENIED[AclResource.TOPIC]
+            elif counts[key] > 1:
                 result.error_code = ErrorCode.INVALID_REQUEST
             elif wanted.timestamp < 0 and context.version < since:
                 result.error_code = ErrorCode.UNSUPPORTED_VERSION
@@ -123,10 +129,17 @@ def _offset_for_leader_epoch(
     broker: BrokerApi, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
     topics = []
+    is_broker = is_allowed(broker, context, AclOperation.CLUSTER_ACTION, AclResource.CLUSTER)
+    names = [topic.topic for topic in request.topics]
+    allowed = names if is_broker else allowed_topics(broker, context, AclOperation.DESCRIBE, names)
     for topic in request.topics:
         results = []
         for partition in topic.partitions:
             result = EpochEndOffset(partition=partition.partition)
+            results.append(result)
+            if topic.topic not in allowed:
+                result.error_code = DENIED[AclResource.TOPIC]
+                continue
             key = TopicPartition(topic.topic, partition.partition)
             try:
                 log = _leader_replica(broker, key, partition.current_leader_epoch).log
@@ -134,7 +147,6 @@ def _offset_for_leader_epoch(
                 result.leader_epoch, result.end_offset = epoch_end
             except ReplicaError as error:
                 result.error_code = error.code
-            results.append(result)
         topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=results))
     return OffsetForLeaderEpochResponse(topics=topics)
 

@@ -14,9 +14,17 @@ from purgatory_broker._wire.protocol.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from purgatory_broker.api.access import (
+    DENIED,
+    NOT_ASKED,
+    allowed_topics,
+    authorized_operations,
+    is_allowed,
+)
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.api.topics import MAX_TOPICS_PER_METADATA, available_partitions
+from purgatory_broker.metadata.acls import AclOperation, AclResource
 from purgatory_broker.metadata.topics import (
     INTERNAL_TOPICS,
     NO_LEADER,
@@ -28,32 +36,6 @@ from purgatory_broker.metadata.topics import (
     topic_name_error,
 )
 from purgatory_broker.request_context import RequestContext
-
-_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = range(3, 9)
-_CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = range(9, 13)
-
-
-def _bits(*operations: int) -> int:
-    return sum(1 << operation for operation in operations)
-
-
-#: The authorized operations, as bits.
-ON_TOPICS = _bits(
-    _READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS
-)
-ON_GROUPS = _bits(_READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)
-ON_THE_CLUSTER = _bits(
-    _CREATE,
-    _ALTER,
-    _DESCRIBE,
-    _CLUSTER_ACTION,
-    _DESCRIBE_CONFIGS,
-    _ALTER_CONFIGS,
-    _IDEMPOTENT_WRITE,
-)
-#: The client has not asked for them.
-NOT_ASKED = -(2**31)
-
 
 #: The first versions where an empty list of topics means none instead of all, with
 #: `allow_auto_topic_creation`, and where topics may be named by their ids (KIP-516).
@@ -77,13 +59,19 @@ def _metadata(
     if not wanted and version < EMPTY_TOPICS_IS_NONE_SINCE:
         wanted = None
     if wanted is None:
-        topics = [_describe_topic(broker, topic) for topic in broker.metadata.topics.values()]
+        allowed = allowed_topics(broker, context, AclOperation.DESCRIBE, broker.metadata.topics)
+        topics = [
+            _describe_topic(broker, topic)
+            for topic in broker.metadata.topics.values()
+            if topic.name in allowed
+        ]
     else:
         may_create = version < AUTO_TOPIC_CREATION_FLAG_SINCE or request.allow_auto_topic_creation
         max_topics = len(broker.metadata.topics) + MAX_TOPICS_PER_METADATA
         described = [
             _find_topic(
                 broker,
+                context,
                 name,
                 topic_id,
                 may_create=may_create and len(broker.metadata.topics) < max_topics,
@@ -94,8 +82,13 @@ def _metadata(
         topics = sorted(described, key=lambda topic: topic.error_code != 0)
     if request.include_topic_authorized_operations:
         for topic in topics:
-            topic.topic_authorized_operations = ON_TOPICS
-    wants_operations = request.include_cluster_authorized_operations
+            if topic.error_code != DENIED[AclResource.TOPIC]:
+                topic.topic_authorized_operations = authorized_operations(
+                    broker, context, AclResource.TOPIC, topic.name or ""
+                )
+    operations = NOT_ASKED
+    if request.include_cluster_authorized_operations:
+        operations = authorized_operations(broker, context, AclResource.CLUSTER)
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port)
@@ -104,12 +97,13 @@ def _metadata(
         cluster_id=broker.controller.cluster_id,
         controller_id=broker.controller.controller_id,
         topics=topics,
-        cluster_authorized_operations=ON_THE_CLUSTER if wants_operations else NOT_ASKED,
+        cluster_authorized_operations=operations,
     )
 
 
 def _find_topic(
     broker: BrokerApi,
+    context: RequestContext,
     name: str | None,
     topic_id: UUID | None,
     *,
@@ -121,12 +115,29 @@ def _find_topic(
             return MetadataResponseTopic(
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
             )
+
+    def is_allowed_topic(operation: AclOperation) -> bool:
+        return is_allowed(broker, context, operation, AclResource.TOPIC, name or "")
+
+    if not is_allowed_topic(AclOperation.DESCRIBE):
+        # The id is no secret, but neither tells the other.
+        return MetadataResponseTopic(
+            error_code=DENIED[AclResource.TOPIC],
+            name=name if topic_id is None else None,
+            topic_id=topic_id,
+        )
     topic = broker.metadata.topics.get(name or "")
     if topic is not None:
         return _describe_topic(broker, topic)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if may_create and (broker.settings.auto_create_topics_enable or name in INTERNAL_TOPICS):
-        code = _create_topic(broker, name or "")
+        if not (
+            is_allowed(broker, context, AclOperation.CREATE, AclResource.CLUSTER)
+            or is_allowed_topic(AclOperation.CREATE)
+        ):
+            code = DENIED[AclResource.TOPIC]
+        else:
+            code = _create_topic(broker, name or "")
         if code is ErrorCode.NONE and broker.settings.auto_create_topics_at_once:
             return _describe_topic(broker, broker.metadata.topics[name or ""])
         if code is ErrorCode.NONE:

@@ -28,8 +28,10 @@ from purgatory_broker._wire.protocol.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+from purgatory_broker.api.access import DENIED, allowed_topics, is_allowed
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.metadata.acls import AclOperation, AclResource
 from purgatory_broker.metadata.topic_configs import topic_value
 from purgatory_broker.metadata.topics import TopicPartition, topic_name_error
 from purgatory_broker.replication.record_deletions import DeletedPartition
@@ -42,10 +44,14 @@ def _delete_records(
     # As in Kafka, the last entry of a partition that is named twice counts.
     refused: dict[TopicPartition, DeletedPartition] = {}
     offsets: dict[TopicPartition, int] = {}
+    names = (topic.name for topic in request.topics)
+    allowed = allowed_topics(broker, context, AclOperation.DELETE, names)
     for topic in request.topics:
         for partition in topic.partitions:
             key = TopicPartition(topic.name, partition.partition_index)
             error = _delete_error(broker, key)
+            if key.topic not in allowed:
+                error = DENIED[AclResource.TOPIC]
             if error is None:
                 offsets[key] = partition.offset
             else:
@@ -105,19 +111,21 @@ def _describe_producers(
         wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     return DescribeProducersResponse(
         topics=[
-            TopicResponse(name=name, partitions=_describe_topic(broker, name, indexes))
+            TopicResponse(name=name, partitions=_describe_topic(broker, context, name, indexes))
             for name, indexes in wanted.items()
         ]
     )
 
 
 def _describe_topic(
-    broker: BrokerApi, name: str, indexes: Iterable[int]
+    broker: BrokerApi, context: RequestContext, name: str, indexes: Iterable[int]
 ) -> list[PartitionResponse]:
     error = topic_name_error(name)
     if error is not None:
         message = f"Topic name is invalid: {error}"[:_MAX_MESSAGE_CHARACTERS]
         return [_refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION, message) for index in indexes]
+    if not is_allowed(broker, context, AclOperation.READ, AclResource.TOPIC, name):
+        return [_refused(index, DENIED[AclResource.TOPIC]) for index in indexes]
     return [_describe_active(broker, TopicPartition(name, index)) for index in indexes]
 
 
@@ -193,5 +201,8 @@ def _describe_log_dirs(
 
 
 DESCRIBE_LOG_DIRS = ServedApi(
-    messages=DESCRIBE_LOG_DIRS_MESSAGES, versions=(1, 4), answer=_describe_log_dirs
+    messages=DESCRIBE_LOG_DIRS_MESSAGES,
+    versions=(1, 4),
+    requires={AclResource.CLUSTER: AclOperation.DESCRIBE},
+    answer=_describe_log_dirs,
 )

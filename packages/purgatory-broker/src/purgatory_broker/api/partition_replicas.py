@@ -27,6 +27,7 @@ from purgatory_broker._wire.protocol.list_partition_reassignments import (
 )
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.metadata.acls import AclOperation, AclResource
 from purgatory_broker.metadata.reassignment import Reassignment
 from purgatory_broker.metadata.topics import ControllerError, Partition, TopicPartition
 from purgatory_broker.request_context import RequestContext
@@ -97,6 +98,7 @@ def _elected(index: int, error: ErrorCode, message: str | None) -> PartitionResu
 ELECT_LEADERS = ServedApi(
     messages=ELECT_LEADERS_MESSAGES,
     versions=(0, 2),
+    requires={AclResource.CLUSTER: AclOperation.ALTER},
     needs_controller=True,
     recorded_timeout_ms=lambda request: request.timeout_ms,
     handle=_elect_leaders,
@@ -149,6 +151,7 @@ def _altered(index: int, refusal: ControllerError | None) -> ReassignablePartiti
 ALTER_PARTITION_REASSIGNMENTS = ServedApi(
     messages=ALTER_PARTITION_REASSIGNMENTS_MESSAGES,
     versions=(0, 1),
+    requires={AclResource.CLUSTER: AclOperation.ALTER},
     needs_controller=True,
     answer=_alter_partition_reassignments,
 )
@@ -190,6 +193,7 @@ def _list_partition_reassignments(
 LIST_PARTITION_REASSIGNMENTS = ServedApi(
     messages=LIST_PARTITION_REASSIGNMENTS_MESSAGES,
     versions=(0, 0),
+    requires={AclResource.CLUSTER: AclOperation.DESCRIBE},
     needs_controller=True,
     answer=_list_partition_reassignments,
 )

@@ -17,10 +17,12 @@ from purgatory_broker._wire.protocol.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from purgatory_broker.api.access import DENIED, allowed_topics, is_allowed
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.log.batch import UNSET, in_transaction, producer_of
 from purgatory_broker.log.verification import VerificationGuard
+from purgatory_broker.metadata.acls import AclOperation, AclResource
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.delayed_partitions import ProducedPartition
 from purgatory_broker.replication.transaction_verifier import TransactionBegin
@@ -57,17 +59,23 @@ def _produce(broker: BrokerApi, context: RequestContext, request: ProduceRequest
     size = 0
     by_id = context.version >= TOPIC_ID_SINCE
     topic_ids: dict[str, UUID | None] = {}
-    for topic in request.topic_data:
-        name = topic.name
-        if by_id:
-            # The id of an unknown topic takes the place of its name. No name has a space.
-            name = broker.metadata.topic_name(topic.topic_id) or f"id {topic.topic_id}"
+    names = [
+        # The id of an unknown topic takes the place of its name. No name has a space.
+        (broker.metadata.topic_name(topic.topic_id) or f"id {topic.topic_id}")
+        if by_id
+        else topic.name
+        for topic in request.topic_data
+    ]
+    allowed = allowed_topics(broker, context, AclOperation.WRITE, names)
+    for name, topic in zip(names, request.topic_data, strict=True):
         topic_ids[name] = topic.topic_id
         for partition in topic.partition_data:
             if partition.records is not None and in_transaction(partition.records):
                 is_transactional = True
             key = TopicPartition(name, partition.index)
             error = _partition_error(broker, key, by_id=by_id)
+            if name not in allowed and error is not ErrorCode.UNKNOWN_TOPIC_ID:
+                error = DENIED[AclResource.TOPIC]
             if error is not None:
                 refused[key] = ProducedPartition(key, error)
                 continue
@@ -94,6 +102,12 @@ def _append_transactional(
     reply: Callable[[list[ProducedPartition]], None],
 ) -> None:
     """Append once the coordinator knows that the partitions belong to the transaction."""
+    transactional_id = request.transactional_id
+    if transactional_id is None or not is_allowed(
+        broker, context, AclOperation.WRITE, AclResource.TRANSACTIONAL_ID, transactional_id
+    ):
+        _refuse_all(context, request, DENIED[AclResource.TRANSACTIONAL_ID])
+        return
     begins: dict[TopicPartition, tuple[int, int, int]] = {}
     for key, batch in records.items():
         if batch is not None and in_transaction(batch):
@@ -101,9 +115,6 @@ def _append_transactional(
             if producer[0] > UNSET:
                 begins[key] = producer
     producers = {producer[:2] for producer in begins.values()}
-    if request.transactional_id is None:
-        _refuse_all(context, request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        return
     if len(producers) > 1:
         _refuse_all(context, request, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         return
@@ -132,7 +143,7 @@ def _append_transactional(
         return
     producer_id, producer_epoch = producers.pop()
     begin = TransactionBegin(
-        transactional_id=request.transactional_id,
+        transactional_id=transactional_id,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         sequences={key: producer[2] for key, producer in begins.items()},

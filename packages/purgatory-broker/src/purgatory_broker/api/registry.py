@@ -11,6 +11,7 @@ from typing import Any
 import purgatory_broker.api as package
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.wire_error import WireError
+from purgatory_broker.api.access import require_all
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import Q, ServedApi
 from purgatory_broker.metadata.topics import ControllerError
@@ -58,7 +59,9 @@ def handle(broker: BrokerApi, api: ServedApi[Q, Any], context: RequestContext, r
     try:
         if api.needs_controller and not broker.reaches_controller:
             context.reply(api.error_response(request, ErrorCode.REQUEST_TIMED_OUT, context.version))
-        elif api.answer is not None:
+            return
+        require_all(broker, api, context, request)
+        if api.answer is not None:
             context.reply(api.answer(broker, context, request))
         elif api.handle is not None:
             api.handle(broker, context, request)

@@ -24,6 +24,7 @@ from purgatory_broker._wire.protocol.describe_user_scram_credentials import (
 )
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.metadata.acls import AclOperation, AclResource
 from purgatory_broker.metadata.scram import (
     MAX_ITERATIONS,
     MIN_ITERATIONS,
@@ -140,6 +141,7 @@ def _refuse_alter_user_scram_credentials(
 ALTER_USER_SCRAM_CREDENTIALS = ServedApi(
     messages=ALTER_USER_SCRAM_CREDENTIALS_MESSAGES,
     versions=(0, 0),
+    requires={AclResource.CLUSTER: AclOperation.ALTER},
     needs_controller=True,
     answer=_alter_user_scram_credentials,
     refuse=_refuse_alter_user_scram_credentials,
@@ -208,6 +210,7 @@ def _refuse_describe_user_scram_credentials(
 DESCRIBE_USER_SCRAM_CREDENTIALS = ServedApi(
     messages=DESCRIBE_USER_SCRAM_CREDENTIALS_MESSAGES,
     versions=(0, 0),
+    requires={AclResource.CLUSTER: AclOperation.DESCRIBE},
     answer=_describe_user_scram_credentials,
     refuse=_refuse_describe_user_scram_credentials,
 )

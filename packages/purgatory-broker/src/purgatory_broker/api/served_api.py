@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
 from purgatory_broker._wire.apis import Api
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.metadata.acls import AclOperation, AclResource
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.request_context import RequestContext, RequestSubjects, Subject
 
@@ -30,6 +31,9 @@ class ServedApi(Api, Generic[Q, S]):
         more_topics: Returns topics that a request names beside those that its messages tell.
         more_groups: Returns such ids of groups.
         more_transactional_ids: Returns such transactional ids.
+        requires: What a client has to be allowed for a request as a whole: operations on the
+            cluster, or on each group or transactional id that the messages tell. The handler itself
+            asks for the rest, such as topics.
         needs_controller: Requests are answered with REQUEST_TIMED_OUT while the broker does not
             reach the controller.
         tells_errors: Returns whether the error response of a request, in a version, has a place for
@@ -45,6 +49,7 @@ class ServedApi(Api, Generic[Q, S]):
     more_topics: Callable[[BrokerApi, Q], Iterable[NamedTopic]] | None = None
     more_groups: Callable[[Q], Iterable[str]] | None = None
     more_transactional_ids: Callable[[Q], Iterable[str]] | None = None
+    requires: Mapping[AclResource, AclOperation] = field(default_factory=dict)
     needs_controller: bool = False
     tells_errors: Callable[[Q, int], bool] = lambda _request, _version: True
     recorded_timeout_ms: Callable[[Q], int] | None = None

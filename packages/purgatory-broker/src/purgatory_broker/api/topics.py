@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container
 from uuid import UUID
 
 from purgatory_broker._wire.error_code import ErrorCode
@@ -28,8 +29,10 @@ from purgatory_broker._wire.protocol.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
+from purgatory_broker.api.access import DENIED, allowed_topics, is_allowed
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.metadata.acls import AclOperation, AclResource
 from purgatory_broker.metadata.topic_configs import TOPIC_CONFIGS, ConfigSource, topic_value
 from purgatory_broker.metadata.topics import ControllerError, Topic
 from purgatory_broker.request_context import RequestContext
@@ -59,7 +62,13 @@ def _create_topics(
     # An error of one topic does not affect the others.
     counts = Counter(topic.name for topic in request.topics)
     requested = {topic.name: topic for topic in request.topics}
-    num_partitions = sum(_num_partitions(broker, topic) for topic in request.topics)
+    creatable: Container[str] = requested
+    if not is_allowed(broker, context, AclOperation.CREATE, AclResource.CLUSTER):
+        creatable = allowed_topics(broker, context, AclOperation.CREATE, requested)
+    shown = allowed_topics(broker, context, AclOperation.DESCRIBE_CONFIGS, requested)
+    num_partitions = sum(
+        _num_partitions(broker, topic) for topic in request.topics if topic.name in creatable
+    )
     if num_partitions > MAX_PARTITIONS_PER_REQUEST:
         results = [
             _not_created(name, ErrorCode.POLICY_VIOLATION, TOO_MANY_PER_REQUEST) for name in counts
@@ -70,11 +79,17 @@ def _create_topics(
     for name, count in counts.items():
         if count > 1:
             results.append(_not_created(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+        elif name not in creatable:
+            results.append(_not_created(name, DENIED[AclResource.TOPIC], "Authorization failed."))
         elif _num_partitions(broker, requested[name]) > available:
             results.append(_not_created(name, ErrorCode.POLICY_VIOLATION, TOO_MANY))
         else:
             created = _create(broker, requested[name], validate_only=request.validate_only)
             available -= max(created.num_partitions, 0)
+            if name not in shown:
+                created.configs = []
+                created.topic_config_error_code = DENIED[AclResource.TOPIC]
+                created.num_partitions = created.replication_factor = -1
             results.append(created)
     return CreateTopicsResponse(topics=results)
 
@@ -154,8 +169,11 @@ def _create_partitions(
         for name, count in counts.items()
         if count > 1
     ]
+    allowed = allowed_topics(broker, context, AclOperation.ALTER, counts)
     results += [
         _grown(topic.name, *_grow(broker, topic, validate_only=request.validate_only))
+        if topic.name in allowed
+        else _grown(topic.name, DENIED[AclResource.TOPIC], None)
         for topic in request.topics
         if counts[topic.name] == 1
     ]
@@ -201,13 +219,15 @@ CREATE_PARTITIONS = ServedApi(
 def _delete_topics(
     broker: BrokerApi, context: RequestContext, request: DeleteTopicsRequest
 ) -> DeleteTopicsResponse:
-    results = [_delete(broker, topic.name, topic.topic_id) for topic in request.topics]
+    results = [_delete(broker, context, topic.name, topic.topic_id) for topic in request.topics]
     # Versions without topic ids have a list of names instead.
-    results += [_delete(broker, name, None) for name in request.topic_names]
+    results += [_delete(broker, context, name, None) for name in request.topic_names]
     return DeleteTopicsResponse(responses=results)
 
 
-def _delete(broker: BrokerApi, name: str | None, topic_id: UUID | None) -> DeletableTopicResult:
+def _delete(
+    broker: BrokerApi, context: RequestContext, name: str | None, topic_id: UUID | None
+) -> DeletableTopicResult:
     def result(code: ErrorCode, message: str | None) -> DeletableTopicResult:
         return DeletableTopicResult(
             name=name,
@@ -228,12 +248,27 @@ def _delete(broker: BrokerApi, name: str | None, topic_id: UUID | None) -> Delet
     if name is None:
         return result(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
     topic = controller.topics.get(name)
+    may_describe, may_delete = _may_delete(broker, context, name)
+    if not (may_delete if topic is not None else may_describe):
+        if topic_id is not None and not may_describe:
+            name = None
+        return result(DENIED[AclResource.TOPIC], None)
     try:
         controller.topic_changes.delete(name)
     except ControllerError as error:
         return result(error.code, str(error))
     topic_id = topic.topic_id if topic is not None else None
     return result(ErrorCode.NONE, None)
+
+
+def _may_delete(broker: BrokerApi, context: RequestContext, name: str) -> tuple[bool, bool]:
+    """Return whether the client may learn whether a topic exists, and whether it may delete it."""
+    if is_allowed(broker, context, AclOperation.DELETE, AclResource.CLUSTER):
+        return True, True
+    return (
+        is_allowed(broker, context, AclOperation.DESCRIBE, AclResource.TOPIC, name),
+        is_allowed(broker, context, AclOperation.DELETE, AclResource.TOPIC, name),
+    )
 
 
 DELETE_TOPICS = ServedApi(

@@ -18,11 +18,12 @@ from purgatory_broker._wire.protocol.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
+from purgatory_broker.api.access import DENIED, allowed_topics, is_allowed
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.metadata.acls import AclOperation, AclResource
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.transactions.transaction_messages import (
-    TransactionDescription,
     TransactionFilter,
 )
 
@@ -32,13 +33,24 @@ def _describe_transactions(
 ) -> DescribeTransactionsResponse:
     return DescribeTransactionsResponse(
         transaction_states=[
-            _described(broker.transactions.describe_transaction(transactional_id))
+            _described(broker, context, transactional_id)
             for transactional_id in request.transactional_ids
         ]
     )
 
 
-def _described(described: TransactionDescription) -> TransactionState:
+def _may_describe(broker: BrokerApi, context: RequestContext, transactional_id: str) -> bool:
+    resource = AclResource.TRANSACTIONAL_ID
+    return is_allowed(broker, context, AclOperation.DESCRIBE, resource, transactional_id)
+
+
+def _described(
+    broker: BrokerApi, context: RequestContext, transactional_id: str
+) -> TransactionState:
+    if not _may_describe(broker, context, transactional_id):
+        code = DENIED[AclResource.TRANSACTIONAL_ID]
+        return TransactionState(error_code=code, transactional_id=transactional_id)
+    described = broker.transactions.describe_transaction(transactional_id)
     state = TransactionState(
         error_code=described.error, transactional_id=described.transactional_id
     )
@@ -49,9 +61,12 @@ def _described(described: TransactionDescription) -> TransactionState:
         state.transaction_start_time_ms = value.start_ms
         state.producer_id = value.producer_id
         state.producer_epoch = value.producer_epoch
+        names = [key.topic for key in value.partitions]
+        allowed = allowed_topics(broker, context, AclOperation.DESCRIBE, names)
         state.topics = [
             TopicData(topic=topic, partitions=[key.partition for key in keys])
             for topic, keys in groupby(sorted(value.partitions), lambda key: key.topic)
+            if topic in allowed
         ]
     return state
 
@@ -96,6 +111,7 @@ def _list_transactions(
                 transaction_state=value.state.value,
             )
             for transactional_id, value in listed.transactions
+            if _may_describe(broker, context, transactional_id)
         ],
     )
 

@@ -14,6 +14,7 @@ from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.committed_offsets import requested_offsets, results_by_topic
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.groups.group_messages import Producer, TransactionalCommit
+from purgatory_broker.metadata.acls import AclOperation, AclResource
 from purgatory_broker.request_context import RequestContext
 
 #: The first version whose clients know COORDINATOR_LOAD_IN_PROGRESS.
@@ -27,7 +28,7 @@ ADDS_PARTITION_SINCE = 5
 def _txn_offset_commit(
     broker: BrokerApi, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> None:
-    topics, offsets = requested_offsets(broker, request.topics)
+    topics, offsets = requested_offsets(broker, context, request.topics)
 
     def reply(errors: tuple[ErrorCode, ...]) -> None:
         results = results_by_topic(topics, (_error(context, error) for error in errors))
@@ -74,5 +75,11 @@ def _error(context: RequestContext, error: ErrorCode) -> ErrorCode:
 
 
 TXN_OFFSET_COMMIT = ServedApi(
-    messages=TXN_OFFSET_COMMIT_MESSAGES, versions=(0, 5), handle=_txn_offset_commit
+    messages=TXN_OFFSET_COMMIT_MESSAGES,
+    versions=(0, 5),
+    requires={
+        AclResource.TRANSACTIONAL_ID: AclOperation.WRITE,
+        AclResource.GROUP: AclOperation.READ,
+    },
+    handle=_txn_offset_commit,
 )

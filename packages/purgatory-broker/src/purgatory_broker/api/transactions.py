@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from functools import partial
 
 from purgatory_broker._wire.error_code import ErrorCode
@@ -26,9 +26,11 @@ from purgatory_broker._wire.protocol.end_txn import (
     EndTxnRequest,
     EndTxnResponse,
 )
+from purgatory_broker.api.access import allowed_topics, require
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
-from purgatory_broker.metadata.topics import OFFSETS_TOPIC, TopicPartition
+from purgatory_broker.metadata.acls import AclOperation, AclResource
+from purgatory_broker.metadata.topics import INTERNAL_TOPICS, OFFSETS_TOPIC, TopicPartition
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.transactions.transaction import EPOCH_BUMP_SINCE
 from purgatory_broker.transactions.transaction_messages import (
@@ -56,6 +58,8 @@ def _add_partitions(
     broker: BrokerApi, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> None:
     if context.version < BATCHED_SINCE:
+        transactional_id = request.v3_and_below_transactional_id
+        require(broker, context, AclOperation.WRITE, AclResource.TRANSACTIONAL_ID, transactional_id)
         transactions = [
             AddPartitionsToTxnTransaction(
                 transactional_id=request.v3_and_below_transactional_id,
@@ -65,6 +69,7 @@ def _add_partitions(
             )
         ]
     else:
+        require(broker, context, AclOperation.CLUSTER_ACTION, AclResource.CLUSTER)
         transactions = request.transactions
     results: dict[int, AddPartitionsToTxnResult] = {}
 
@@ -100,17 +105,11 @@ def _add_to_transaction(
     reply: Callable[[Mapping[TopicPartition, ErrorCode]], None],
 ) -> None:
     partitions = _partitions_of(transaction.topics)
-    unknown = {key for key in partitions if not broker.metadata.partition_exists(key)}
-    if unknown:
-        # One that does not exist fails the transaction's request as a whole.
-        reply(
-            {
-                key: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                if key in unknown
-                else ErrorCode.OPERATION_NOT_ATTEMPTED
-                for key in partitions
-            }
-        )
+    refused = _refused_partitions(broker, context, partitions)
+    if refused:
+        # One that is refused fails the transaction's request as a whole.
+        not_attempted = error_for_all(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
+        reply({**not_attempted, **refused})
         return
     added = AddPartitions(
         transactional_id=transaction.transactional_id,
@@ -127,6 +126,24 @@ def _add_to_transaction(
         broker.transactions.add_partitions(
             added, lambda error: reply(error_for_all(partitions, error))
         )
+
+
+def _refused_partitions(
+    broker: BrokerApi, context: RequestContext, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, ErrorCode]:
+    is_client = context.version < BATCHED_SINCE
+    allowed: Container[str] = ()
+    if is_client:
+        topics = (key.topic for key in partitions)
+        allowed = allowed_topics(broker, context, AclOperation.WRITE, topics)
+    refused = {}
+    for key in partitions:
+        # AddOffsetsToTxn adds the internal ones of a client.
+        if is_client and (key.topic in INTERNAL_TOPICS or key.topic not in allowed):
+            refused[key] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif not broker.metadata.partition_exists(key):
+            refused[key] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return refused
 
 
 def _partitions_of(topics: Iterable[AddPartitionsToTxnTopic]) -> dict[TopicPartition, None]:
@@ -191,7 +208,13 @@ def _add_offsets(
 
 
 ADD_OFFSETS_TO_TXN = ServedApi(
-    messages=ADD_OFFSETS_TO_TXN_MESSAGES, versions=(0, 4), handle=_add_offsets
+    messages=ADD_OFFSETS_TO_TXN_MESSAGES,
+    versions=(0, 4),
+    requires={
+        AclResource.TRANSACTIONAL_ID: AclOperation.WRITE,
+        AclResource.GROUP: AclOperation.READ,
+    },
+    handle=_add_offsets,
 )
 
 
@@ -216,4 +239,9 @@ def _end_txn(broker: BrokerApi, context: RequestContext, request: EndTxnRequest)
     broker.transactions.end_transaction(end, reply)
 
 
-END_TXN = ServedApi(messages=END_TXN_MESSAGES, versions=(0, 5), handle=_end_txn)
+END_TXN = ServedApi(
+    messages=END_TXN_MESSAGES,
+    versions=(0, 5),
+    requires={AclResource.TRANSACTIONAL_ID: AclOperation.WRITE},
+    handle=_end_txn,
+)

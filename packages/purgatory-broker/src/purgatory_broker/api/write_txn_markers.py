@@ -13,9 +13,11 @@ from purgatory_broker._wire.protocol.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from purgatory_broker.api.access import is_allowed, require
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.log.transaction_marker import TransactionMarker
+from purgatory_broker.metadata.acls import AclOperation, AclResource
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.request_context import RequestContext
 
@@ -23,6 +25,8 @@ from purgatory_broker.request_context import RequestContext
 def _write_txn_markers(
     broker: BrokerApi, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> None:
+    if not is_allowed(broker, context, AclOperation.ALTER, AclResource.CLUSTER):
+        require(broker, context, AclOperation.CLUSTER_ACTION, AclResource.CLUSTER)
     #: The results of all markers of a producer, by its id; none for markers without partitions.
     results: dict[int, dict[TopicPartition, ErrorCode]] = {}
     waiting = set(range(len(request.markers)))

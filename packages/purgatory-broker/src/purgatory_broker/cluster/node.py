@@ -27,6 +27,7 @@ from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.coordinator import GroupCoordinator
 from purgatory_broker.groups.rebalancer import GroupPurgatories
 from purgatory_broker.listeners import Listener
+from purgatory_broker.metadata.authorizer import Authorizer
 from purgatory_broker.metadata.client_quotas import ClientLimit, client_limit
 from purgatory_broker.metadata.controller import Controller
 from purgatory_broker.metadata.metadata_cache import MetadataCache
@@ -140,6 +141,13 @@ class Node:
         self.controller = cluster.controller
         self.scram_credentials = cluster.controller.scram_credentials
         self.metadata = MetadataCache(cluster.controller)
+        self.authorizer: Authorizer | None = None
+        if settings.authorizer:
+            self.authorizer = Authorizer(
+                lambda: self.metadata.acls,
+                settings.super_user_names,
+                settings.allow_everyone_if_no_acl_found,
+            )
         self.log_manager = log_manager
         self.actions = ActionQueue()
         self.wall_ms = cluster.wall_ms

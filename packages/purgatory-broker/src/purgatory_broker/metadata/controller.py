@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from purgatory_broker.metadata.acl_changes import AclChanges
+from purgatory_broker.metadata.acls import Acls
 from purgatory_broker.metadata.client_quotas import ClientQuotas, ClientQuotaValues
 from purgatory_broker.metadata.metadata_store import MetadataStore
 from purgatory_broker.metadata.partition_leaders import PartitionLeaders
@@ -45,6 +47,7 @@ class Controller:
         self.topic_changes = TopicChanges(self._store, self.leaders)
         self.quotas = ClientQuotas(self._store)
         self.config_changes = ResourceConfigs(self._store)
+        self.acl_changes = AclChanges(self._store)
         self.reassignments = Reassignments(self._store, self.leaders)
         self.cluster_id = self._store.cluster_id
         # The store's own, which it changes in place.
@@ -76,6 +79,10 @@ class Controller:
     @property
     def resource_configs(self) -> Mapping[tuple[int, str], Mapping[str, str]]:
         return self._store.resource_configs
+
+    @property
+    def acls(self) -> Acls:
+        return self._store.acls
 
     @property
     def change_count(self) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from purgatory_broker.metadata.acls import Acls
 from purgatory_broker.metadata.client_quotas import ClientQuotaValues
 from purgatory_broker.metadata.controller import Controller
 from purgatory_broker.metadata.topics import NO_LEADER, Topic, TopicPartition
@@ -20,6 +21,7 @@ class _Image:
     alive: frozenset[int]
     client_quotas: ClientQuotaValues
     resource_configs: Mapping[tuple[int, str], Mapping[str, str]]
+    acls: Acls
 
 
 class MetadataCache:
@@ -48,11 +50,12 @@ class MetadataCache:
             frozenset(self._controller.alive),
             self._controller.client_quotas,
             self._controller.resource_configs,
+            self._controller.acls,
         )
 
     def start_empty(self, node_id: int) -> None:
         """Begin without topics, since a node has started out of reach of the controller."""
-        self._image = _Image({}, {}, frozenset({node_id}), {}, {})
+        self._image = _Image({}, {}, frozenset({node_id}), {}, {}, Acls())
 
     # -- lookup
 
@@ -71,6 +74,10 @@ class MetadataCache:
     @property
     def resource_configs(self) -> Mapping[tuple[int, str], Mapping[str, str]]:
         return self._known.resource_configs
+
+    @property
+    def acls(self) -> Acls:
+        return self._known.acls
 
     def alive(self) -> AbstractSet[int]:
         return self._known.alive

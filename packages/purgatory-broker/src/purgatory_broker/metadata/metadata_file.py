@@ -10,6 +10,14 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from purgatory_broker.log.checkpoint import replace_file
+from purgatory_broker.metadata.acls import (
+    Acl,
+    AclOperation,
+    AclPattern,
+    AclPermission,
+    AclResource,
+    Acls,
+)
 from purgatory_broker.metadata.scram import ScramCredential, ScramMechanism
 from purgatory_broker.metadata.topic_configs import topic_config_error
 from purgatory_broker.metadata.topics import NO_LEADER, Partition, Topic, topic_name_error
@@ -35,6 +43,7 @@ class StoredMetadata:
     #: The SCRAM credentials that clients have stored, by user and mechanism; None is one that they
     #: have deleted.
     scram_changes: dict[tuple[str, ScramMechanism], ScramCredential | None]
+    acls: Acls
 
 
 def save_metadata(path: Path, metadata: StoredMetadata) -> None:
@@ -60,6 +69,7 @@ def save_metadata(path: Path, metadata: StoredMetadata) -> None:
             }
             for (user, mechanism), credential in metadata.scram_changes.items()
         ],
+        "acls": [_acl_to_json(acl) for acl in metadata.acls],
     }
     replace_file(path, ".partial", json.dumps(data, indent=1))
 
@@ -88,6 +98,7 @@ def load_metadata(path: Path) -> StoredMetadata:
                 )
                 for entry in data.get("scram_credentials", [])
             },
+            Acls(map(_acl_from_json, data.get("acls", []))),
         )
         _check(metadata)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -155,6 +166,32 @@ def _is_nodes(value: object) -> bool:
         and bool(value)
         and all(map(_is_count, value))
         and len(set(value)) == len(value)
+    )
+
+
+def _acl_to_json(acl: Acl) -> dict[str, str]:
+    return {
+        "resource": acl.resource.name,
+        "name": acl.name,
+        "pattern": acl.pattern.name,
+        "principal": acl.principal,
+        "host": acl.host,
+        "operation": acl.operation.name,
+        "permission": acl.permission.name,
+    }
+
+
+def _acl_from_json(data: dict[str, str]) -> Acl:
+    texts = (data["name"], data["principal"], data["host"])
+    _require(all(isinstance(text, str) and text for text in texts), "the texts of an ACL", texts)
+    return Acl(
+        AclResource[data["resource"]],
+        data["name"],
+        AclPattern[data["pattern"]],
+        data["principal"],
+        data["host"],
+        AclOperation[data["operation"]],
+        AclPermission[data["permission"]],
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker.metadata.acls import Acls
 from purgatory_broker.metadata.metadata_file import (
     FILE_NAME,
     QuotaEntity,
@@ -55,6 +56,8 @@ class MetadataStore:
         #: The SCRAM credentials that clients have stored, or deleted (None), by user and mechanism;
         #: replaced as a whole.
         self.scram_changes: dict[tuple[str, ScramMechanism], ScramCredential | None] = {}
+        #: Replaced as a whole.
+        self.acls = Acls()
         self.on_change: Callable[[list[Partition]], None] = lambda _partitions: None
         self.on_delete: Callable[[Topic], None] = lambda _topic: None
         self.on_stored: Callable[[], None] = lambda: None
@@ -155,14 +158,17 @@ class MetadataStore:
         self.topics.clear()
         self.names.clear()
         configs, credentials = self.resource_configs, self.scram_changes
+        acls = self.acls
         self.client_quotas = {}
         self.resource_configs = {}
         self.scram_changes = {}
+        self.acls = Acls()
 
         def undo() -> None:
             self.client_quotas = quotas
             self.resource_configs = configs
             self.scram_changes = credentials
+            self.acls = acls
             self.topics.update(topics)
             self.names.update(names)
 
@@ -189,6 +195,7 @@ class MetadataStore:
             self.client_quotas,
             self.resource_configs,
             self.scram_changes,
+            self.acls,
         )
         save_metadata(self._path, stored)
 
@@ -207,6 +214,7 @@ class MetadataStore:
         self.client_quotas = stored.client_quotas
         self.resource_configs = stored.resource_configs
         self.scram_changes = stored.scram_changes
+        self.acls = stored.acls
         # No node is alive until it registers.
         for partition in partitions:
             partition.leader = NO_LEADER
