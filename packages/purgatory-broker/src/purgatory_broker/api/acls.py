@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
+from typing import TypeVar
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.limits import truncate_message
@@ -39,6 +40,7 @@ from purgatory_broker.metadata.acls import (
     AclPermission,
     AclResource,
 )
+from purgatory_broker.metadata.topics import ControllerError
 from purgatory_broker.request_context import RequestContext
 
 #: Kafka's message to clients that create or delete ACLs.
@@ -67,19 +69,39 @@ def _create_acls(
 
 
 def _acl(creation: AclCreation) -> Acl:
-    try:
-        return Acl(
-            AclResource(creation.resource_type),
-            creation.resource_name,
-            AclPattern(creation.resource_pattern_type),
-            creation.principal,
-            creation.host,
-            AclOperation(creation.operation),
-            AclPermission(creation.permission_type),
+    acl = Acl(
+        _element(AclResource, creation.resource_type),
+        creation.resource_name,
+        _element(AclPattern, creation.resource_pattern_type),
+        creation.principal,
+        creation.host,
+        _element(AclOperation, creation.operation),
+        _element(AclPermission, creation.permission_type),
+    )
+    if (
+        acl.resource is AclResource.ANY
+        or acl.pattern in (AclPattern.ANY, AclPattern.MATCH)
+        or acl.operation is AclOperation.ANY
+        or acl.permission is AclPermission.ANY
+    ):
+        # In Kafka an error of the handler, for the request as a whole.
+        raise ControllerError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"{acl} has an element that is for filters"
         )
-    except ValueError as error:
+    return acl
+
+
+_Element = TypeVar("_Element", AclResource, AclPattern, AclOperation, AclPermission)
+
+
+def _element(kind: type[_Element], code: int) -> _Element:
+    if code == kind.UNKNOWN:
         # Kafka can't read such a request either.
-        raise WireError(f"CreateAcls with an unknown element: {error}") from error
+        raise WireError(f"an ACL with the unknown {kind.__name__} {code}")
+    try:
+        return kind(code)
+    except ValueError:
+        return kind.UNKNOWN
 
 
 CREATE_ACLS = ServedApi(
@@ -99,10 +121,15 @@ def _delete_acls(
             error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER
         )
         return DeleteAclsResponse(filter_results=[refused] * len(request.filters))
-    matched = broker.controller.acl_changes.delete([_filter(given) for given in request.filters])
+    filters = [_filter(given) for given in request.filters]
+    unknown = DeleteAclsFilterResult(
+        error_code=ErrorCode.INVALID_REQUEST, error_message="The filter has an unknown element."
+    )
     return DeleteAclsResponse(
         filter_results=[
-            DeleteAclsFilterResult(
+            unknown
+            if wanted.is_unknown
+            else DeleteAclsFilterResult(
                 error_message=None,
                 matching_acls=[
                     DeleteAclsMatchingAcl(
@@ -118,24 +145,23 @@ def _delete_acls(
                     for acl in acls
                 ],
             )
-            for acls in matched
+            for wanted, acls in zip(
+                filters, broker.controller.acl_changes.delete(filters), strict=True
+            )
         ]
     )
 
 
 def _filter(given: DeleteAclsFilter | DescribeAclsRequest) -> AclFilter:
-    try:
-        return AclFilter(
-            AclResource(given.resource_type_filter),
-            given.resource_name_filter,
-            AclPattern(given.pattern_type_filter),
-            given.principal_filter,
-            given.host_filter,
-            AclOperation(given.operation),
-            AclPermission(given.permission_type),
-        )
-    except ValueError as error:
-        raise WireError(f"a filter of ACLs with an unknown element: {error}") from error
+    return AclFilter(
+        _element(AclResource, given.resource_type_filter),
+        given.resource_name_filter,
+        _element(AclPattern, given.pattern_type_filter),
+        given.principal_filter,
+        given.host_filter,
+        _element(AclOperation, given.operation),
+        _element(AclPermission, given.permission_type),
+    )
 
 
 DELETE_ACLS = ServedApi(

@@ -166,6 +166,8 @@ DESCRIBE_PRODUCERS = ServedApi(
 def _describe_log_dirs(
     broker: BrokerApi, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
+    if not is_allowed(broker, context, AclOperation.DESCRIBE, AclResource.CLUSTER):
+        return DescribeLogDirsResponse(error_code=DENIED[AclResource.CLUSTER])
     replicas = broker.replicas.replicas
     described = list(replicas.values())
     if request.topics is not None:
@@ -203,6 +205,5 @@ def _describe_log_dirs(
 DESCRIBE_LOG_DIRS = ServedApi(
     messages=DESCRIBE_LOG_DIRS_MESSAGES,
     versions=(1, 4),
-    requires={AclResource.CLUSTER: AclOperation.DESCRIBE},
     answer=_describe_log_dirs,
 )

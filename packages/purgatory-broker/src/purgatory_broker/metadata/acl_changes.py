@@ -38,9 +38,9 @@ class AclChanges:
         return refusals
 
     def delete(self, filters: Sequence[AclFilter]) -> list[list[Acl]]:
-        """Delete ACLs, and return those that each filter has matched."""
+        """Delete ACLs, and return those that each filter has matched; one may match none."""
         before = self._store.acls
-        matched = [[acl for acl in before if wanted.matches(acl)] for wanted in filters]
+        matched = [list(filter(wanted.matches, before)) for wanted in filters]
         deleted = {acl for acls in matched for acl in acls}
         if deleted:
             self._store.replace("acls", Acls(acl for acl in before if acl not in deleted))
@@ -53,12 +53,14 @@ def _refusal(acl: Acl) -> ControllerError | None:
         error = f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
     elif not acl.name:
         error = "Invalid empty resource name"
-    elif acl.resource is AclResource.ANY:
-        error = f"Invalid resourceType {acl.resource.name}"
-    elif acl.pattern not in (AclPattern.LITERAL, AclPattern.PREFIXED):
-        error = f"Invalid patternType {acl.pattern.name}"
-    elif acl.operation is AclOperation.ANY:
-        error = f"Invalid operation {acl.operation.name}"
-    elif acl.permission is AclPermission.ANY:
-        error = f"Invalid permissionType {acl.permission.name}"
+    elif acl.resource is AclResource.UNKNOWN:
+        error = "Invalid resourceType UNKNOWN"
+    elif acl.pattern is AclPattern.UNKNOWN:
+        error = "Invalid patternType UNKNOWN"
+    elif acl.operation is AclOperation.UNKNOWN:
+        error = "Invalid operation UNKNOWN"
+    elif acl.permission is AclPermission.UNKNOWN:
+        error = "Invalid permissionType UNKNOWN"
+    elif ":" not in acl.principal:
+        error = f"Could not parse principal from `{acl.principal}`, which has no colon"
     return None if error is None else ControllerError(ErrorCode.INVALID_REQUEST, error)

@@ -15,8 +15,9 @@ CLUSTER_NAME = "kafka-cluster"
 
 
 class AclResource(IntEnum):
-    """The types of resources; ANY is for filters."""
+    """The types of resources; ANY is for filters, UNKNOWN what a client means by another code."""
 
+    UNKNOWN = 0
     ANY = 1
     TOPIC = 2
     GROUP = 3
@@ -29,6 +30,7 @@ class AclResource(IntEnum):
 class AclPattern(IntEnum):
     """How the name of an ACL matches those of resources; ANY and MATCH are for filters."""
 
+    UNKNOWN = 0
     ANY = 1
     MATCH = 2
     LITERAL = 3
@@ -38,6 +40,7 @@ class AclPattern(IntEnum):
 class AclOperation(IntEnum):
     """The operations; ANY is for filters."""
 
+    UNKNOWN = 0
     ANY = 1
     ALL = 2
     READ = 3
@@ -58,6 +61,7 @@ class AclOperation(IntEnum):
 class AclPermission(IntEnum):
     """What an ACL does; ANY is for filters."""
 
+    UNKNOWN = 0
     ANY = 1
     DENY = 2
     ALLOW = 3
@@ -85,6 +89,15 @@ class AclFilter(NamedTuple):
     host: str | None
     operation: AclOperation
     permission: AclPermission
+
+    @property
+    def is_unknown(self) -> bool:
+        return (
+            self.resource is AclResource.UNKNOWN
+            or self.pattern is AclPattern.UNKNOWN
+            or self.operation is AclOperation.UNKNOWN
+            or self.permission is AclPermission.UNKNOWN
+        )
 
     def matches(self, acl: Acl) -> bool:
         return (

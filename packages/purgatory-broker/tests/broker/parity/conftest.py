@@ -16,6 +16,7 @@ from tests.broker.kafka_server import (
 )
 from tests.broker.parity.case_harness import Cluster
 from tests.broker.parity.real import kafka_of_three_nodes
+from tests.broker.parity.secured import PASSWORDS, SUPER_USERS, secured_kafka
 
 
 @pytest.fixture(scope="module")
@@ -28,14 +29,35 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
 @pytest.fixture(scope="module")
 def ours() -> Iterator[Cluster]:
     """Run this broker with three nodes and the same settings."""
+    with LightCluster(
+        nodes=3, sasl_users={PLAIN_USER: PLAIN_PASSWORD}, **_shared_settings()
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """Run Apache Kafka with an authorizer."""
+    with secured_kafka(tmp_path_factory.mktemp("kafka")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def ours_secured() -> Iterator[Cluster]:
+    """Run this broker with an authorizer and the same users."""
+    with LightCluster(
+        authorizer=True, super_users=SUPER_USERS, sasl_users=PASSWORDS, **_shared_settings()
+    ) as cluster:
+        yield cluster
+
+
+def _shared_settings() -> dict[str, Any]:
     settings: dict[str, Any] = {
         name.replace(".", "_"): value for name, value in SHARED_SETTINGS.items()
     }
-    settings |= {
+    return settings | {
+        "log_retention_ms": None,
         "listeners": "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
-        "sasl_users": {PLAIN_USER: PLAIN_PASSWORD},
         # As Kafka here: one node coordinates all transactional ids.
         "transaction_state_log_num_partitions": 1,
     }
-    with LightCluster(nodes=3, log_retention_ms=None, **settings) as cluster:
-        yield cluster

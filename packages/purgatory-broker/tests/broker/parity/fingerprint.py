@@ -22,11 +22,11 @@ from tests.broker.parity.case import Case
 #: The packages whose definitions are followed; whatever else is imported is taken as it is.
 FOLLOWED = ("tests.broker", "purgatory_broker._wire")
 
+#: A module, and the name of a definition in it.
+Definition = tuple[str, str]
 #: What every record depends on beside its case: what observes a case, and what starts Kafka.
-EVERY_CASE = (
-    ("tests.broker.parity.case", "Case"),
-    ("tests.broker.parity.real", "kafka_of_three_nodes"),
-)
+EVERY_CASE = ("tests.broker.parity.case", "Case")
+KAFKA_OF_THREE_NODES = ("tests.broker.parity.real", "kafka_of_three_nodes")
 
 
 def read_source(module: str) -> str:
@@ -59,9 +59,9 @@ class Fingerprints:
         self._modules: dict[str, _Module] = {}
         self._parts: dict[_Definition, tuple[str, set[_Definition]]] = {}
 
-    def of_case(self, case: Case) -> str:
+    def of_case(self, case: Case, started_by: Definition = KAFKA_OF_THREE_NODES) -> str:
         """Return the hash of what the record of a case depends on."""
-        return self.of((case.look.__module__, case.look.__name__), *EVERY_CASE)
+        return self.of((case.look.__module__, case.look.__name__), EVERY_CASE, started_by)
 
     def of(self, *definitions: tuple[str, str]) -> str:
         """Return the hash of definitions, each given by its module and its name.

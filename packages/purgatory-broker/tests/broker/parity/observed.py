@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.broker.parity.case import Case
-from tests.broker.parity.fingerprint import Fingerprints
+from tests.broker.parity.fingerprint import KAFKA_OF_THREE_NODES, Definition, Fingerprints
 
 FILE = Path(__file__).with_name("observed.json")
+#: Of Kafka with an authorizer.
+SECURED_FILE = FILE.with_name("observed_secured.json")
 
 
 @dataclass
@@ -22,28 +24,34 @@ class Observed:
         version: The observed version of Kafka.
         seen: The observations of each case.
         hashes: The fingerprint of each case when it was observed.
+        started_by: The function that starts Kafka for the cases.
     """
 
     version: str = ""
     seen: dict[str, Any] = field(default_factory=dict)
     hashes: dict[str, str] = field(default_factory=dict)
+    started_by: Definition = KAFKA_OF_THREE_NODES
 
     def changed(self, cases: Iterable[Case], fingerprints: Fingerprints | None = None) -> set[str]:
         """Return the names of the cases of which nothing is kept, or something of another hash."""
         fingerprints = fingerprints or Fingerprints()
         return {
-            case.name for case in cases if self.hashes.get(case.name) != fingerprints.of_case(case)
+            case.name
+            for case in cases
+            if self.hashes.get(case.name) != fingerprints.of_case(case, self.started_by)
         }
 
 
-def load() -> Observed:
-    """Read the file."""
-    kept = json.loads(FILE.read_text())
-    return Observed(kept["kafka"], kept["cases"], kept["hashes"])
+def load(file: Path = FILE, started_by: Definition = KAFKA_OF_THREE_NODES) -> Observed:
+    """Read a file; nothing is kept if there is none."""
+    if not file.exists():
+        return Observed(started_by=started_by)
+    kept = json.loads(file.read_text())
+    return Observed(kept["kafka"], kept["cases"], kept["hashes"], started_by)
 
 
-def save(observed: Observed) -> None:
-    """Write the file, with a line for each part of a case, so that a difference can be read."""
+def save(observed: Observed, file: Path = FILE) -> None:
+    """Write a file, with a line for each part of a case, so that a difference can be read."""
     seen = ",\n".join(
         f" {json.dumps(name)}: {_lines(observed.seen[name])}" for name in sorted(observed.seen)
     )
@@ -52,7 +60,7 @@ def save(observed: Observed) -> None:
         for name in sorted(observed.hashes)
     )
     kafka = json.dumps(observed.version)
-    FILE.write_text(f'{{"kafka": {kafka}, "cases": {{\n{seen}\n}}, "hashes": {{\n{hashes}\n}}}}\n')
+    file.write_text(f'{{"kafka": {kafka}, "cases": {{\n{seen}\n}}, "hashes": {{\n{hashes}\n}}}}\n')
 
 
 def comparable(seen: Any) -> Any:

@@ -28,7 +28,7 @@ names = st.text("ab", min_size=1, max_size=3)
 principals = st.sampled_from([ALICE, BOB, EVERY_USER])
 hosts = st.sampled_from([HERE, THERE, WILDCARD])
 resources = st.sampled_from([AclResource.TOPIC, AclResource.GROUP])
-operations = st.sampled_from([each for each in AclOperation if each is not AclOperation.ANY])
+operations = st.sampled_from([each for each in AclOperation if each > AclOperation.ANY])
 acls = st.builds(
     Acl,
     resources,
@@ -151,11 +151,11 @@ filters = st.builds(
     AclFilter,
     resources | st.just(AclResource.ANY),
     st.none() | names | st.just(WILDCARD),
-    st.sampled_from(list(AclPattern)),
+    st.sampled_from([each for each in AclPattern if each]),
     st.none() | principals,
     st.none() | hosts,
     operations | st.just(AclOperation.ANY),
-    st.sampled_from(list(AclPermission)),
+    st.sampled_from([each for each in AclPermission if each]),
 )
 
 
