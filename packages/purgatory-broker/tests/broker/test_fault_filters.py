@@ -217,9 +217,11 @@ NAMES_TOPICS = {
     "DeleteTopics", "DeleteRecords", "OffsetForLeaderEpoch", "CreatePartitions", "OffsetDelete",
     "DescribeLogDirs", "DescribeProducers", "ElectLeaders", "ConsumerGroupHeartbeat",
     "AlterPartitionReassignments", "ListPartitionReassignments", "DescribeQuorum",
-    "AddPartitionsToTxn", "TxnOffsetCommit", "WriteTxnMarkers",
+    "AddPartitionsToTxn", "TxnOffsetCommit", "WriteTxnMarkers", "DescribeTopicPartitions",
 }  # fmt: skip
-NAMES_PARTITIONS = NAMES_TOPICS - {"Metadata", "CreateTopics", "DeleteTopics", "CreatePartitions"}
+NAMES_PARTITIONS = NAMES_TOPICS - {
+    "Metadata", "CreateTopics", "DeleteTopics", "CreatePartitions", "DescribeTopicPartitions",
+}  # fmt: skip
 NAMES_GROUPS = {
     "OffsetCommit", "OffsetFetch", "JoinGroup", "Heartbeat", "LeaveGroup", "SyncGroup",
     "DescribeGroups", "DeleteGroups", "OffsetDelete", "ConsumerGroupHeartbeat",

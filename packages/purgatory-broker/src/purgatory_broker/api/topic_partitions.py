@@ -13,9 +13,10 @@ from purgatory_broker._wire.protocol.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
+from purgatory_broker.api.access import DENIED, allowed_topics, authorized_operations
 from purgatory_broker.api.broker_api import BrokerApi
-from purgatory_broker.api.metadata import ON_TOPICS
 from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.metadata.acls import AclOperation, AclResource
 from purgatory_broker.metadata.topics import (
     INTERNAL_TOPICS,
     Partition,
@@ -39,8 +40,23 @@ def _describe_topic_partitions(
         names = [name for name in names if name >= cursor.topic_name]
         if names and names[0] == cursor.topic_name:
             first_index = cursor.partition_index
+    allowed = allowed_topics(broker, context, AclOperation.DESCRIBE, names)
+    denied = [name for name in names if name not in allowed]
+    if denied and denied[0] == names[0]:
+        first_index = 0
     limit = min(broker.settings.max_request_partition_size_limit, request.response_partition_limit)
-    return _page(broker, names, first_index, max(limit, 1))
+    names = [name for name in names if name in allowed]
+    page = _page(broker, names, first_index, max(limit, 1))
+    for topic in page.topics:
+        topic.topic_authorized_operations = authorized_operations(
+            broker, context, AclResource.TOPIC, topic.name or ""
+        )
+    if named:
+        page.topics += [
+            DescribeTopicPartitionsResponseTopic(error_code=DENIED[AclResource.TOPIC], name=name)
+            for name in denied
+        ]
+    return page
 
 
 def _page(
@@ -56,7 +72,6 @@ def _page(
         described = DescribeTopicPartitionsResponseTopic(
             name=name,
             is_internal=name in INTERNAL_TOPICS,
-            topic_authorized_operations=ON_TOPICS,
         )
         page.topics.append(described)
         topic = broker.metadata.topics.get(name)

@@ -45,6 +45,11 @@ ASKED = {
     "DescribeLogDirs": "DESCRIBE of CLUSTER",
     "DescribeProducers": "READ of TOPIC",
     "DescribeQuorum": "DESCRIBE of CLUSTER",
+    # All but DESCRIBE are for the bits of the authorized operations.
+    "DescribeTopicPartitions": (
+        "ALTER of TOPIC, ALTER_CONFIGS of TOPIC, CREATE of TOPIC, DELETE of TOPIC, "
+        "DESCRIBE of TOPIC, DESCRIBE_CONFIGS of TOPIC, READ of TOPIC, WRITE of TOPIC"
+    ),
     "DescribeTransactions": "DESCRIBE of TRANSACTIONAL_ID",
     "DescribeUserScramCredentials": "DESCRIBE of CLUSTER",
     "ElectLeaders": "ALTER of CLUSTER",

@@ -165,6 +165,8 @@ class HarnessTopics:
 class HarnessBroker:
     """What handlers of group requests need of a broker: every partition exists."""
 
+    authorizer = None
+
     def __init__(self, groups: GroupCoordinator) -> None:
         self.groups = groups
         self.metadata = self
