@@ -68,10 +68,10 @@ COMMANDS = {
     ),
     "reset": "Make the cluster empty again, on the same ports: no topics, groups or records.",
     "inject-request-error": (
-        "Answer the next requests of an API with an error, without handling them."
+        "Answer the next request of an API with an error, without handling it."
     ),
     "inject-response-fault": (
-        "Delay, drop, corrupt or cut off the next responses of an API; their requests are handled."
+        "Delay, drop, corrupt or cut off the next response of an API; its request is handled."
     ),
     "clear-faults": (
         "Remove every injected request error and response fault, and every interception."

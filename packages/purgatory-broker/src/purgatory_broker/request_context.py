@@ -80,6 +80,8 @@ class RequestContext:
     on_response: Callable[[], None] | None = None
     #: What the request names; None unless an injected fault of responses asks for it.
     subjects: RequestSubjects | None = None
+    #: The request; None unless the predicate of such a fault asks for it.
+    request: Any = None
     #: Called when the client has disconnected, if a function of a test intercepts the request.
     on_cancel: Callable[[], None] | None = None
     #: Called when the handler fails, if a function of a test intercepts the request.

@@ -248,7 +248,7 @@ def test_producer_learns_of_its_new_topic_at_once(library: str, at_once: bool) -
         (
             "inject_request_error",
             {"api": "Fetch", "error": "KAFKA_STORAGE_ERROR", "times": 0},
-            "times must be at least 1, or -1 for always, got 0",
+            "times must be at least 1, or None for until it is cleared, got 0",
         ),
         (
             "inject_response_fault",

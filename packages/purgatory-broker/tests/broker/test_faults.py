@@ -32,7 +32,7 @@ def test_request_error_can_be_limited_to_one_node(
 ) -> None:
     leader = cluster.describe_topic("t")[0]["leader"]
     other = connect(cluster.bootstrap_servers.split(",")[(leader + 1) % 3])
-    cluster.inject_request_error("metadata", "BROKER_NOT_AVAILABLE", times=-1, node=leader)
+    cluster.inject_request_error("metadata", "BROKER_NOT_AVAILABLE", times=None, node=leader)
     codes = [
         client.call("Metadata", 4, topics=[{"name": "t"}]).topics[0].error_code for _ in range(3)
     ]

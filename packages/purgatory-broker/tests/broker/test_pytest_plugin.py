@@ -93,7 +93,7 @@ def test_reused_cluster_is_empty_for_each_test(
             assert producer.send("orders", b"x").get(10).offset == 0
             producer.close()
             addresses.add(empty_kafka_cluster.bootstrap_servers)
-            empty_kafka_cluster.inject_request_error("Metadata", "BROKER_NOT_AVAILABLE", times=-1)
+            empty_kafka_cluster.inject_request_error("Metadata", "BROKER_NOT_AVAILABLE", times=None)
             empty_kafka_cluster.kill(1)
 
         def test_of_a_topic_beside(kafka_topic, empty_kafka_cluster, kafka_cluster_of_session):

@@ -135,7 +135,7 @@ def test_reset_leaves_nothing_on_the_same_ports(running: ClusterClient, connect:
     client = connect_to_leader(running, "t", connect)
     produce(client, "t", b"old")
     client.start("Fetch", 11, **fetch_fields("t", 1, max_wait_ms=20_000))
-    running.inject_request_error("Metadata", "BROKER_NOT_AVAILABLE", times=-1)
+    running.inject_request_error("Metadata", "BROKER_NOT_AVAILABLE", times=None)
     leader = running.describe_topic("t")[0]["leader"]
     running.kill((leader + 1) % 3)
     running.partition_node((leader + 2) % 3)

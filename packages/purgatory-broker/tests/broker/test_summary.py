@@ -73,7 +73,7 @@ def test_summary_shows_errors_of_responses_and_what_has_no_response(
     cluster.create_topic("orders")
     client = leader_client(cluster, "orders", connect)
     fault = cluster.inject_request_error("Produce", "NOT_ENOUGH_REPLICAS", node=None, times=2)
-    cluster.inject_request_error("Fetch", "KAFKA_STORAGE_ERROR", times=-1, client_id="other")
+    cluster.inject_request_error("Fetch", "KAFKA_STORAGE_ERROR", times=None, client_id="other")
     with cluster.intercept("Heartbeat", lambda _request: None):
         pass
     produce(client, "orders", b"x")

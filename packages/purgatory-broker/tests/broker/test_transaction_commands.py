@@ -145,7 +145,7 @@ def test_fault_is_limited_to_a_transactional_id(
     cluster: Cluster, producer: RawProducer, connect: Connect
 ) -> None:
     fault = cluster.inject_request_error(
-        "EndTxn", "COORDINATOR_NOT_AVAILABLE", times=-1, transactional_id="other"
+        "EndTxn", "COORDINATOR_NOT_AVAILABLE", times=None, transactional_id="other"
     )
     producer.add("t", 0)
     assert producer.end() is ErrorCode.NONE

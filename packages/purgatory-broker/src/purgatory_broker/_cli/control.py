@@ -76,7 +76,8 @@ def _control_command(name: str) -> Callable[..., ExitCode]:
             annotation=_CONDITIONS.get(parameter.annotation) or option_type(parameter.annotation),
         )
         for parameter in inspect.signature(method, eval_str=True).parameters.values()
-        if parameter.name not in ("self", "configs")  # a topic's settings have no option
+        # A topic's settings have no option, and a function does not cross processes.
+        if parameter.name not in ("self", "configs", "when")
     ]
     parameters += [own["control"], own["output"]]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -22,6 +22,7 @@ from purgatory_broker.cluster.snapshots import GroupSnapshot, TopicRecord
 from purgatory_broker.cluster.transaction_snapshots import TransactionSnapshot
 from purgatory_broker.metadata.topics import ControllerError
 from purgatory_broker.replication.recorder import RecorderError
+from purgatory_broker.server.faults import FAULT_LIMITS
 from purgatory_command_line.exit_codes import ExitCode
 from request_purgatory.errors import InvalidArgumentError, PurgatoryError
 
@@ -87,15 +88,14 @@ def _print_fault_id(console: Console, fault: int) -> None:
 
 
 def _print_faults(console: Console, faults: list[dict[str, Any]]) -> None:
-    limits = ("node", "topic", "partition", "group", "transactional_id", "client_id")
     table = _table("fault", "API", "kind", "left", "hits", "only", names={"API", "kind", "only"})
     for fault in faults:
-        only = [f"{name} {fault[name]}" for name in limits if fault[name] is not None]
+        only = [f"{name} {fault[name]}" for name in FAULT_LIMITS if fault[name] is not None]
         table.add_row(
             str(fault["id"]),
             fault["api"] or "any",
             fault["error"] or fault["kind"],
-            "always" if fault["times"] == -1 else str(fault["times"]),
+            "always" if fault["times"] is None else str(fault["times"]),
             str(fault["hits"]),
             Text("\n".join(only)),
         )

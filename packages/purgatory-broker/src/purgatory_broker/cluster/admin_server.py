@@ -289,6 +289,12 @@ class ControlClient:
 
     def call(self, command: str, arguments: dict[str, Any]) -> Any:
         checked = checked_arguments(command, arguments)
+        for name, value in checked.items():
+            if callable(value):
+                raise ClusterError(
+                    f"{command}: the function {value!r} for {name} can't be called by a cluster in "
+                    "another process; use Cluster or AsyncCluster"
+                )
         timeout = self._timeout + command_timeout(checked)
         line = json.dumps({"command": command, "arguments": checked}).encode() + b"\n"
         if len(line) > MAX_LINE_BYTES:

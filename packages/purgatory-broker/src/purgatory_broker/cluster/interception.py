@@ -18,7 +18,7 @@ from purgatory_broker.cluster.cluster_errors import ClusterError, UnseenErrors, 
 from purgatory_broker.cluster.function_tasks import FunctionCall, FunctionTasks, tasks_of
 from purgatory_broker.cluster.intercepted_request import InterceptedRequest, Unanswered
 from purgatory_broker.request_context import RequestContext
-from purgatory_broker.server.faults import ALWAYS, Fault, FaultDescription, FaultFilter, Faults
+from purgatory_broker.server.faults import Fault, FaultDescription, FaultFilter, Faults
 from request_purgatory.error_log import ErrorLog
 from request_purgatory.errors import InvalidArgumentError
 
@@ -205,7 +205,7 @@ class Interception:
             id=self.id,
             api=self._api,
             kind="intercept",
-            times=0 if self.is_removed else ALWAYS,
+            times=0 if self.is_removed else None,
             hits=self.hits,
             filter=FaultFilter(),
         ).describe()
@@ -221,6 +221,7 @@ def _task_that_runs() -> asyncio.Task[Any] | None:
 class Interceptions:
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
+        faults.on_error = self.add_error_of_task
         self._all: list[Interception] = []
         #: Those that were removed, without what they refer to.
         self._over: list[FaultDescription] = []
@@ -282,7 +283,7 @@ class Interceptions:
         await self.function_tasks.cancel(_CANCEL_TIMEOUT)
 
     def add_error_of_task(self, error: BaseException) -> None:
-        """Keep what a task or a callback has raised. Any thread may call this."""
+        """Keep what a task, a callback or a predicate has raised. Any thread may call this."""
         self._of_tasks.add(error)
         self._unseen.append(self._of_tasks)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.partial_errors import split_errors
 from purgatory_broker.api.registry import APIS, handle
 from purgatory_broker.api.served_api import Q, ServedApi
 from purgatory_broker.cluster.intercepted_request import InterceptedRequest
@@ -16,7 +17,7 @@ from purgatory_broker.cluster.interception import Interceptions
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.replication.recorder import Recorder
 from purgatory_broker.request_context import RequestContext
-from purgatory_broker.server.faults import Faults
+from purgatory_broker.server.faults import FaultFilter, Faults
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -36,6 +37,8 @@ class RequestHandler:
                 self.recorder.request(self.broker.node_id, context, timeout_ms)
             if self.faults.needs_subjects(api):
                 context.subjects = api.subjects(self.broker, request)
+            if self.faults.needs_request(api):
+                context.request = request
             interceptions = self.interceptions.matching(api)
             if interceptions:
                 intercepted = InterceptedRequest(
@@ -61,9 +64,33 @@ class RequestHandler:
             and api.tells_errors(request, context.version)
         ):
             subjects = partial(api.subjects, self.broker, request)
-            code = self.faults.take_request_error(self.broker.node_id, context, subjects)
-            if code is not None:
-                context.reply(api.error_response(request, code, context.version))
-                return
+            found = self.faults.take_request_error(self.broker.node_id, context, subjects, request)
+            if found is not None:
+                rest = self._fail(api, context, request, *found)
+                if rest is None:
+                    return
+                request = rest
         with self.actions:
             handle(self.broker, api, context, request)
+
+    def _fail(
+        self,
+        api: ServedApi[Q, Any],
+        context: RequestContext,
+        request: Q,
+        code: ErrorCode,
+        only: FaultFilter,
+    ) -> Q | None:
+        """Answer with an error; or return what is to be handled, if some partitions fail only."""
+        parts = None
+        if only.topic is not None:
+            parts = split_errors(
+                self.broker, api, request, context.version, code, only.names_partition
+            )
+        if parts is None:
+            context.reply(api.error_response(request, code, context.version))
+            return None
+        rest: Q = parts[0]
+        merge, send = parts[1], context.send
+        context.send = lambda context, response: send(context, merge(response))
+        return rest

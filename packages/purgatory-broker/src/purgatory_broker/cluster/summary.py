@@ -22,7 +22,7 @@ from purgatory_broker.cluster.transaction_snapshots import (
 )
 from purgatory_broker.listeners import join_address
 from purgatory_broker.metadata.topics import TopicPartition
-from purgatory_broker.server.faults import FaultDescription
+from purgatory_broker.server.faults import FAULT_LIMITS, FaultDescription
 
 #: The most lines of each part.
 _MAX_LINES = 20
@@ -126,10 +126,9 @@ def _transaction(coordinator: int, transaction: Any) -> str:
 
 
 def _fault(fault: FaultDescription) -> str:
-    limits = ("node", "topic", "partition", "group", "transactional_id", "client_id")
-    only = [f"{name} {fault[name]}" for name in limits if fault[name] is not None]  # type: ignore[literal-required]
+    only = [f"{name} {fault[name]}" for name in FAULT_LIMITS if fault[name] is not None]  # type: ignore[literal-required]
     hits = f"met {fault['hits']} times" if fault["hits"] else "never met"
-    left = {-1: "until it is cleared", 0: "over"}.get(fault["times"], f"{fault['times']} left")
+    left = {None: "until it is cleared", 0: "over"}.get(fault["times"], f"{fault['times']} left")
     what = " ".join(filter(None, (fault["api"] or "any request", fault["kind"], fault["error"])))
     return f"{fault['id']}: {', '.join([what, *only])}: {hits}, {left}"
 

@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TypeAlias, TypedDict, TypeVar
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeAlias, TypedDict, TypeVar
 
 from purgatory_broker._wire.apis import Api
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.request_context import RequestContext, RequestSubjects
+from request_purgatory.error_log import ErrorLog
 from request_purgatory.errors import InvalidArgumentError, whole_number
+
+logger = logging.getLogger(__name__)
+_errors = ErrorLog(logger)
 
 _CODES = frozenset(ErrorCode)
 RESPONSE_FAULTS = ("delay", "drop", "corrupt", "disconnect")
 #: The longest delay of a response, 24 days.
 MAX_DELAY_MS = 2**31 - 1
-#: The number of times of a fault that never ends.
-ALWAYS = -1
 #: The size and the correlation id, which precede the response itself.
 _HEADER_BYTES = 8
 
 #: Returns what a request names; None if that is unknown.
 Subjects: TypeAlias = Callable[[], RequestSubjects | None]
+#: Called with a decoded request, which has the fields of Kafka's message.
+Predicate: TypeAlias = Callable[[Any], bool]
 
 
 class FaultDescription(TypedDict):
@@ -37,8 +42,8 @@ class FaultDescription(TypedDict):
     kind: str
     #: Kafka's name of the error, for "error".
     error: str | None
-    #: How many times are left; -1 is always, 0 means that the fault is over.
-    times: int
+    #: How many times are left; None is until it is cleared, 0 means that the fault is over.
+    times: int | None
     hits: int
     #: The requests that the fault is limited to; None is any.
     node: int | None
@@ -47,6 +52,8 @@ class FaultDescription(TypedDict):
     group: str | None
     transactional_id: str | None
     client_id: str | None
+    #: The name of the predicate.
+    when: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +66,18 @@ class FaultFilter:
     group: str | None = None
     transactional_id: str | None = None
     client_id: str | None = None
+    when: Predicate | None = None
+
+    def describe(self) -> dict[str, Any]:
+        """Return the limits by name; of a predicate, its name."""
+        limits = {each.name: getattr(self, each.name) for each in fields(self)}
+        if self.when is not None:
+            limits["when"] = getattr(self.when, "__qualname__", None) or repr(self.when)
+        return limits
+
+    def names_partition(self, topic: str, partition: int | None) -> bool:
+        """Return whether the filter's topic is this one, and its partition, if it has one."""
+        return self.topic == topic and self.partition in (None, partition)
 
     @property
     def needs_subjects(self) -> bool:
@@ -66,6 +85,7 @@ class FaultFilter:
         return any(subject is not None for subject in subjects)
 
     def matches(self, node: int, client_id: str, subjects: Subjects) -> bool:
+        """Return whether a request matches, apart from `when`."""
         if self.node not in (None, node) or self.client_id not in (None, client_id):
             return False
         if not self.needs_subjects:
@@ -82,12 +102,17 @@ class FaultFilter:
         return TopicPartition(self.topic, self.partition) in named.partitions
 
 
+#: The names of what a fault may be limited by, as in its description.
+FAULT_LIMITS = tuple(each.name for each in fields(FaultFilter))
+
+
 @dataclass(slots=True, kw_only=True)
 class Fault:
     id: int
     #: None is every API.
     api: Api | None
-    times: int
+    #: None is until it is cleared.
+    times: int | None
     filter: FaultFilter
     kind: str
     #: Kafka's name of the error that requests are answered with.
@@ -102,12 +127,7 @@ class Fault:
             "error": self.error,
             "times": self.times,
             "hits": self.hits,
-            "node": self.filter.node,
-            "topic": self.filter.topic,
-            "partition": self.filter.partition,
-            "group": self.filter.group,
-            "transactional_id": self.filter.transactional_id,
-            "client_id": self.filter.client_id,
+            **self.filter.describe(),  # type: ignore[typeddict-item]
         }
 
 
@@ -162,14 +182,16 @@ class Faults:
         self.ids = itertools.count(1)
         #: Called with a fault's id when a request or a response has met it.
         self.on_hit: Callable[[int], None] = lambda _fault: None
+        #: Called with what a predicate has raised.
+        self.on_error: Callable[[BaseException], None] = lambda _error: None
         self._all: list[Fault] = []
         self._requests: list[Fault] = []
         self._responses: list[ResponseFault] = []
 
     def add_request_error(
-        self, api: Api, error: str | int, *, times: int, only: FaultFilter
+        self, api: Api, error: str | int, *, times: int | None, only: FaultFilter
     ) -> int:
-        """Answer the next requests of an API with an error, unhandled; -1 times is all."""
+        """Answer the next requests of an API with an error, unhandled; None times is all."""
         fault = Fault(
             kind="error",
             error=error_code(error).name,
@@ -183,9 +205,16 @@ class Faults:
         return fault.id
 
     def add_response_fault(
-        self, api: Api, kind: str, *, times: int, only: FaultFilter, delay_ms: int, seed: int | None
+        self,
+        api: Api,
+        kind: str,
+        *,
+        times: int | None,
+        only: FaultFilter,
+        delay_ms: int,
+        seed: int | None,
     ) -> int:
-        """-1 times is all; `delay_ms` is for `delay`, `seed` for the bytes of `corrupt`."""
+        """None times is all; `delay_ms` is for `delay`, `seed` for the bytes of `corrupt`."""
         if kind not in RESPONSE_FAULTS:
             raise InvalidArgumentError("kind", f"one of {', '.join(RESPONSE_FAULTS)}", kind)
         if kind == "delay" and not 1 <= whole_number("delay_ms", delay_ms) <= MAX_DELAY_MS:
@@ -224,33 +253,58 @@ class Faults:
             fault.api is api and fault.filter.needs_subjects for fault in self._responses
         )
 
+    def needs_request(self, api: Api) -> bool:
+        return bool(self._responses) and any(
+            fault.api is api and fault.filter.when is not None for fault in self._responses
+        )
+
     def take_request_error(
-        self, node: int, context: RequestContext, subjects: Subjects
-    ) -> ErrorCode | None:
-        """Return the error for a request, or None; counts as one of the fault's times."""
-        fault = self._take(self._requests, node, context, subjects)
-        return None if fault is None or fault.error is None else ErrorCode[fault.error]
+        self, node: int, context: RequestContext, subjects: Subjects, request: Any
+    ) -> tuple[ErrorCode, FaultFilter] | None:
+        """Return the error for a request and what it is for; counts as one of the times."""
+        fault = self._take(self._requests, node, context, subjects, request)
+        if fault is None or fault.error is None:
+            return None
+        return ErrorCode[fault.error], fault.filter
 
     def take_response_fault(self, node: int, context: RequestContext) -> ResponseFault | None:
         """Return the fault of a response, or None; counts as one of the fault's times."""
         if not self._responses:
             return None
-        return self._take(self._responses, node, context, lambda: context.subjects)
+        return self._take(self._responses, node, context, lambda: context.subjects, context.request)
 
     def _take(
-        self, faults: list[F], node: int, context: RequestContext, subjects: Subjects
+        self,
+        faults: list[F],
+        node: int,
+        context: RequestContext,
+        subjects: Subjects,
+        request: Any,
     ) -> F | None:
         api, client_id = context.header.api, context.client.client_id
         for fault in faults:
-            if fault.api is api and fault.filter.matches(node, client_id, subjects):
+            if (
+                fault.api is api
+                and fault.filter.matches(node, client_id, subjects)
+                and self._is_wanted(fault, request)
+            ):
                 fault.hits += 1
-                if fault.times != ALWAYS:
+                if fault.times is not None:
                     fault.times -= 1
                     if fault.times == 0:
                         faults.remove(fault)
                 self.on_hit(fault.id)
                 return fault
         return None
+
+    def _is_wanted(self, fault: Fault, request: Any) -> bool:
+        when = fault.filter.when
+        try:
+            return when is None or bool(when(request))
+        except BaseException as error:  # As of `pytest.fail`. The test is to see it.
+            _errors.log(error, "the predicate of fault %d failed", fault.id)
+            self.on_error(error)
+            return False
 
 
 def error_code(error: str | int) -> ErrorCode:
@@ -266,7 +320,7 @@ def error_code(error: str | int) -> ErrorCode:
     return code
 
 
-def _times(times: int) -> int:
-    if whole_number("times", times) < ALWAYS or times == 0:
-        raise InvalidArgumentError("times", "at least 1, or -1 for always", times)
+def _times(times: int | None) -> int | None:
+    if times is not None and whole_number("times", times) < 1:
+        raise InvalidArgumentError("times", "at least 1, or None for until it is cleared", times)
     return times

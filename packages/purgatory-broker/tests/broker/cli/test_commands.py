@@ -231,7 +231,7 @@ def test_results_are_tables_unless_json_is_asked_for(capsys: pytest.CaptureFixtu
         topic = capsys.readouterr().out
         assert main(["metrics", "--control", control]) == ExitCode.OK
         metrics = capsys.readouterr().out
-        fault = ["inject-request-error", "Fetch", "56", "--topic", "orders", "--times", "-1"]
+        fault = ["inject-request-error", "Fetch", "56", "--topic", "orders", "--times", "none"]
         assert main([*fault, "--control", control]) == ExitCode.OK
         assert capsys.readouterr().out == "fault 1\n"
         assert main(["faults", "--control", control]) == ExitCode.OK

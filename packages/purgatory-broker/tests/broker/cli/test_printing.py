@@ -17,8 +17,8 @@ from purgatory_broker.cluster.transaction_snapshots import TransactionSnapshot
 
 def fault(name: str) -> dict[str, Any]:
     limits = {"node": None, "topic": None, "partition": None, "group": name, "client_id": name}
-    limits["transactional_id"] = None
-    counts = {"id": 1, "times": -1, "hits": 0}
+    limits["transactional_id"] = limits["when"] = None
+    counts = {"id": 1, "times": None, "hits": 0}
     return {"api": "Fetch", "error": "NONE", "kind": "error", **counts, **limits}
 
 

@@ -84,6 +84,9 @@ def _converted(value: Any, hint: Any) -> Any:
     elif origin is list:
         if isinstance(value, (tuple, list)):
             return [_converted(element, arguments[0]) for element in value]
+    elif origin is Callable:
+        if callable(value):
+            return value
     elif hint is int:
         return _whole_number(value)
     elif hint is float:
@@ -132,6 +135,8 @@ def _describe(hint: Any) -> str:
         return " or ".join(map(_describe, arguments))
     if origin is dict:
         return f"a dict of {_name(arguments[0])} to {_name(arguments[1])}"
+    if origin is Callable:
+        return "callable"
     if hint is int:
         return "a whole number (an int of 64 bits)"
     return {float: "a finite number", str: "a str"}.get(hint) or _name(hint)

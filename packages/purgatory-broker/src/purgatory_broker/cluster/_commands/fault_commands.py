@@ -10,7 +10,7 @@ from purgatory_broker.cluster._commands.arguments import INT32_MAX, require_betw
 from purgatory_broker.cluster._commands.command_group import CommandGroup, command, require_own_loop
 from purgatory_broker.cluster.interception import InterceptFunction, Interception
 from purgatory_broker.request_context import Subject
-from purgatory_broker.server.faults import FaultDescription, FaultFilter
+from purgatory_broker.server.faults import FaultDescription, FaultFilter, Predicate
 from request_purgatory.errors import InvalidArgumentError
 
 
@@ -21,32 +21,39 @@ class FaultCommands(CommandGroup):
         api: str,
         error: int | str,
         *,
-        times: int = 1,
+        times: int | None = 1,
         node: int | None = None,
         topic: str | None = None,
         partition: int | None = None,
         group: str | None = None,
         transactional_id: str | None = None,
         client_id: str | None = None,
+        when: Predicate | None = None,
     ) -> int:
-        """Answer the next requests of an API with an error, without handling them.
+        """Answer the next request of an API with an error, without handling it.
 
-        A request that names several topics, partitions, groups or transactional ids has the fault
-        if one of them is the given one. It is answered with the error for all. A fetch names those
-        of its session. A topic, a group and a transactional id need not exist yet. Metadata
+        With a topic, or a partition of it, only these have the error, and the rest of the request
+        is handled: in DeleteRecords, Fetch, ListOffsets, Metadata, OffsetCommit,
+        OffsetForLeaderEpoch, Produce and TxnOffsetCommit, whose responses have an error for each.
+        Otherwise a request that names several topics, groups or transactional ids is answered with
+        the error for all. A fetch names those of its session, and has its response at once. A
+        topic, a group and a transactional id need not exist yet. Metadata
         requests below version 13 that name no topic are handled, and not counted: their response
         has no place for an error.
 
         Args:
             api: Kafka's name of the API, such as "Produce".
             error: Kafka's name of the error, such as "NOT_ENOUGH_REPLICAS", or its number.
-            times: number of requests; -1 is all.
+            times: number of requests; None is all, until `clear_faults`.
             node: only requests to this node; None is any node.
             topic: only requests that name this topic.
             partition: only requests that name this partition of the topic.
             group: only requests that name this group.
             transactional_id: only requests that name this transactional id.
             client_id: only requests of clients with this id.
+            when: only requests for which this is true: a function of the decoded request, with the
+                fields of Kafka's message. It is called on the cluster's thread, where the cluster
+                is in this process. What it raises fails the test, as with `intercept`.
 
         Returns:
             The fault's id, as in `faults`.
@@ -64,6 +71,7 @@ class FaultCommands(CommandGroup):
             group=group,
             transactional_id=transactional_id,
             client_id=client_id,
+            when=when,
         )
         self._check_filter(served, only)
         return self._faults.add_request_error(served, error, times=times, only=only)
@@ -74,7 +82,7 @@ class FaultCommands(CommandGroup):
         api: str,
         kind: str,
         *,
-        times: int = 1,
+        times: int | None = 1,
         node: int | None = None,
         delay_ms: int = 0,
         seed: int | None = None,
@@ -83,8 +91,9 @@ class FaultCommands(CommandGroup):
         group: str | None = None,
         transactional_id: str | None = None,
         client_id: str | None = None,
+        when: Predicate | None = None,
     ) -> int:
-        """Delay, drop, corrupt or cut off the next responses of an API; their requests are handled.
+        """Delay, drop, corrupt or cut off the next response of an API; its request is handled.
 
         With a topic, a partition, a group or a transactional id, the fault is limited to requests
         that name it, and arrive after this command.
@@ -92,7 +101,7 @@ class FaultCommands(CommandGroup):
         Args:
             api: Kafka's name of the API, such as "Produce".
             kind: "delay", "drop", "corrupt" or "disconnect".
-            times: number of responses; -1 is all.
+            times: number of responses; None is all, until `clear_faults`.
             node: only responses of this node; None is any node.
             delay_ms: milliseconds, for "delay".
             seed: of the random changes, for "corrupt"; None is a random one.
@@ -101,6 +110,9 @@ class FaultCommands(CommandGroup):
             group: only requests that name this group.
             transactional_id: only requests that name this transactional id.
             client_id: only requests of clients with this id.
+            when: only requests for which this is true: a function of the decoded request, with the
+                fields of Kafka's message. It is called on the cluster's thread, where the cluster
+                is in this process. What it raises fails the test, as with `intercept`.
 
         Returns:
             The fault's id, as in `faults`.
@@ -117,6 +129,7 @@ class FaultCommands(CommandGroup):
             group=group,
             transactional_id=transactional_id,
             client_id=client_id,
+            when=when,
         )
         self._check_filter(served, only)
         return self._faults.add_response_fault(
@@ -148,8 +161,9 @@ class FaultCommands(CommandGroup):
 
         Returns:
             For each fault, in the order of injection: `id`, `api`, `kind`, `error`, `times` left
-            (-1 is always, 0 that it is over), `hits`, and the `node`, `topic`, `partition`,
-            `group`, `transactional_id` and `client_id` that it is limited to.
+            (None is until it is cleared, 0 that it is over), `hits`, and the `node`, `topic`,
+            `partition`, `group`, `transactional_id` and `client_id` that it is limited to, and the
+            name of its `when`.
         """
         faults = [*self._faults.describe(), *self._interceptions.describe()]
         return sorted(faults, key=lambda each: each["id"])
