@@ -34,6 +34,8 @@ CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
+#: The base timestamp is the time from which on tombstones and markers may be removed (KIP-534).
+DELETE_HORIZON = 0x40
 
 #: The value of a field that is not set: a timestamp, a producer id, epoch or sequence.
 UNSET = -1
@@ -110,6 +112,17 @@ class BatchHeader(NamedTuple):
         return bool(self.attributes & CONTROL)
 
     @property
+    def delete_horizon_ms(self) -> int | None:
+        """The time from which on compaction may remove tombstones; None if it is not set yet."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON else None
+
+    @property
+    def hidden_offsets(self) -> int:
+        """The number of offsets of which consumers see no record."""
+        visible = 0 if self.attributes & CONTROL else self.record_count
+        return self.last_offset_delta + 1 - visible
+
+    @property
     def has_producer(self) -> bool:
         """Whether the batch counts for the state of its producer, as a marker also does."""
         return self.producer_id > UNSET
@@ -132,6 +145,16 @@ def new_batch(
     batch = bytearray(
         _HEADER.pack(0, length, 0, MAGIC, 0, attributes, count - 1, *times, *producer, count)
     )
+    batch += records
+    crc = crc32c(memoryview(batch)[_ATTRIBUTES_POSITION:])
+    struct.pack_into(">I", batch, _CRC_POSITION, crc)
+    return bytes(batch)
+
+
+def rebuilt_batch(header: BatchHeader, records: Buffer) -> bytes:
+    """Return a batch with a header and other records, with their length and checksum."""
+    length = HEADER_BYTES - _LENGTH_BYTES + len(records)
+    batch = bytearray(_HEADER.pack(*header._replace(length=length)))
     batch += records
     crc = crc32c(memoryview(batch)[_ATTRIBUTES_POSITION:])
     struct.pack_into(">I", batch, _CRC_POSITION, crc)

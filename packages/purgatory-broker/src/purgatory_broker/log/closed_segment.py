@@ -26,9 +26,14 @@ _PREFIX_BYTES = 12
 
 
 def index_closed_segment(
-    segment: Segment, end_offset: int, epochs: LeaderEpochs, producers: ProducerStates
+    segment: Segment,
+    end_offset: int,
+    epochs: LeaderEpochs,
+    producers: ProducerStates,
+    *,
+    has_gaps: bool,
 ) -> None:
-    """Index every batch of a segment.
+    """Index every batch of a segment, between which a compacted log has gaps.
 
     As in Kafka, a damaged batch stays, and is sent to clients, who verify its checksum. Kafka finds
     batches by its index files, which are not read here. The offsets of a damaged batch follow from
@@ -41,9 +46,11 @@ def index_closed_segment(
         base_offset = segment.next_offset
         if header is not None and is_damaged and header.base_offset > last_offset:
             # The header of the damaged batch before may have a wrong number of records.
+            base_offset = segment.next_offset = header.base_offset
+        elif header is not None and has_gaps and base_offset < header.base_offset < end_offset:
             base_offset = header.base_offset
         next_offset = base_offset + 1
-        max_timestamp, is_control = UNSET, False
+        max_timestamp, hidden = UNSET, 0
         if header is not None and header.last_offset_delta >= 0:
             next_offset += header.last_offset_delta
             if header.base_offset != base_offset:
@@ -51,8 +58,9 @@ def index_closed_segment(
             else:
                 max_timestamp = header.max_timestamp
                 epochs.assign(header.leader_epoch, base_offset)
-                is_control = header.is_control
-                if header.has_producer and not (is_control and damage is not None):
+                is_damaged_marker = header.is_control and damage is not None
+                hidden = header.hidden_offsets if damage is None else int(header.is_control)
+                if header.has_producer and not is_damaged_marker:
                     producers.add(header, batch, base_offset, max_timestamp, segment.aborted)
         if damage is not None:
             logger.warning(
@@ -63,7 +71,7 @@ def index_closed_segment(
                 position,
                 damage,
             )
-        entry = BatchEntry(base_offset, next_offset, len(batch), max_timestamp, is_control)
+        entry = BatchEntry(base_offset, next_offset, len(batch), max_timestamp, hidden)
         segment.index(entry, position)
         is_damaged = damage is not None
         last_offset = base_offset

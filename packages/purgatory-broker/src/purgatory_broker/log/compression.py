@@ -1,4 +1,4 @@
-"""Decompresses the records of a batch.
+"""Decompresses the records of a batch, and compresses those that compaction has left.
 
 gzip is part of Python. snappy, lz4 and zstd need an optional library, the same as for kafka-python.
 """
@@ -22,6 +22,7 @@ MAX_DECOMPRESSED_BYTES = 67_108_864
 #: The header of the block format that Java's snappy library and Kafka's clients use.
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_BYTES = 16
+_XERIAL_BLOCK_BYTES = 32_768
 
 
 def decompress(codec: int, data: bytes, limit: int = MAX_DECOMPRESSED_BYTES) -> bytes | None:
@@ -47,6 +48,47 @@ def decompress(codec: int, data: bytes, limit: int = MAX_DECOMPRESSED_BYTES) -> 
             f"{type(error).__name__}: {error}",
         ) from error
     return None if decompressed is None or len(decompressed) > limit else decompressed
+
+
+def compress(codec: int, data: bytes) -> bytes:
+    """Compress with a codec whose library has decompressed other records of the batch."""
+    if codec == NONE:
+        return data
+    module, compressor = _COMPRESSORS[codec]
+    return compressor(import_module(module), data)
+
+
+def _gzip(library: ModuleType, data: bytes) -> bytes:
+    compressed: bytes = library.compress(data, mtime=0)
+    return compressed
+
+
+def _snappy(library: ModuleType, data: bytes) -> bytes:
+    blocks = [_XERIAL, struct.pack(">ii", 1, 1)]
+    for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
+        block = library.compress(data[start : start + _XERIAL_BLOCK_BYTES])
+        blocks += [struct.pack(">i", len(block)), block]
+    return b"".join(blocks)
+
+
+def _lz4(library: ModuleType, data: bytes) -> bytes:
+    # Kafka's Java clients refuse linked blocks.
+    compressed: bytes = library.compress(data, block_linked=False)
+    return compressed
+
+
+def _zstd(library: ModuleType, data: bytes) -> bytes:
+    compressed: bytes = library.ZstdCompressor().compress(data)
+    return compressed
+
+
+#: The module and the function of each codec.
+_COMPRESSORS: dict[int, tuple[str, Callable[[ModuleType, bytes], bytes]]] = {
+    GZIP: ("gzip", _gzip),
+    SNAPPY: ("snappy", _snappy),
+    LZ4: ("lz4.frame", _lz4),
+    ZSTD: ("zstandard", _zstd),
+}
 
 
 def _gunzip(library: ModuleType, data: bytes, limit: int) -> bytes:

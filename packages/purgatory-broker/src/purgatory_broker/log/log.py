@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from purgatory_broker._wire.error_code import ErrorCode
-from purgatory_broker.log.batch import CONTROL, UNSET, BatchHeader, Buffer, with_offset_and_epoch
+from purgatory_broker.log.batch import UNSET, BatchHeader, Buffer, with_offset_and_epoch
+from purgatory_broker.log.compactable_log import CompactableLog
 from purgatory_broker.log.leader_epochs import LeaderEpochs
 from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.log.log_folder import LogFolder
 from purgatory_broker.log.log_settings import LogSettings
 from purgatory_broker.log.producer_restoration import truncate_producers
 from purgatory_broker.log.producer_states import ProducerStates
-from purgatory_broker.log.readable_log import ReadableLog
 from purgatory_broker.log.recovery import RecoveredLog, recover
+from purgatory_broker.log.retention import expired_segments
 from purgatory_broker.log.segment import BatchEntry, Segment
 from purgatory_broker.log.segments import Segments
 from purgatory_broker.log.store import MemoryStore, OpenFiles
 from purgatory_broker.log.validation import (
     batches_that_fit,
+    has_gaps,
     validate_batch,
     validate_leader_batches,
 )
@@ -41,13 +43,14 @@ class AppendInfo(NamedTuple):
     max_timestamp: int
 
 
-class PartitionLog(ReadableLog):
-    """Consecutive record batches in segments; offsets count the records, without gaps.
+class PartitionLog(CompactableLog):
+    """Consecutive record batches in segments; offsets count the records.
 
-    The records are those from `log_start_offset` to `end_offset`. The log start offset may be
-    inside a batch, which is then kept and read as a whole. The log does not know how far its
-    records are replicated. It must be used by one event loop only. A method that raises RecordError
-    leaves the log unchanged, except where its documentation says otherwise.
+    Compaction leaves gaps in the offsets (see `Compaction`). The records are those from
+    `log_start_offset` to `end_offset`. The log start offset may be inside a batch, which is then
+    kept and read as a whole. The log does not know how far its records are replicated. It must be
+    used by one event loop only. A method that raises RecordError leaves the log unchanged, except
+    where its documentation says otherwise.
 
     >>> from purgatory_broker.log.log_settings import LogSettings
     >>> from purgatory_broker.log.record import build_batch
@@ -66,15 +69,13 @@ class PartitionLog(ReadableLog):
         new_segment: Callable[[int], Segment],
         recovered: RecoveredLog,
         folder: LogFolder | None = None,
+        cleaned_offset: int | None = None,
     ) -> None:
         """Create a log from its recovered state; use `in_memory` or `open` instead."""
         segments = Segments(new_segment, recovered.segments)
-        super().__init__(
-            name, segments, recovered.start_offset, recovered.epochs, recovered.producers
-        )
+        super().__init__(name, segments, recovered, folder, cleaned_offset)
         #: May be replaced at any time.
         self.settings = settings
-        self._folder = folder
         #: This log has flushed all earlier records to the disk.
         self._flushed_offset = self._segments.first_offset
 
@@ -92,8 +93,15 @@ class PartitionLog(ReadableLog):
     ) -> PartitionLog:
         """Open or create; what a crash left incomplete is truncated, see `recover`."""
         opened = LogFolder(folder, files if files is not None else OpenFiles(8))
-        recovered = recover(name, folder, opened.segment, opened.start_offset.read())
-        return cls(name, settings, opened.segment, recovered, opened)
+        cleaned_offset = opened.cleaned_offset.read()
+        recovered = recover(
+            name,
+            folder,
+            opened.segment,
+            opened.start_offset.read(),
+            has_gaps=cleaned_offset is not None,
+        )
+        return cls(name, settings, opened.segment, recovered, opened, cleaned_offset)
 
     # -- writing
 
@@ -130,8 +138,8 @@ class PartitionLog(ReadableLog):
         base_offset = self._segments.active.next_offset
         next_offset = base_offset + header.last_offset_delta + 1
         data = with_offset_and_epoch(header, batch, base_offset, leader_epoch)
-        is_control = header.attributes & CONTROL != 0
-        entry = BatchEntry(base_offset, next_offset, len(data), max_timestamp, is_control)
+        hidden = header.hidden_offsets
+        entry = BatchEntry(base_offset, next_offset, len(data), max_timestamp, hidden)
         self._write(data, [entry])
         self._epochs.assign(leader_epoch, base_offset)
         if header.has_producer:
@@ -172,6 +180,8 @@ class PartitionLog(ReadableLog):
         )
         if headers and headers[0].base_offset < self.end_offset:
             self._clear_and_start_at(headers[0].base_offset)
+        if has_gaps(self.end_offset, headers):
+            self._allow_gaps()
         try:
             self._append_by_segment(headers, memoryview(records))
         finally:
@@ -203,7 +213,11 @@ class PartitionLog(ReadableLog):
 
     def _write(self, data: bytes, batches: list[BatchEntry]) -> None:
         segment = self._segments.active
-        if segment.size and segment.size + len(data) > self.settings.segment_bytes:
+        segment_ms = self.settings.segment_ms
+        if segment.size and (
+            segment.size + len(data) > self.settings.segment_bytes
+            or (segment_ms is not None and segment.is_older(batches[-1].max_timestamp, segment_ms))
+        ):
             self._segments.roll()
             segment = self._segments.active
         segment.append(data, batches)
@@ -235,8 +249,9 @@ class PartitionLog(ReadableLog):
                 self.truncate_fully_and_start_at(min(offset, self._start_offset))
                 return
             self._segments.truncate_to(base_offset)
-            self._flushed_offset = min(self._flushed_offset, base_offset)
-            truncate_producers(self._producers, self._segments, base_offset)
+            self._flushed_offset = min(self._flushed_offset, self.end_offset)
+            truncate_producers(self._producers, self._segments, self.end_offset)
+            self._limit_cleaned_offset()
         self._epochs.truncate_from_end(self.end_offset)
 
     def truncate_fully_and_start_at(self, start_offset: int) -> None:
@@ -255,6 +270,7 @@ class PartitionLog(ReadableLog):
             self._folder.is_flushed = False
         self._epochs.clear()
         self._producers.clear()
+        self._limit_cleaned_offset()
 
     def advance_log_start_offset(self, offset: int) -> None:
         """Delete records and whole segments before `offset`; no-op below the log's start."""
@@ -269,7 +285,7 @@ class PartitionLog(ReadableLog):
             self._start_at(offset)
 
     def delete_old_segments(self, now_ms: int, high_watermark: int) -> int:
-        """Delete the segments before the log start offset, and those of `_expired_segments`.
+        """Delete the segments before the log start offset, and those of `expired_segments`.
 
         The active segment may be deleted too; an empty one replaces it. Producers that have been
         inactive for `producer_id_expiration_ms` are forgotten.
@@ -277,7 +293,7 @@ class PartitionLog(ReadableLog):
         self._require_open()
         self._producers.expire(now_ms, self.settings.producer_id_expiration_ms)
         before_start = self._segments.delete_before(self._start_offset)
-        expired = _expired_segments(self._segments, self.settings, now_ms, high_watermark)
+        expired = expired_segments(self._segments, self.settings, now_ms, high_watermark)
         if expired:
             start_offset = expired[-1].next_offset
             logger.info(
@@ -336,25 +352,3 @@ class PartitionLog(ReadableLog):
     def check(self) -> None:
         super().check()
         assert self._flushed_offset <= self.end_offset, (self._flushed_offset, self.end_offset)
-
-
-def _expired_segments(
-    segments: Iterable[Segment], settings: LogSettings, now_ms: int, high_watermark: int
-) -> list[Segment]:
-    # A segment is as old as its latest timestamp; without one it never expires.
-    segments = list(segments)
-    surplus_bytes = -1
-    if settings.retention_bytes is not None:
-        surplus_bytes = sum(segment.size for segment in segments) - settings.retention_bytes
-    expired_before_ms = UNSET if settings.retention_ms is None else now_ms - settings.retention_ms
-    expired: list[Segment] = []
-    for segment in segments:
-        if segment.next_offset > high_watermark or not segment.size:
-            break
-        is_surplus = surplus_bytes >= segment.size
-        is_old = UNSET < segment.max_timestamp < expired_before_ms
-        if not is_surplus and not is_old:
-            break
-        surplus_bytes -= segment.size
-        expired.append(segment)
-    return expired

@@ -14,6 +14,8 @@ from purgatory_broker.log.segment import Segment, segment_name
 from purgatory_broker.log.store import FileStore, OpenFiles
 
 CLEAN_SHUTDOWN_FILE = "clean-shutdown"
+#: The end of the name of a compacted segment's file, until it takes the place of the old one's.
+CLEANED_SUFFIX = ".cleaned"
 _CLEAN_SHUTDOWN_VERSION = "0"
 
 
@@ -41,6 +43,9 @@ def read_clean_shutdown(folder: Path) -> CleanShutdown | None:
 
 
 _START_OFFSET_FILE = "log-start-offset"
+#: The file with the offset up to which the log was compacted. Where it exists, there may be gaps
+#: between batches.
+_CLEANED_OFFSET_FILE = "cleaned-offset"
 #: The file with the id of the log's topic, as in Kafka, by which the folder is known as a log's.
 METADATA_FILE = "partition.metadata"
 
@@ -69,7 +74,7 @@ def delete_folder(path: Path) -> None:
 
 
 class LogFolder:
-    __slots__ = ("_files", "is_flushed", "path", "start_offset")
+    __slots__ = ("_files", "cleaned_offset", "is_flushed", "path", "start_offset")
 
     def __init__(self, path: Path, files: OpenFiles) -> None:
         with storage_errors(f"creating {path}"):
@@ -77,6 +82,7 @@ class LogFolder:
         self.path = path
         self._files = files
         self.start_offset = OffsetCheckpoint(path / _START_OFFSET_FILE)
+        self.cleaned_offset = OffsetCheckpoint(path / _CLEANED_OFFSET_FILE)
         #: The names of the segments' files are on the disk.
         self.is_flushed = False
 
@@ -84,6 +90,21 @@ class LogFolder:
         """Return the segment in the file of a base offset, a new one if there is no such file."""
         self.is_flushed = False
         return Segment(base_offset, FileStore(self.path / segment_name(base_offset), self._files))
+
+    def cleaned_segment(self, base_offset: int) -> Segment:
+        """Return an empty segment in a file that is ignored until `take_place`."""
+        path = self.path / f"{segment_name(base_offset)}{CLEANED_SUFFIX}"
+        store = FileStore(path, self._files)
+        store.truncate(0)
+        return Segment(base_offset, store)
+
+    def take_place(self, cleaned: Segment) -> None:
+        """Put a compacted segment's file, whole and flushed, in the place of the old one's."""
+        assert isinstance(cleaned.store, FileStore)
+        cleaned.store.flush()
+        cleaned.store.rename(self.path / segment_name(cleaned.base_offset))
+        with storage_errors(f"flushing {self.path}"):
+            flush_folder(self.path)
 
     def flush(self) -> None:
         """Flush the names of the segments' files to the disk, unless `is_flushed`."""

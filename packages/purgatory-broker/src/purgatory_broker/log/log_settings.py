@@ -14,6 +14,8 @@ class LogSettings:
     segment_bytes: int = 67_108_864
     #: The largest batch that clients may append.
     max_message_bytes: int = 1_048_588
+    #: A batch whose timestamp is this much later than the first of a segment starts a new one.
+    segment_ms: int | None = None
     retention_ms: int | None = 604_800_000
     retention_bytes: int | None = None
     #: Flush to the disk after this number of records.
@@ -24,8 +26,15 @@ class LogSettings:
     message_timestamp_after_max_ms: int | None = 3_600_000
     #: How long an idle producer is known, unless it has an open transaction.
     producer_id_expiration_ms: int = 86_400_000
-    #: Refuse records without a key, as with `cleanup.policy=compact`. Nothing is compacted.
+    #: Keep only the last record of each key. Records without a key are refused.
     compacted: bool = False
+    #: The part of a log's bytes that must be new for it to be compacted.
+    min_cleanable_dirty_ratio: float = 0.5
+    #: Records are not compacted before this age, and at the next look after the other one.
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = 2**63 - 1
+    #: How long a tombstone is kept after the first compaction that has seen it.
+    delete_retention_ms: int = 86_400_000
 
     @property
     def log_append_time(self) -> bool:

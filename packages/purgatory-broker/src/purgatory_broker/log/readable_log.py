@@ -112,19 +112,36 @@ class ReadableLog:
         return self._segments.at(offset).offset_after(offset, size) if size else offset
 
     def record_count(self, offset: int, limit_offset: int) -> int:
-        """Return the number of records from `offset` to `limit_offset`; markers do not count."""
+        """Return the number of records from `offset` to `limit_offset`; markers do not count.
+
+        Neither do records that compaction has removed.
+        """
         offset = max(offset, self._start_offset)
         if offset >= limit_offset:
             return 0
-        return limit_offset - offset - self._segments.controls_between(offset, limit_offset)
+        # Of a bound in a gap, the batch after it.
+        first = self._segments.at(offset).batch_start(offset)
+        limit_offset = max(limit_offset, self._segments.at(limit_offset).batch_start(limit_offset))
+        hidden = self._segments.hidden_between(first, limit_offset)
+        if not hidden or first >= offset:
+            return limit_offset - max(first, offset) - hidden
+        # Some offsets of the batch with `offset` may be hidden: its records are counted.
+        header, batch = next(self.batches(offset))
+        count = 0
+        if not header.is_control:
+            count = sum(record.offset >= offset for record in read_records(header, batch))
+        return count + self.record_count(header.next_offset, limit_offset)
 
     def batches(self, from_offset: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
         """Read from the batch at `from_offset`; CORRUPT_MESSAGE if damaged while closed."""
         offset = max(from_offset, self._start_offset)
         while offset < self.end_offset:
             data = self.read(offset, _CHUNK_BYTES, self.end_offset, at_least_one=True)
-            base_offset = self._segments.at(offset).batch_start(offset)
-            for header, batch in split_batches(data):
+            base_offsets = self._segments.at(offset).base_offsets(offset, len(data))
+            offset = self.end_of_read(offset, len(data))
+            for (header, batch), base_offset in zip(
+                split_batches(data), base_offsets, strict=False
+            ):
                 if header.base_offset != base_offset:
                     raise RecordError(
                         ErrorCode.CORRUPT_MESSAGE,
@@ -132,7 +149,6 @@ class ReadableLog:
                         f"{base_offset}",
                     )
                 yield header, batch
-                base_offset = offset = header.next_offset
 
     def records(self, from_offset: int = 0) -> Iterator[Record]:
         from_offset = max(from_offset, self._start_offset)

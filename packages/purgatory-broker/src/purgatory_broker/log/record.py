@@ -61,25 +61,25 @@ def _parse_records(records: bytes, count: int, layouts: list[RecordLayout]) -> i
     position = 0
     total = len(records)
     for _ in range(count):
-        size, position = _varint(records, position)
+        size, position = read_varint(records, position)
         end = position + size
         if size < 0 or end > total:
             raise ValueError(f"its size is {size}, {total - position} bytes are left")
         # The record's attributes are one byte, which is unused.
-        timestamp_delta, position = _varint(records, position + 1)
+        timestamp_delta, position = read_varint(records, position + 1)
         byte = records[position]
         if byte < 0x80:
             offset_delta = (byte >> 1) ^ -(byte & 1)
             position += 1
         else:
-            offset_delta, position = _varint(records, position)
+            offset_delta, position = read_varint(records, position)
         byte = records[position]
         if byte < 0x80:
             key_size = (byte >> 1) ^ -(byte & 1)
             key_at = position + 1
         else:
-            key_size, key_at = _varint(records, position)
-        value_size, value_at = _varint(records, key_at + key_size if key_size > 0 else key_at)
+            key_size, key_at = read_varint(records, position)
+        value_size, value_at = read_varint(records, key_at + key_size if key_size > 0 else key_at)
         position = value_at + value_size if value_size > 0 else value_at
         if records[position]:
             position = _skip_headers(records, position)
@@ -92,19 +92,19 @@ def _parse_records(records: bytes, count: int, layouts: list[RecordLayout]) -> i
 
 
 def _skip_headers(records: bytes, position: int) -> int:
-    count, position = _varint(records, position)
+    count, position = read_varint(records, position)
     if count < 0:
         raise ValueError(f"it has {count} headers")
     for _ in range(count):
-        name_size, position = _varint(records, position)
+        name_size, position = read_varint(records, position)
         if name_size < 0:
             raise ValueError(f"a header's name has {name_size} bytes")
-        size, position = _varint(records, position + name_size)
+        size, position = read_varint(records, position + name_size)
         position += max(size, 0)
     return position
 
 
-def _varint(buffer: bytes, position: int) -> tuple[int, int]:
+def read_varint(buffer: bytes, position: int) -> tuple[int, int]:
     """Return the zigzag-encoded integer at `position`, and the position after it."""
     byte = buffer[position]
     if byte < 0x80:
@@ -153,13 +153,13 @@ def _record(header: BatchHeader, records: bytes, layout: RecordLayout) -> Record
 
 def _headers(records: bytes, position: int) -> RecordHeaders:
     """Return the headers at `position` of records whose layouts are valid."""
-    count, position = _varint(records, position)
+    count, position = read_varint(records, position)
     headers = []
     for _ in range(count):
-        size, name_at = _varint(records, position)
+        size, name_at = read_varint(records, position)
         # Clients write text; what is none is shown, not refused, as the broker has stored it.
         name = records[name_at : name_at + size].decode(errors="backslashreplace")
-        size, value_at = _varint(records, name_at + size)
+        size, value_at = read_varint(records, name_at + size)
         headers.append((name, None if size < 0 else records[value_at : value_at + size]))
         position = value_at + max(size, 0)
     return tuple(headers)
@@ -200,19 +200,20 @@ def build_batch(
     count = 0
     for key, value in records:
         record = bytearray(2)  # No attributes, and the batch's timestamp.
-        _write_varint(record, count)
+        write_varint(record, count)
         for part in (key, value):
-            _write_varint(record, -1 if part is None else len(part))
+            write_varint(record, -1 if part is None else len(part))
             record += part or b""
         record.append(0)  # No headers.
-        _write_varint(encoded, len(record))
+        write_varint(encoded, len(record))
         encoded += record
         count += 1
     producer = producer_id, producer_epoch, base_sequence
     return new_batch(encoded, count, now_ms, attributes=attributes, producer=producer)
 
 
-def _write_varint(out: bytearray, value: int) -> None:
+def write_varint(out: bytearray, value: int) -> None:
+    """Append a zigzag-encoded integer."""
     value = value << 1 ^ value >> 63
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)

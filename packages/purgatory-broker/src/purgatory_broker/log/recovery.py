@@ -13,7 +13,12 @@ from purgatory_broker.log.batch import split_batches, verify_checksum
 from purgatory_broker.log.closed_segment import index_closed_segment
 from purgatory_broker.log.leader_epochs import LeaderEpochs
 from purgatory_broker.log.log_errors import RecordError, StorageError, storage_errors
-from purgatory_broker.log.log_folder import CLEAN_SHUTDOWN_FILE, CleanShutdown, read_clean_shutdown
+from purgatory_broker.log.log_folder import (
+    CLEAN_SHUTDOWN_FILE,
+    CLEANED_SUFFIX,
+    CleanShutdown,
+    read_clean_shutdown,
+)
 from purgatory_broker.log.producer_states import ProducerStates
 from purgatory_broker.log.segment import BatchEntry, Segment, segment_name
 
@@ -34,9 +39,17 @@ class RecoveredLog(NamedTuple):
 
 
 def recover(
-    name: str, folder: Path, new_segment: Callable[[int], Segment], start_offset: int | None
+    name: str,
+    folder: Path,
+    new_segment: Callable[[int], Segment],
+    start_offset: int | None,
+    *,
+    has_gaps: bool,
 ) -> RecoveredLog:
     """Read every batch in a folder, and keep the valid ones up to the first invalid one.
+
+    A batch that does not begin where the one before ends is invalid, unless the log `has_gaps`,
+    which compaction leaves. They are never between two segments.
 
     A log that was closed in an orderly way, and has the same size as then, keeps all of its
     batches; see `index_closed_segment`. Otherwise:
@@ -46,7 +59,8 @@ def recover(
     2. Truncate a segment at its first batch that is incomplete or does not match its checksum. The
        process or the machine died during this append.
     3. Delete later segments, unless they start at the offset where the truncated one ends: then an
-       append failed on a full disk, and the next one started a new segment.
+       append failed on a full disk, and the next one started a new segment. Those that a compacted
+       segment has replaced, and that a kill has left, are deleted so, too.
     4. If the log ends before `start_offset`, delete all of it, and start with an empty segment.
     """
     epochs, producers = LeaderEpochs(name), ProducerStates()
@@ -59,7 +73,7 @@ def recover(
         try:
             for base_offset, end_offset in pairwise([*base_offsets, shutdown.end_offset]):
                 segments.append(new_segment(base_offset))
-                index_closed_segment(segments[-1], end_offset, epochs, producers)
+                index_closed_segment(segments[-1], end_offset, epochs, producers, has_gaps=has_gaps)
         except StorageError:
             for segment in segments:
                 segment.store.close()
@@ -79,7 +93,7 @@ def recover(
             continue
         segment = new_segment(base_offset)
         segments.append(segment)
-        _index(segment, epochs, producers)
+        _index(segment, epochs, producers, has_gaps=has_gaps)
     if segments and start_offset is not None and segments[-1].next_offset < start_offset:
         logger.warning(
             "%s: the log is deleted: it ends at offset %d, before its start offset %d",
@@ -103,9 +117,10 @@ def recover(
 
 
 def _segment_base_offsets(folder: Path) -> list[int]:
-    """Return the base offsets of the segments; files that were not replaced yet are deleted."""
-    for partial in folder.glob("*.tmp"):
-        _delete(partial)
+    """Return the base offsets of the segments; delete files that were not complete yet."""
+    for pattern in ("*.tmp", f"*{CLEANED_SUFFIX}"):
+        for partial in folder.glob(pattern):
+            _delete(partial)
     return sorted(
         int(path.stem) for path in folder.glob("*.log") if _SEGMENT_NAME.fullmatch(path.name)
     )
@@ -125,19 +140,21 @@ def _delete(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _index(segment: Segment, epochs: LeaderEpochs, producers: ProducerStates) -> None:
+def _index(
+    segment: Segment, epochs: LeaderEpochs, producers: ProducerStates, *, has_gaps: bool
+) -> None:
     """Index the valid batches that a segment begins with, and truncate it after them."""
     size = segment.size
     position = 0
     reason = None
     while position < size and reason is None:
         chunk = segment.store.read(position, min(_CHUNK_BYTES, size - position))
-        indexed, damage = _index_chunk(segment, chunk, position, epochs, producers)
+        indexed, damage = _index_chunk(segment, chunk, position, epochs, producers, has_gaps)
         batch_size = int.from_bytes(chunk[8:12], signed=True) + 12
         if indexed == 0 and len(chunk) < min(batch_size, size - position):
             # According to its header, the first batch is larger than a chunk.
             chunk = segment.store.read(position, min(batch_size, size - position))
-            indexed, damage = _index_chunk(segment, chunk, position, epochs, producers)
+            indexed, damage = _index_chunk(segment, chunk, position, epochs, producers, has_gaps)
         if indexed == 0:
             reason = damage
         position += indexed
@@ -154,7 +171,12 @@ def _index(segment: Segment, epochs: LeaderEpochs, producers: ProducerStates) ->
 
 
 def _index_chunk(
-    segment: Segment, chunk: bytes, position: int, epochs: LeaderEpochs, producers: ProducerStates
+    segment: Segment,
+    chunk: bytes,
+    position: int,
+    epochs: LeaderEpochs,
+    producers: ProducerStates,
+    has_gaps: bool,
 ) -> tuple[int, str]:
     """Index the valid batches that `chunk` begins with; return their size, and what ends them.
 
@@ -163,7 +185,8 @@ def _index_chunk(
     indexed = 0
     try:
         for header, batch in split_batches(chunk):
-            if header.base_offset != segment.next_offset or header.last_offset_delta < 0:
+            gap = header.base_offset - segment.next_offset
+            if gap < 0 or (gap and not has_gaps) or header.last_offset_delta < 0:
                 return indexed, (
                     f"the next batch can't have offsets {header.base_offset} "
                     f"to {header.last_offset}"

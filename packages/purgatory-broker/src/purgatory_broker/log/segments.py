@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from itertools import islice, pairwise
-from operator import attrgetter
+from operator import attrgetter, is_
 
 from purgatory_broker.log.aborted_transactions import AbortedTransaction
 from purgatory_broker.log.batch import UNSET, read_header
@@ -17,7 +17,9 @@ _max_timestamp = attrgetter("max_timestamp")
 
 
 class Segments:
-    """Consecutive segments without gaps: at least one, and only the last may be empty.
+    """Consecutive segments: at least one, and only the last may be empty.
+
+    Each begins at the offset at which the one before ends, also where batches have gaps.
 
     The last segment is the active one, which batches are appended to.
 
@@ -71,8 +73,8 @@ class Segments:
                 break
         return found
 
-    def controls_between(self, offset: int, limit_offset: int) -> int:
-        return sum(segment.controls_between(offset, limit_offset) for segment in self._segments)
+    def hidden_between(self, offset: int, limit_offset: int) -> int:
+        return sum(segment.hidden_between(offset, limit_offset) for segment in self._segments)
 
     # -- by time
 
@@ -95,9 +97,35 @@ class Segments:
             return None
         batch = segment.batch(segment.first_index_at_or_after(latest, segment.base_offset))
         latest_record = first_at_or_after(read_header(batch), batch, latest)
-        return None if latest_record is None else (latest, latest_record[1])
+        if latest_record is None:  # Compaction has removed it, and kept its batch.
+            return self._max_timestamp_of_records()
+        return latest, latest_record[1]
+
+    def _max_timestamp_of_records(self) -> tuple[int, int] | None:
+        found: tuple[int, int] | None = None
+        for segment in self._segments:
+            for index in range(len(segment)):
+                batch = segment.batch(index)
+                header = read_header(batch)
+                latest = None
+                if header.record_count and (found is None or header.max_timestamp > found[0]):
+                    latest = first_at_or_after(header, batch, header.max_timestamp)
+                if latest is not None:
+                    found = header.max_timestamp, latest[1]
+        return found
 
     # -- growing and shrinking
+
+    def have(self, segments: list[Segment]) -> bool:
+        """Return whether these consecutive ones are still there."""
+        first = bisect_right(self._segments, segments[0].base_offset, key=_base_offset) - 1
+        present = self._segments[max(first, 0) : max(first, 0) + len(segments)]
+        return len(present) == len(segments) and all(map(is_, present, segments))
+
+    def replace(self, old: list[Segment], new: Segment) -> None:
+        """Put one closed segment in the place of some, whose files are deleted by the caller."""
+        first = self._segments.index(old[0])
+        self._segments[first : first + len(old)] = [new]
 
     def roll(self) -> None:
         self._segments.append(self._new_segment(self.active.next_offset))

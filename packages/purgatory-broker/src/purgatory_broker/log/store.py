@@ -147,6 +147,14 @@ class FileStore:
             os.fsync(self._files.descriptor(self.path))
         self._flushed = True
 
+    def rename(self, path: Path) -> None:
+        """Take the place of another file, at once and whole, whose store must not be used then."""
+        self._files.close(self.path)
+        self._files.close(path)
+        with storage_errors(f"renaming {self.path} to {path.name}"):
+            self.path.replace(path)
+        self.path = path
+
     def close(self) -> None:
         self._files.close(self.path)
 

@@ -202,9 +202,9 @@ def validate_leader_batches(
 ) -> list[BatchHeader]:
     """Check that a leader's batches continue a follower's log.
 
-    Each batch must begin where the one before ends, the first at the end of the log. One exception:
-    DeleteRecords may move the leader's log start offset into a batch. A follower with an empty log
-    at that offset receives the whole batch, which begins before its log.
+    No batch may begin before the one before ends, the first before the end of the log. Compaction
+    leaves gaps. One exception: DeleteRecords may move the leader's log start offset into a batch. A
+    follower with an empty log at that offset receives the whole batch, which begins before its log.
 
     An incomplete last batch is ignored; so is one of a later epoch than `max_epoch`, with all after
     it.
@@ -214,7 +214,7 @@ def validate_leader_batches(
     for header, batch in split_batches(records, torn_tail=True):
         if max_epoch is not None and header.leader_epoch > max_epoch:
             break
-        if header.base_offset != expected or header.last_offset_delta < 0:
+        if header.base_offset < expected or header.last_offset_delta < 0:
             contains_start = header.base_offset < expected <= header.last_offset
             if headers or not contains_start or start_offset != expected:
                 raise RecordError(
@@ -226,6 +226,15 @@ def validate_leader_batches(
         headers.append(header)
         expected = header.next_offset
     return headers
+
+
+def has_gaps(end_offset: int, headers: Sequence[BatchHeader]) -> bool:
+    """Return whether batches leave offsets out, also between the end of a log and the first."""
+    for header in headers:
+        if header.base_offset > end_offset:
+            return True
+        end_offset = header.next_offset
+    return False
 
 
 def batches_that_fit(

@@ -45,10 +45,12 @@ def end(
     producer_id: int = 7,
     epoch: int = 0,
     coordinator_epoch: int = 0,
+    leader_epoch: int = 1,
 ) -> int:
     """Append the marker of a transaction, and return its offset."""
     marker = TransactionMarker(producer_id, epoch, commit, coordinator_epoch)
-    return log.append_as_leader(marker_batch(marker, NOW), 1, NOW, internal=True).base_offset
+    data = marker_batch(marker, NOW)
+    return log.append_as_leader(data, leader_epoch, NOW, internal=True).base_offset
 
 
 def commit(log: PartitionLog, **arguments: int) -> int:

@@ -1,0 +1,310 @@
+"""Compaction: a pass over a log that keeps the last record of each key.
+
+Source: Kafka's `Cleaner` and `CleanedTransactionMetadata`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker.log.aborted_transactions import AbortedTransaction
+from purgatory_broker.log.batch import UNSET, BatchHeader, read_header, verify_checksum
+from purgatory_broker.log.compactable_log import CompactableLog
+from purgatory_broker.log.control_batch import read_end_marker
+from purgatory_broker.log.log_errors import RecordError
+from purgatory_broker.log.log_settings import LogSettings
+from purgatory_broker.log.record import decompress_records, record_layouts
+from purgatory_broker.log.retained_batch import empty_batch, retained_batch, with_delete_horizon
+from purgatory_broker.log.segment import BatchEntry, Segment
+
+logger = logging.getLogger(__name__)
+
+#: The work between two turns of others on the event loop, in records: some 2 ms.
+RECORDS_PER_SLICE = 500
+#: What a batch costs beside its records, in records.
+_BATCH_COST = 8
+#: The bytes that are written at a time.
+_WRITE_BYTES = 262_144
+
+
+class CompactionAbortedError(Exception):
+    """The log has lost some of the segments that are being compacted."""
+
+
+@dataclass(slots=True)
+class CompactionStats:
+    bytes_read: int = 0
+    bytes_written: int = 0
+    records_read: int = 0
+    records_written: int = 0
+    #: Records without a key, from before the topic was compacted.
+    keyless_records: int = 0
+
+
+@dataclass(slots=True)
+class _Transactions:
+    """What was met of the transactions whose markers are still to come, by producer id."""
+
+    #: The aborted ones that begin before the end of the pass, by producer id.
+    aborted: dict[int, list[AbortedTransaction]]
+    #: Those with a batch so far.
+    met: set[int] = field(default_factory=set)
+    #: The base offset of the first batch that stays.
+    kept: dict[int, int] = field(default_factory=dict)
+
+    def is_aborted(self, header: BatchHeader) -> bool:
+        return header.is_transactional and any(
+            each.first_offset <= header.base_offset < each.last_offset
+            for each in self.aborted.get(header.producer_id, ())
+        )
+
+    def ended_by(self, header: BatchHeader) -> AbortedTransaction | None:
+        """Return the aborted transaction of a marker."""
+        found = (
+            each
+            for each in self.aborted.get(header.producer_id, ())
+            if each.last_offset == header.base_offset
+        )
+        return next(found, None)
+
+
+class Compaction:
+    """One pass over a log, in slices, while others append to it and read it.
+
+    1. Read the segments that are new since the last pass, and note the last offset of each key.
+    2. Copy the segments from the log's first on, some small ones together, without the records
+       that have a later one of their key.
+    3. Put each copy in the place of what it was made of.
+
+    The active segment is left alone, and so is what has a record at `limit_offset` or later: the
+    high watermark, or the last stable offset. So every transaction that is met has ended.
+
+    A tombstone, which is a record without a value, is kept for `delete_retention_ms` after the
+    first pass, so that consumers learn of the deletion. Records of aborted transactions are
+    removed. Markers have no key: one is kept while a batch of its transaction is left, and then as
+    long as a tombstone.
+
+    Some batches stay without records: the last ones of each known producer and the first of each
+    leader epoch, since opening a log reads their states from its batches, and the last one of a
+    segment, so that the next segment begins where it ends. Kafka, which has files for these states,
+    keeps a producer's last batch and the last one of a pass.
+
+    What can't be decompressed here is kept as it is.
+    """
+
+    def __init__(
+        self, log: CompactableLog, settings: LogSettings, now_ms: int, limit_offset: int
+    ) -> None:
+        self._log = log
+        self._settings = settings
+        self._now_ms = now_ms
+        self._segments = log.closed_segments(limit_offset)
+        self.start_offset = log.cleaned_offset
+        self.end_offset = self._segments[-1].next_offset if self._segments else self.start_offset
+        self._sizes = {segment: segment.size for segment in self._segments}
+        self.stats = CompactionStats()
+        self._last_offsets: dict[bytes, int] = {}
+        self._cost = 0
+
+    def run(self) -> Iterator[None]:
+        """Do one slice of the work with each step; see the errors of `Segments` and `FileStore`.
+
+        Raises:
+            CompactionAbortedError: The log was truncated or deleted from, or closed.
+            RecordError: A batch is damaged, or the disk has failed. What was put in place stays.
+        """
+        if not self._segments:
+            return
+        self._require(self._segments)
+        first_offset = self._segments[0].base_offset
+        aborted: dict[int, list[AbortedTransaction]] = {}
+        for transaction in self._log.aborted_transactions(first_offset, self.end_offset):
+            aborted.setdefault(transaction.producer_id, []).append(transaction)
+        transactions = _Transactions(aborted)
+        yield from self._note_keys(transactions)
+        epoch = UNSET
+        for group in _groups(self._segments, self._settings.segment_bytes):
+            epoch = yield from self._clean(group, transactions, epoch)
+        self._log.note_cleaned(self.end_offset)
+
+    def _take_turn(self, records: int, bound: list[Segment]) -> Iterator[None]:
+        """Let others have their turn after each slice; `bound` are the segments in use."""
+        self._cost += records + _BATCH_COST
+        if self._cost >= RECORDS_PER_SLICE:
+            self._cost = 0
+            yield
+            self._require(bound)
+
+    def _require(self, segments: list[Segment]) -> None:
+        is_unchanged = all(segment.size == self._sizes[segment] for segment in segments)
+        if not (is_unchanged and self._log.has_segments(segments)):
+            raise CompactionAbortedError(self._log.name)
+
+    # -- keys
+
+    def _note_keys(self, transactions: _Transactions) -> Iterator[None]:
+        last_offsets = self._last_offsets
+        for segment in self._segments:
+            if segment.next_offset <= self.start_offset:
+                continue
+            for index in range(len(segment)):
+                header, batch = self._read(segment, index)
+                yield from self._take_turn(header.record_count, self._segments)
+                if header.is_control or transactions.is_aborted(header):
+                    continue
+                records = decompress_records(header, batch)
+                if records is None:
+                    continue
+                base_offset = header.base_offset
+                for _, delta, key_at, key_size, *_ in record_layouts(records, header.record_count):
+                    if key_size >= 0 and base_offset + delta >= self.start_offset:
+                        last_offsets[records[key_at : key_at + key_size]] = base_offset + delta
+
+    def _read(self, segment: Segment, index: int) -> tuple[BatchHeader, bytes]:
+        batch = segment.batch(index)
+        header = read_header(batch)
+        if header.base_offset != segment.base_offset_at(index):
+            raise RecordError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"{self._log.name} has a damaged batch at offset {segment.base_offset_at(index)}",
+            )
+        # A batch that is rewritten gets another checksum, which would hide the damage.
+        verify_checksum(header, batch)
+        return header, batch
+
+    # -- segments
+
+    def _clean(
+        self, group: list[Segment], transactions: _Transactions, epoch: int
+    ) -> Generator[None, None, int]:
+        """Compact some segments into one, and return the leader epoch at their end."""
+        cleaned = self._log.new_cleaned_segment(group[0].base_offset)
+        is_replaced = False
+        try:
+            written = bytearray()
+            entries: list[BatchEntry] = []
+            for segment in group:
+                for index in range(len(segment)):
+                    header, batch = self._read(segment, index)
+                    yield from self._take_turn(header.record_count, group)
+                    is_last = segment is group[-1] and index == len(segment) - 1
+                    must_stay = is_last or header.leader_epoch != epoch
+                    epoch = header.leader_epoch
+                    kept = self._kept(header, batch, transactions, cleaned, must_stay=must_stay)
+                    self._count(header, batch, kept)
+                    if kept is None:
+                        continue
+                    entries.append(BatchEntry.of(read_header(kept)))
+                    written += kept
+                    if len(written) >= _WRITE_BYTES:
+                        cleaned.append(written, entries)
+                        cleaned.store.flush()
+                        written, entries = bytearray(), []
+            if written:
+                cleaned.append(written, entries)
+            self._log.replace_segments(group, cleaned)
+            is_replaced = True
+        finally:
+            if not is_replaced:
+                cleaned.delete()
+        return epoch
+
+    def _count(self, header: BatchHeader, batch: bytes, kept: bytes | None) -> None:
+        self.stats.bytes_read += len(batch)
+        self.stats.records_read += header.record_count
+        if kept is not None:
+            self.stats.bytes_written += len(kept)
+            self.stats.records_written += read_header(kept).record_count
+
+    def _kept(
+        self,
+        header: BatchHeader,
+        batch: bytes,
+        transactions: _Transactions,
+        cleaned: Segment,
+        *,
+        must_stay: bool,
+    ) -> bytes | None:
+        """Return what stays of a batch, None for nothing; note aborted transactions."""
+        if header.is_control:
+            kept = self._kept_marker(header, batch, transactions, cleaned)
+        else:
+            if header.is_transactional:
+                transactions.met.add(header.producer_id)
+            kept = None
+            if not transactions.is_aborted(header):
+                kept = self._kept_records(header, batch)
+        if kept is None and (must_stay or self._is_last_of_producer(header)):
+            kept = empty_batch(header)
+        if kept is not None and header.is_transactional and not header.is_control:
+            transactions.kept.setdefault(header.producer_id, header.base_offset)
+        return kept
+
+    def _kept_records(self, header: BatchHeader, batch: bytes) -> bytes | None:
+        records = decompress_records(header, batch)
+        if records is None:
+            return batch
+        horizon_ms = header.delete_horizon_ms
+        keeps_tombstones = horizon_ms is None or self._now_ms < horizon_ms
+        last_offsets = self._last_offsets
+
+        def is_kept(key: bytes | None, offset: int, is_tombstone: bool) -> bool:
+            if key is None:
+                self.stats.keyless_records += 1
+                return False
+            return offset >= last_offsets.get(key, UNSET) and (keeps_tombstones or not is_tombstone)
+
+        new_horizon_ms = self._now_ms + self._settings.delete_retention_ms
+        return retained_batch(header, batch, records, is_kept, new_horizon_ms)
+
+    def _kept_marker(
+        self, header: BatchHeader, batch: bytes, transactions: _Transactions, cleaned: Segment
+    ) -> bytes | None:
+        marker = read_end_marker(header, batch)
+        if marker is None:
+            # It is empty, or of another kind, which says nothing of a transaction.
+            return batch if header.record_count else None
+        producer_id = header.producer_id
+        first_kept = transactions.kept.pop(producer_id, None)
+        aborted = transactions.ended_by(header)
+        if aborted is not None and first_kept is not None:
+            cleaned.aborted.add(aborted._replace(first_offset=first_kept))
+        is_met = producer_id in transactions.met
+        transactions.met.discard(producer_id)
+        if is_met:
+            return batch
+        if header.delete_horizon_ms is None:
+            records = decompress_records(header, batch)
+            assert records is not None, header
+            return with_delete_horizon(
+                header, records, self._now_ms + self._settings.delete_retention_ms
+            )
+        if self._now_ms < header.delete_horizon_ms or self._is_last_of_producer(header):
+            return batch
+        return None
+
+    def _is_last_of_producer(self, header: BatchHeader) -> bool:
+        """Return whether a batch has a known producer's sequence numbers, or a marker its epoch."""
+        producer = self._log.producers.get(header.producer_id)
+        if producer is None or not header.has_producer:
+            return False
+        if header.is_control:
+            return not producer.batches and producer.last_offset == header.last_offset
+        return any(each.base_offset == header.base_offset for each in producer.batches)
+
+
+def _groups(segments: list[Segment], segment_bytes: int) -> Iterator[list[Segment]]:
+    """Divide into groups of consecutive segments that are at most as large as one together."""
+    group: list[Segment] = []
+    size = 0
+    for segment in segments:
+        if group and size + segment.size > segment_bytes:
+            yield group
+            group, size = [], 0
+        group.append(segment)
+        size += segment.size
+    if group:
+        yield group
