@@ -16,6 +16,7 @@ MAX_NEW_PARTITIONS = 10_000
 LONG_SETTINGS = frozenset(
     {
         "connections_max_idle_ms",
+        "log_cleaner_backoff_ms",
         "log_retention_bytes",
         "log_retention_check_interval_ms",
         "log_retention_ms",
@@ -39,6 +40,7 @@ _MINIMUMS = {
     "quota_window_size_ms": 1,
     "log_segment_bytes": 1_024,
     "log_retention_check_interval_ms": 1,
+    "log_cleaner_backoff_ms": 1,
     "socket_request_max_bytes": 1_024,
     "queued_max_request_bytes": 1_024,
     "max_request_partition_size_limit": 1,

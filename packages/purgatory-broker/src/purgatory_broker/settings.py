@@ -89,6 +89,9 @@ class ClusterSettings:
         log_retention_bytes: Size of a partition at which its oldest segments are deleted; None is
             no limit.
         log_retention_check_interval_ms: Time between two looks for segments to delete.
+        log_cleanup_policy: Whether old segments are deleted, compacted, or both: `delete`,
+            `compact` or `compact,delete`; the default of topics.
+        log_cleaner_backoff_ms: Time between two looks for logs to compact.
         group_min_session_timeout_ms: Shortest session timeout that a group's member may ask for.
         group_max_session_timeout_ms: Longest session timeout that a group's member may ask for.
         group_initial_rebalance_delay_ms: Time for which a new group waits for further members, so
@@ -167,6 +170,8 @@ class ClusterSettings:
     log_retention_ms: int | None = 604_800_000
     log_retention_bytes: int | None = None
     log_retention_check_interval_ms: int = 300_000
+    log_cleanup_policy: str = "delete"
+    log_cleaner_backoff_ms: int = 15_000
 
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
@@ -212,6 +217,11 @@ class ClusterSettings:
                 factor,
             )
 
+        policies = set(self.log_cleanup_policy.replace(" ", "").split(","))
+        if not policies <= {"compact", "delete"}:
+            raise InvalidArgumentError(
+                "log_cleanup_policy", "delete, compact or both", self.log_cleanup_policy
+            )
         self._check_listeners()
 
     def _check_listeners(self) -> None:
@@ -331,6 +341,8 @@ class ClusterOptions(TypedDict, total=False):
     log_retention_ms: int | None
     log_retention_bytes: int | None
     log_retention_check_interval_ms: int
+    log_cleanup_policy: str
+    log_cleaner_backoff_ms: int
     group_min_session_timeout_ms: int
     group_max_session_timeout_ms: int
     group_initial_rebalance_delay_ms: int

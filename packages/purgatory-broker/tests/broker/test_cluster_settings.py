@@ -241,15 +241,12 @@ def test_invalid_topic_settings_are_refused(configs: dict[str, Any], message: st
             cluster.describe_topic("t")
 
 
-def test_compaction_is_accepted_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    """Clients such as Kafka Streams create compacted topics; nothing is compacted."""
-    with Cluster(nodes=1) as cluster:
-        cluster.create_topic("plain")
-        assert not caplog.messages
-        cluster.create_topic("table", configs={"cleanup.policy": "compact"})
-        (message,) = caplog.messages
-        assert message.startswith("table: cleanup.policy=compact is accepted, but nothing")
-    caplog.clear()
-    with Cluster(topic_defaults={"cleanup.policy": "compact,delete"}):
-        (message,) = caplog.messages
-        assert message.startswith("topic_defaults: cleanup.policy=compact,delete is accepted")
+@pytest.mark.parametrize("policy", ["compact", "delete", "compact,delete", "delete, compact"])
+def test_cleanup_policy_of_new_topics(policy: str) -> None:
+    assert ClusterSettings(log_cleanup_policy=policy).log_cleanup_policy == policy
+
+
+@pytest.mark.parametrize("policy", ["", "compact,", "none", "compact delete"])
+def test_unknown_cleanup_policy_is_refused(policy: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"log_cleanup_policy must be .*{policy!r}"):
+        ClusterSettings(log_cleanup_policy=policy)

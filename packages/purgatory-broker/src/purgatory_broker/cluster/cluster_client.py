@@ -183,6 +183,7 @@ class ClusterClient(ABC):
     inject_response_fault = _remote(ClusterCommands.inject_response_fault)
     clear_faults = _remote(ClusterCommands.clear_faults)
     delete_topic = _remote(ClusterCommands.delete_topic)
+    compact = _remote_coroutine(ClusterCommands.compact)
     truncate = _remote_coroutine(ClusterCommands.truncate)
     faults = _remote(ClusterCommands.faults)
     advance_time = _remote(ClusterCommands.advance_time)

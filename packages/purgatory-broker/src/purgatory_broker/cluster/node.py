@@ -39,6 +39,7 @@ from purgatory_broker.replication.fetch_sessions import FetchSessions
 from purgatory_broker.replication.fetcher import FetcherManager
 from purgatory_broker.replication.fetches import Fetches
 from purgatory_broker.replication.leader_elections import LeaderElections
+from purgatory_broker.replication.log_cleaner import LogCleaner
 from purgatory_broker.replication.log_manager import LogManager
 from purgatory_broker.replication.record_deletions import RecordDeletions
 from purgatory_broker.replication.recorder import Recorder
@@ -229,6 +230,7 @@ class Node:
             self.replicas, self.appends, cluster.wall_ms, self._end_transactional_offsets
         )
         self.fetchers = FetcherManager(self.replicas, self._leader, is_paused=is_replication_paused)
+        self.cleaner = LogCleaner(self.replicas, self.actions, cluster.wall_ms)
         self.elections = LeaderElections(self.purgatories["ElectLeader"], self.actions)
         self.partitions = NodePartitions(
             node_id=node_id,
@@ -287,6 +289,7 @@ class Node:
         self._schedule("shrink", shrink_interval_ms, self.replicas.shrink_isr)
         self._schedule("checkpoint", _CHECKPOINT_INTERVAL_MS, self.partitions.checkpoint)
         self._schedule("retention", retention_interval_ms, self._delete_old_segments)
+        self._schedule("compaction", self.settings.log_cleaner_backoff_ms, self.cleaner.start)
 
     def kill(self) -> None:
         """Stop at once, as by `kill -9`: send and write nothing more."""
@@ -308,6 +311,7 @@ class Node:
         for timer in self._timers.values():
             timer.cancel()
         self.fetchers.close()
+        self.cleaner.close()
         self.replicas.is_closed = True
         self._partition_leaders.close()
         self._cluster.requests.disconnect(self.node_id)
@@ -326,7 +330,7 @@ class Node:
         self.groups.abandon()
         self.transactions.abandon()
         del self.requests, self.replicas, self.appends, self.fetches, self.deletions
-        del self.verifications, self.markers
+        del self.verifications, self.markers, self.cleaner
         del self.groups, self.fetchers, self.partitions, self.server
         del self.transactions, self._partition_leaders, self.producer_ids
 
@@ -349,9 +353,10 @@ class Node:
         self.partitions.delete_old_segments(self.wall_ms())
 
     def time_advanced(self) -> None:
-        """Apply retention, sessions and transactions' timeouts to an advanced time of day."""
+        """Apply an advanced time of day to retention, compaction, sessions and transactions."""
         with self.actions:
             self._delete_old_segments()
+        self.cleaner.start()
         self.groups.time_advanced()
         self.transactions.time_advanced()
 

@@ -20,7 +20,9 @@ _MAX_WAIT_S = 3e7
 
 
 #: Commands that wait for what happens on the event loop later.
-WAITING_COMMANDS = frozenset({"fence_producer", "reset", "restart", "truncate", "wait_for"})
+WAITING_COMMANDS = frozenset(
+    {"compact", "fence_producer", "reset", "restart", "truncate", "wait_for"}
+)
 #: Commands that change nothing, and may end half way.
 LOOKING_COMMANDS = frozenset({"transactions", *InspectionCommands.commands()}) - {"forget_requests"}
 

@@ -16,7 +16,7 @@ from purgatory_broker.metadata.partition_leaders import PartitionLeaders
 from purgatory_broker.metadata.reassignment import Reassignments
 from purgatory_broker.metadata.resource_configs import ResourceConfigs
 from purgatory_broker.metadata.scram_credentials import ScramCredentials
-from purgatory_broker.metadata.topic_changes import TopicChanges, warn_about_compaction
+from purgatory_broker.metadata.topic_changes import TopicChanges
 from purgatory_broker.metadata.topic_configs import topic_config_error
 from purgatory_broker.metadata.topics import Partition, Topic
 from purgatory_broker.settings import ClusterSettings
@@ -37,7 +37,6 @@ class Controller:
             raise InvalidArgumentError(
                 "topic_defaults", f"valid settings of topics ({error})", settings.topic_defaults
             )
-        warn_about_compaction("topic_defaults", settings.topic_defaults)
         self.settings = settings
         #: Incremented when `controller_id` changes.
         self.controller_epoch = 0

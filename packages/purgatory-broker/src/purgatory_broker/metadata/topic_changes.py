@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Mapping
 
@@ -24,18 +23,15 @@ from purgatory_broker.metadata.topics import (
 )
 from purgatory_broker.setting_values import MAX_NEW_PARTITIONS
 
-logger = logging.getLogger(__name__)
-
-_POLICY = "cleanup.policy"
 #: The settings of `__consumer_offsets`.
 _OFFSETS_CONFIGS = {
-    _POLICY: "compact",
+    "cleanup.policy": "compact",
     "compression.type": "producer",
     "segment.bytes": "104857600",
 }
 #: The settings of `__transaction_state`, without `min.insync.replicas`.
 _TRANSACTIONS_CONFIGS = {
-    _POLICY: "compact",
+    "cleanup.policy": "compact",
     "compression.type": "uncompressed",
     "segment.bytes": "104857600",
     "unclean.leader.election.enable": "false",
@@ -71,8 +67,6 @@ class TopicChanges:
             replicas = self._assign_replicas(partitions, replication_factor)
         given = configs or {}
         _check_configs(given)
-        if not validate_only and not internal:
-            warn_about_compaction(name, given)
         topic = Topic(
             name,
             uuid.uuid4(),
@@ -259,8 +253,6 @@ class TopicChanges:
         topic = self._store.require_topic(name)
         _check_configs(configs)
         before = topic.configs
-        if configs.get(_POLICY) != before.get(_POLICY):
-            warn_about_compaction(name, configs)
         topic.configs = dict(configs)
         changed = [partition.copy() for partition in topic.partitions]
         for partition in changed:
@@ -278,14 +270,3 @@ def _check_configs(configs: Mapping[str, str | None]) -> None:
     error = topic_config_error(configs)
     if error is not None:
         raise ControllerError(ErrorCode.INVALID_CONFIG, error)
-
-
-def warn_about_compaction(subject: str, configs: Mapping[str, str | None]) -> None:
-    """Warn if settings ask for compaction, which the broker does not do."""
-    if "compact" in (configs.get(_POLICY) or ""):
-        logger.warning(
-            "%s: %s=%s is accepted, but nothing is compacted: each record of a key is kept",
-            subject,
-            _POLICY,
-            configs[_POLICY],
-        )

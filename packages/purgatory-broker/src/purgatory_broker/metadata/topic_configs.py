@@ -109,13 +109,14 @@ _COMPRESSION = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
 _LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
 
-#: All settings of topics. Some have no effect here (tiered storage, compaction, throttled replicas,
-#: levels of compression, since batches stay as they are): clients commonly set them, so they are
-#: stored and described.
+#: All settings of topics. Some have no effect here (tiered storage, throttled replicas, levels of
+#: compression, since batches stay as they are): clients commonly set them, so they are stored and
+#: described.
 TOPIC_CONFIGS = {
     config.name: config
     for config in (
-        TopicConfig("cleanup.policy", _LIST, constant("delete"), allowed=("compact", "delete")),
+        TopicConfig("cleanup.policy", _LIST, lambda s: s.log_cleanup_policy,
+                    allowed=("compact", "delete")),
         TopicConfig("compression.gzip.level", _INT, constant("-1"), allowed=_GZIP_LEVELS),
         TopicConfig("compression.lz4.level", _INT, constant("9"), minimum=1, maximum=17),
         TopicConfig("compression.type", _STRING, constant("producer"), allowed=_COMPRESSION),
@@ -238,6 +239,7 @@ _TEXT_SETTINGS = {
     "ssl_truststore_location": ConfigType.STRING,
     "ssl_client_auth": ConfigType.STRING,
     "sasl_enabled_mechanisms": ConfigType.LIST,
+    "log_cleanup_policy": ConfigType.LIST,
 }
 
 

@@ -198,9 +198,14 @@ def log_settings(topic: Topic, settings: ClusterSettings) -> LogSettings:
 
     flush = int(value("flush.messages"))
     deletes = "delete" in value("cleanup.policy")
+    compacts = "compact" in value("cleanup.policy")
+    segment_ms = int(value("segment.ms"))
+    max_lag_ms = int(value("max.compaction.lag.ms"))
     return LogSettings(
         segment_bytes=int(value("segment.bytes")),
         max_message_bytes=int(value("max.message.bytes")),
+        # The active segment is not compacted.
+        segment_ms=min(segment_ms, max_lag_ms) if compacts else segment_ms,
         retention_ms=limit("retention.ms") if deletes else None,
         retention_bytes=limit("retention.bytes") if deletes else None,
         flush_messages=None if flush == 2**63 - 1 else flush,
@@ -208,7 +213,11 @@ def log_settings(topic: Topic, settings: ClusterSettings) -> LogSettings:
         message_timestamp_before_max_ms=int(value("message.timestamp.before.max.ms")),
         message_timestamp_after_max_ms=int(value("message.timestamp.after.max.ms")),
         producer_id_expiration_ms=settings.producer_id_expiration_ms,
-        compacted="compact" in value("cleanup.policy"),
+        compacted=compacts,
+        min_cleanable_dirty_ratio=float(value("min.cleanable.dirty.ratio")),
+        min_compaction_lag_ms=int(value("min.compaction.lag.ms")),
+        max_compaction_lag_ms=max_lag_ms,
+        delete_retention_ms=int(value("delete.retention.ms")),
     )
 
 

@@ -225,13 +225,14 @@ class NodeCommands(CommandGroup):
 
     @command
     def advance_time(self, by_ms: int) -> None:
-        """Advance the brokers' time of day, for retention, group members and transactions.
+        """Advance the brokers' time of day, for retention, compaction, groups and transactions.
 
-        Retention deletes records at once, and members whose session timeout has passed are removed,
-        as if they had sent no heartbeat in that time. Transactions whose timeout has passed are
-        aborted, and transactional ids that have expired are forgotten. Timestamps that brokers set
-        are later. The timeouts of requests, rebalances, idle connections, replica lag and fenced
-        nodes do not change. The time goes on from there until `reset`.
+        Retention deletes records at once, compaction begins (`compact` waits for its end), and
+        members whose session timeout has passed are removed, as if they had sent no heartbeat in
+        that time. Transactions whose timeout has passed are aborted, and transactional ids that
+        have expired are forgotten. Timestamps that brokers set are later. The timeouts of requests,
+        rebalances, idle connections, replica lag and fenced nodes do not change. The time goes on
+        from there until `reset`.
 
         Args:
             by_ms: milliseconds, at most 10^13, in sum with those before.

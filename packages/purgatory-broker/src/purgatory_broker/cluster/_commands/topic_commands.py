@@ -9,8 +9,10 @@ from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.cluster._commands.command_group import CommandGroup, command
 from purgatory_broker.cluster.conditions import leader_replica
 from purgatory_broker.cluster.node import Node
+from purgatory_broker.metadata.topic_configs import topic_value
 from purgatory_broker.metadata.topics import ControllerError, Partition, TopicPartition
 from purgatory_broker.replication.record_deletions import TO_HIGH_WATERMARK, DeletedPartition
+from purgatory_broker.replication.replica import Replica
 from request_purgatory.errors import InvalidArgumentError
 
 #: Kafka's `request.timeout.ms` of an admin client.
@@ -133,6 +135,58 @@ class TopicCommands(CommandGroup):
         leaders = self._partitions_by_leader(topic, partition, offset)
         for leader, keys in leaders.items():
             await self._delete_records(self.nodes[leader], keys, offset)
+
+    @command
+    async def compact(self, topic: str, *, partition: int | None = None) -> None:
+        """Compact a topic at once, on every live node that has it, and return when that is done.
+
+        Of each key the last record stays. Tombstones, which are records without a value, go when
+        `delete.retention.ms` has passed after a first compaction; see `advance_time`. Records stay
+        that are younger than `min.compaction.lag.ms`, that not all in-sync replicas have, or that
+        are of an open transaction or later.
+
+        The brokers do the same by themselves, when `min.cleanable.dirty.ratio` of a log's closed
+        segments is new. This does not wait for that, and closes the active segment.
+
+        Args:
+            topic: the topic's name.
+            partition: the partition's number; None is every partition.
+
+        Raises:
+            ControllerError: there is no such partition, or the topic's `cleanup.policy` is not to
+                compact it.
+            RecordError: a log is damaged, or the disk has failed.
+        """
+        described = self._topic(topic)
+        policy = topic_value("cleanup.policy", described.configs, self.settings)
+        if "compact" not in policy:
+            raise ControllerError(
+                ErrorCode.INVALID_CONFIG, f"{topic} has cleanup.policy={policy}, not compact"
+            )
+        numbers = range(len(described.partitions)) if partition is None else [partition]
+        for number in numbers:
+            known = self.controller.require_partition(TopicPartition(topic, number))
+            leader = leader_replica(self.nodes, known)
+            for node in known.replicas:
+                if not self.nodes[node].is_stopped:
+                    await self._compact(self.nodes[node], known.key, leader)
+
+    async def _compact(self, node: Node, key: TopicPartition, leader: Replica | None) -> None:
+        replica = node.replicas.find(key)
+        if replica is None:
+            return
+        if (
+            leader is not None
+            and node.node_id in leader.followers
+            and self.network.is_connected(node.node_id, leader.node_id)
+        ):
+            # What the response to its next fetch will say.
+            confirmed = min(leader.high_watermark, leader.followers[node.node_id].end_offset)
+            if confirmed > replica.high_watermark:
+                with node.actions:
+                    replica.update_high_watermark(confirmed)
+                    node.replicas.notify_partition(key)
+        await node.cleaner.compact(replica)
 
     def _partitions_by_leader(
         self, topic: str, partition: int | None, offset: int | None
