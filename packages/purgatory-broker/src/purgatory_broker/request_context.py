@@ -35,6 +35,9 @@ class _Login(Protocol):
     @property
     def mechanisms(self) -> tuple[str, ...]: ...
 
+    @property
+    def session_lifetime_ms(self) -> int: ...
+
     def note_versions(self) -> None: ...
 
     def start(self, mechanism: str, *, has_requests: bool) -> bool:

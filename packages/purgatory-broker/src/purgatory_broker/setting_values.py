@@ -17,6 +17,7 @@ LONG_SETTINGS = frozenset(
     {
         "connections_max_idle_ms",
         "log_cleaner_backoff_ms",
+        "connections_max_reauth_ms",
         "log_retention_bytes",
         "log_retention_check_interval_ms",
         "log_retention_ms",

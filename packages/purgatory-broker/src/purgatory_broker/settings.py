@@ -19,7 +19,7 @@ from purgatory_broker.listeners import (
 from purgatory_broker.setting_values import checked_setting
 from request_purgatory.errors import InvalidArgumentError
 
-SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 SSL_CLIENT_AUTH = ("required", "requested", "none")
 
 
@@ -46,8 +46,11 @@ class ClusterSettings:
         ssl_key_password: Password of the private key.
         ssl_truststore_location: PEM file with the authorities that sign clients' certificates.
         ssl_client_auth: Whether clients need a certificate: none, requested or required.
-        sasl_enabled_mechanisms: Mechanisms of SASL listeners: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512.
-            Kafka's default is GSSAPI.
+        sasl_enabled_mechanisms: Mechanisms of SASL listeners: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512,
+            and OAUTHBEARER, whose clients log in with unsecured tokens as anybody. Kafka's default
+            is GSSAPI.
+        connections_max_reauth_ms: Time after which a client of a SASL listener has to log in again
+            on its connection; 0 is no limit.
         connection_failed_authentication_delay_ms: Time after which a connection is closed whose
             login has failed.
         sasl_users: Passwords of the users of SASL listeners, by user name.
@@ -140,7 +143,8 @@ class ClusterSettings:
     ssl_key_password: str | None = field(default=None, repr=False)
     ssl_truststore_location: Path | None = None
     ssl_client_auth: str = "none"
-    sasl_enabled_mechanisms: str = ",".join(SASL_MECHANISMS)
+    sasl_enabled_mechanisms: str = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
+    connections_max_reauth_ms: int = 0
     connection_failed_authentication_delay_ms: int = 100
     sasl_users: dict[str, str] = field(default_factory=dict, repr=False)
     authorizer: bool = False
@@ -258,7 +262,11 @@ class ClusterSettings:
                     f"given with ssl_client_auth={self.ssl_client_auth}",
                     None,
                 )
-        if all(protocol.has_sasl for protocol in protocols) and not self.sasl_users:
+        if (
+            all(protocol.has_sasl for protocol in protocols)
+            and not self.sasl_users
+            and "OAUTHBEARER" not in mechanisms
+        ):
             raise InvalidArgumentError("sasl_users", "given if all listeners have SASL", {})
 
     @property
@@ -314,6 +322,7 @@ class ClusterOptions(TypedDict, total=False):
     ssl_truststore_location: Path | str | None
     ssl_client_auth: str
     sasl_enabled_mechanisms: str
+    connections_max_reauth_ms: int
     connection_failed_authentication_delay_ms: int
     sasl_users: dict[str, str]
     authorizer: bool

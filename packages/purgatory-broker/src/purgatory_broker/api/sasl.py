@@ -60,7 +60,11 @@ def _sasl_authenticate(
             error_code=ErrorCode.SASL_AUTHENTICATION_FAILED,
             error_message=truncate_message(str(error)),
         )
-    return SaslAuthenticateResponse(error_message=None, auth_bytes=answer)
+    return SaslAuthenticateResponse(
+        error_message=None,
+        auth_bytes=answer,
+        session_lifetime_ms=login.session_lifetime_ms,
+    )
 
 
 SASL_AUTHENTICATE = ServedApi(

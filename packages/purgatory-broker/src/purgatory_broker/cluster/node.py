@@ -265,6 +265,7 @@ class Node:
             throttle_purgatory=self.purgatories["Throttle"],
             connection_limit=cluster.connection_limit,
             now_ms=self.now_ms,
+            wall_ms=cluster.wall_ms,
             request_log=cluster.request_log,
         )
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeAlias, cast
 
-from purgatory_broker._wire.apis import ApiTable
+from purgatory_broker._wire.apis import Api, ApiTable
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.messages import (
     SIZE_BYTES,
@@ -48,6 +48,8 @@ READ_AHEAD_BYTES = 65_536
 READ_BYTES = 262_144
 #: The most requests of a connection that are handled before other connections get their turn.
 REQUESTS_PER_TURN = 64
+#: As in Kafka, a client that has logged in again may not do so at once once more.
+MIN_RENEWAL_INTERVAL_MS = 1_000
 
 
 class _ConnectionServer(Protocol):
@@ -62,6 +64,7 @@ class _ConnectionServer(Protocol):
     refuse: RefuseRequest
     take_response_fault: Callable[[RequestContext], ResponseFault | None]
     now_ms: Callable[[], int]
+    wall_ms: Callable[[], int]
     request_log: RequestLog
     is_stopped: bool
 
@@ -69,7 +72,9 @@ class _ConnectionServer(Protocol):
 
     def unregister(self, connection: Connection) -> None: ...
 
-    def new_login(self, listener: Listener) -> SaslLogin | None: ...
+    def new_login(
+        self, listener: Listener, renewed: SaslLogin | None = None
+    ) -> SaslLogin | None: ...
 
     def throttle(self, connection: Connection, throttle_ms: int) -> None: ...
 
@@ -86,9 +91,13 @@ class Connection(asyncio.BufferedProtocol):
     """
 
     _server: _ConnectionServer
-    listener: InitVar[Listener]
+    _listener: Listener
     #: None if the client needs no login, or is logged in.
     _login: SaslLogin | None = field(init=False)
+    #: The last complete login, if its session ends.
+    _session: SaslLogin | None = field(init=False, default=None)
+    #: When the session was last renewed, as a time of day.
+    _renewed_ms: int = field(init=False, default=0)
     _now_ms: Callable[[], int] = field(init=False)
     #: The sender of the last request, and most likely of the next one.
     _client: Client = field(init=False)
@@ -115,10 +124,10 @@ class Connection(asyncio.BufferedProtocol):
     _is_muted: bool = False
     is_closed: bool = False
 
-    def __post_init__(self, listener: Listener) -> None:
-        self._login = self._server.new_login(listener)
+    def __post_init__(self) -> None:
+        self._login = self._server.new_login(self._listener)
         self._now_ms = self._server.now_ms
-        self._client = Client("", "unknown", listener.name)
+        self._client = Client("", "unknown", self._listener.name)
         self.last_active_ms = self._now_ms()
 
     # -- callbacks of asyncio
@@ -252,6 +261,8 @@ class Connection(asyncio.BufferedProtocol):
             self._handle_token(login, frame)
             return True
         header = read_header(frame, self._server.apis)
+        if self._session is not None and login is None:
+            login = self._renew_session(self._session, header.api)
         is_allowed = login is None or login.check(header.api)
         if not self._server.unread_responses.has_room(is_fetch=header.api.holds_records):
             self._deferred_frame = frame
@@ -272,6 +283,17 @@ class Connection(asyncio.BufferedProtocol):
             self._server.refuse(context, request, ErrorCode.ILLEGAL_SASL_STATE)
         return True
 
+    def _renew_session(self, session: SaslLogin, api: Api) -> SaslLogin | None:
+        """Return the login that a request begins, if it does; no other may come too late."""
+        now_ms = self._server.wall_ms()
+        if api.name == "SaslHandshake" and now_ms - self._renewed_ms >= MIN_RENEWAL_INTERVAL_MS:
+            self._renewed_ms = now_ms
+            self._login = self._server.new_login(self._listener, session)
+            return self._login
+        if session.session_ends_ms is not None and now_ms > session.session_ends_ms:
+            raise WireError("the session has ended without another login")
+        return None
+
     def _handle_token(self, login: SaslLogin, token: bytes) -> None:
         """Handle a token of the login that comes without a header, and answer likewise."""
         try:
@@ -286,6 +308,7 @@ class Connection(asyncio.BufferedProtocol):
     def _end_login(self) -> None:
         if self._login is not None and self._login.is_complete:
             self._client = self._client._replace(user=self._login.user)
+            self._session = None if self._login.session_ends_ms is None else self._login
             self._login = None
 
     def _respond(self, context: RequestContext, response: Any) -> None:

@@ -1,4 +1,4 @@
-"""The server's side of the SASL mechanisms: PLAIN (RFC 4616) and SCRAM (RFC 5802, RFC 7677)."""
+"""The server's side of SASL: PLAIN (RFC 4616), SCRAM (RFC 5802, RFC 7677) and OAUTHBEARER."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import hmac
 import re
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -17,6 +17,14 @@ from purgatory_broker._wire.wire_error import WireError
 from purgatory_broker.metadata.scram import ScramCredential, ScramMechanism
 from purgatory_broker.metadata.scram_credentials import ScramCredentials
 from purgatory_broker.request_context import LoginFailedError
+from purgatory_broker.server.oauth_bearer import (
+    ACKNOWLEDGED,
+    OAUTHBEARER,
+    InvalidMessageError,
+    InvalidTokenError,
+    first_message,
+    validated_token,
+)
 
 PLAIN = "PLAIN"
 _SERVER_NONCE_BYTES = 24
@@ -41,6 +49,8 @@ _CLIENT_FINAL = re.compile(
 class _SaslExchange(ABC):
     is_complete = False
     user = ""
+    #: When what the client has logged in with expires, as a time of day; None if it does not.
+    expires_ms: int | None = None
 
     @abstractmethod
     def evaluate(self, token: bytes) -> bytes: ...
@@ -152,6 +162,39 @@ class _ScramExchange(_SaslExchange):
         )
 
 
+class _OAuthBearerExchange(_SaslExchange):
+    """OAUTHBEARER: the client sends a token; an invalid one is answered with a reason."""
+
+    def __init__(self, wall_ms: Callable[[], int]) -> None:
+        self._wall_ms = wall_ms
+        self._refusal = ""
+
+    def evaluate(self, token: bytes) -> bytes:
+        if token == ACKNOWLEDGED and self._refusal:
+            raise LoginFailedError(self._refusal)
+        self._refusal = ""
+        try:
+            message = first_message(token)
+            valid = validated_token(message.token, self._wall_ms())
+        except InvalidMessageError:
+            raise LoginFailedError(
+                "Authentication failed during authentication due to invalid credentials with SASL "
+                f"mechanism {OAUTHBEARER}"
+            ) from None
+        except InvalidTokenError:
+            self._refusal = '{"status":"invalid_token"}'
+            return self._refusal.encode()
+        if message.identity not in ("", valid.principal):
+            raise LoginFailedError(
+                f"Authentication failed: Client requested an authorization id ({message.identity}) "
+                f"that is different from the token's principal name ({valid.principal})"
+            )
+        self.user = valid.principal
+        self.expires_ms = valid.expires_ms
+        self.is_complete = True
+        return b""
+
+
 #: Kafka's default of `sasl.server.max.receive.size`: the largest request before the login.
 MAX_REQUEST_BYTES = 524_288
 
@@ -165,12 +208,31 @@ class _State(Enum):
 
 
 class SaslLogin:
-    def __init__(self, mechanisms: tuple[str, ...], credentials: Credentials) -> None:
+    """The login of a connection, or the one that renews it before its session ends (KIP-368)."""
+
+    def __init__(
+        self,
+        mechanisms: tuple[str, ...],
+        credentials: Credentials,
+        *,
+        wall_ms: Callable[[], int],
+        max_session_ms: int = 0,
+        renewed: SaslLogin | None = None,
+    ) -> None:
+        """Begin a login. A `max_session_ms` of 0 is no limit."""
         self.mechanisms = mechanisms
+        self.mechanism = ""
+        #: How long the client may stay without another login; 0 if for ever.
+        self.session_lifetime_ms = 0
+        #: The time of day at which the session ends; None if it does not.
+        self.session_ends_ms: int | None = None
+        self._wall_ms = wall_ms
+        self._max_session_ms = max_session_ms
+        self._renewed = renewed
         #: The client sends tokens without a header, as after SaslHandshake of version 0.
         self.has_bare_tokens = False
         self._credentials = credentials
-        self._state = _State.VERSIONS_OR_HANDSHAKE
+        self._state = _State.VERSIONS_OR_HANDSHAKE if renewed is None else _State.HANDSHAKE
         self._exchange: _SaslExchange | None = None
 
     @property
@@ -199,9 +261,16 @@ class SaslLogin:
         if mechanism not in self.mechanisms:
             self._state = _State.FAILED
             return False
+        if self._renewed is not None and mechanism != self._renewed.mechanism:
+            # Kafka tells the client by the end of the connection alone.
+            self._state = _State.FAILED
+            return True
+        self.mechanism = mechanism
         self.has_bare_tokens = not has_requests
         if mechanism == PLAIN:
             self._exchange = _PlainExchange(self._credentials.passwords)
+        elif mechanism == OAUTHBEARER:
+            self._exchange = _OAuthBearerExchange(self._wall_ms)
         else:
             kind = ScramMechanism[mechanism.replace("-", "_")]
             self._exchange = _ScramExchange(kind, self._credentials.scram)
@@ -218,5 +287,22 @@ class SaslLogin:
             raise
         if self._exchange.is_complete:
             self.has_bare_tokens = False
-            self._state = _State.COMPLETE
+            self._complete(self._exchange)
         return answer
+
+    def _complete(self, exchange: _SaslExchange) -> None:
+        if self._renewed is not None and exchange.user != self._renewed.user:
+            self._state = _State.FAILED
+            raise LoginFailedError(
+                "Cannot change principals during re-authentication from "
+                f"User.{self._renewed.user}: User.{exchange.user}"
+            )
+        self._state = _State.COMPLETE
+        self._renewed = None
+        now_ms = self._wall_ms()
+        limits = [self._max_session_ms] if self._max_session_ms else []
+        if exchange.expires_ms is not None:
+            limits.append(exchange.expires_ms - now_ms)
+        if limits:
+            self.session_lifetime_ms = max(min(limits), 0)
+            self.session_ends_ms = now_ms + self.session_lifetime_ms

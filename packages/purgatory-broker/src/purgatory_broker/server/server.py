@@ -95,6 +95,7 @@ class Server:
         throttle_purgatory: Purgatory,
         connection_limit: ConnectionLimit,
         now_ms: Callable[[], int],
+        wall_ms: Callable[[], int],
         request_log: RequestLog,
     ) -> None:
         self.node_id = node_id
@@ -108,6 +109,7 @@ class Server:
         self.refuse = refuse
         self.take_response_fault = take_response_fault
         self.now_ms = now_ms
+        self.wall_ms = wall_ms
         self.request_log = request_log
         self.memory_pool = RequestMemoryPool(settings.queued_max_request_bytes)
         self.unread_responses = UnreadResponses(settings.queued_max_request_bytes)
@@ -160,10 +162,16 @@ class Server:
         """Return the host and the port that clients of a listener are told to connect to."""
         return next(one.advertised for one in self.listeners if one.name == listener)
 
-    def new_login(self, listener: Listener) -> SaslLogin | None:
+    def new_login(self, listener: Listener, renewed: SaslLogin | None = None) -> SaslLogin | None:
         if not listener.protocol.has_sasl:
             return None
-        return SaslLogin(self.settings.sasl_mechanisms, self._security.credentials)
+        return SaslLogin(
+            self.settings.sasl_mechanisms,
+            self._security.credentials,
+            wall_ms=self.wall_ms,
+            max_session_ms=self.settings.connections_max_reauth_ms,
+            renewed=renewed,
+        )
 
     def stop(self) -> None:
         self.is_stopped = True

@@ -16,7 +16,7 @@ from tests.broker.kafka_server import (
 )
 from tests.broker.parity.case_harness import Cluster
 from tests.broker.parity.real import kafka_of_three_nodes
-from tests.broker.parity.secured import PASSWORDS, SUPER_USERS, secured_kafka
+from tests.broker.parity.secured import MECHANISMS, PASSWORDS, SUPER_USERS, secured_kafka
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,11 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
 def ours_secured() -> Iterator[Cluster]:
     """Run this broker with an authorizer and the same users."""
     with LightCluster(
-        authorizer=True, super_users=SUPER_USERS, sasl_users=PASSWORDS, **_shared_settings()
+        authorizer=True,
+        super_users=SUPER_USERS,
+        sasl_users=PASSWORDS,
+        sasl_enabled_mechanisms=MECHANISMS,
+        **_shared_settings(),
     ) as cluster:
         yield cluster
 

@@ -29,6 +29,7 @@ USERS = [
     for kind, operations in OPERATIONS.items()
     for operation in operations.values()
 ] + ["alice", "bob"]
+MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER"
 SUPER_USERS = "User:ANONYMOUS;User:root"
 PASSWORDS = {user: f"{user}-secret" for user in [*USERS, "root"]}
 
@@ -41,7 +42,7 @@ _PLAIN = " ".join(
 _SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": SUPER_USERS,
-    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+    "sasl.enabled.mechanisms": MECHANISMS,
     f"{_LISTENER}.plain.sasl.jaas.config": f"{_PLAIN};",
     f"{_LISTENER}.oauthbearer.sasl.jaas.config": (
         f"{_MODULES}.oauthbearer.OAuthBearerLoginModule required;"
