@@ -39,7 +39,8 @@ class BrokerApi(Protocol):
 
     node_id: int
     apis: ApiTable
-    settings: ClusterSettings
+    #: Those that the cluster was started with.
+    static_settings: ClusterSettings
     #: The topics and the live brokers, as far as the broker knows them.
     metadata: MetadataCache
     #: Decides what clients may do; None allows everything.
@@ -59,6 +60,10 @@ class BrokerApi(Protocol):
     producer_ids: ProducerIds
     fetch_sessions: FetchSessions
     scram_credentials: ScramCredentials
+
+    @property
+    def settings(self) -> ClusterSettings:
+        """The settings with what clients have changed for this broker."""
 
     @property
     def reaches_controller(self) -> bool: ...

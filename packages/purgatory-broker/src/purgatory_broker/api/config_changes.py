@@ -25,6 +25,7 @@ from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.configs import require_config
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.metadata.acls import AclOperation
+from purgatory_broker.metadata.broker_configs import BROKER_CONFIGS
 from purgatory_broker.metadata.topic_configs import (
     TOPIC_CONFIGS,
     ConfigType,
@@ -177,7 +178,14 @@ def _alter_other(broker: BrokerApi, request: _Changes, resource: _ConfigResource
     controller, kind = broker.controller, ResourceType(resource.type)
     present = controller.resource_configs.get((kind, resource.name), {})
     configs = dict(present) if request.is_incremental else {}
-    _apply(configs, resource, lambda _name: None)
+
+    def list_value(name: str) -> str | None:
+        config = BROKER_CONFIGS.get(name)
+        if kind is not ResourceType.BROKER or config is None or config.type is not ConfigType.LIST:
+            return None
+        return configs.get(name, config.default(broker.static_settings))
+
+    _apply(configs, resource, list_value)
     controller.config_changes.alter(
         kind, resource.name, configs, validate_only=request.validate_only
     )

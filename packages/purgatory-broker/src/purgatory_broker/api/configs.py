@@ -26,7 +26,13 @@ from purgatory_broker.api.access import require
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.metadata.acls import CLUSTER_NAME, AclOperation, AclResource
-from purgatory_broker.metadata.resource_configs import BROKER_CONFIGS, GROUP_CONFIGS
+from purgatory_broker.metadata.broker_configs import (
+    ALL_BROKERS,
+    BROKER_CONFIGS,
+    THROTTLES,
+    changed_values,
+)
+from purgatory_broker.metadata.resource_configs import GROUP_CONFIGS
 from purgatory_broker.metadata.topic_configs import (
     TOPIC_CONFIGS,
     BrokerConfig,
@@ -116,16 +122,14 @@ def _configs_of(
         configs = _topic_configs(broker, topic, synonyms=synonyms)
         return [config for config in configs if keys is None or config.name in keys]
     if resource.resource_type == ResourceType.BROKER:
-        configs = _dynamic_broker_configs(broker, name)
         if name and name != str(broker.node_id):
             raise ControllerError(
                 ErrorCode.INVALID_REQUEST,
                 f"Unexpected broker id, expected {broker.node_id} or empty string, "
                 f"but received {name}",
             )
-        if name:
-            static = map(_broker_config, broker_configs(broker.settings, broker.node_id))
-            configs = [*static, *configs]
+        describe = _own_configs if name else _configs_of_all_brokers
+        configs = describe(broker, synonyms=synonyms)
     elif resource.resource_type == ResourceType.GROUP:
         if not name:
             raise ControllerError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
@@ -166,8 +170,11 @@ def _topic_configs(
 ) -> list[DescribeConfigsResourceResult]:
     configs = []
     for name, config in TOPIC_CONFIGS.items():
-        default = config.default(broker.settings)
-        sources = [(broker_config_name(name), default, ConfigSource.DEFAULT_CONFIG)]
+        default = config.default(broker.static_settings)
+        broker_name = broker_config_name(name)
+        changed = changed_values(broker.metadata.resource_configs, broker.node_id, broker_name)
+        sources = [(broker_name, given, source) for given, source in changed]
+        sources.append((broker_name, default, ConfigSource.DEFAULT_CONFIG))
         value = topic_value(name, topic.configs, broker.settings)
         if name in topic.configs:
             sources.insert(0, (name, value, ConfigSource.DYNAMIC_TOPIC_CONFIG))
@@ -191,36 +198,54 @@ def _group_configs(
     return configs
 
 
-def _dynamic_broker_configs(broker: BrokerApi, name: str) -> list[DescribeConfigsResourceResult]:
-    """Return the changed configs of a broker, or of all brokers if its name is empty."""
-    own = broker.metadata.resource_configs.get((ResourceType.BROKER, name), {})
-    of_all = broker.metadata.resource_configs.get((ResourceType.BROKER, ""), {})
+def _own_configs(broker: BrokerApi, *, synonyms: bool) -> list[DescribeConfigsResourceResult]:
+    """Return the configs of this broker: those that it was started with, and the changed ones."""
+    given = {
+        config.name: config for config in broker_configs(broker.static_settings, broker.node_id)
+    }
+    for name, config in BROKER_CONFIGS.items():
+        # Without a default, a config is described if it has a value only.
+        default = config.default(broker.static_settings)
+        if default and name not in given:
+            source = ConfigSource.DEFAULT_CONFIG
+            given[name] = BrokerConfig(name, default, config.type, source)
+    names = [*given, *(name for name in BROKER_CONFIGS if name not in given)]
+    configs = []
+    for name in names:
+        changed = changed_values(broker.metadata.resource_configs, broker.node_id, name)
+        values: list[tuple[str, str | None, ConfigSource]] = [
+            (name, value, source) for value, source in changed
+        ]
+        kind = given[name].type if name in given else BROKER_CONFIGS[name].type
+        if name in given:
+            values.append((name, given[name].value, given[name].source))
+        if values:
+            configs.append(_broker_config(name, kind, values, synonyms=synonyms))
+    return configs
+
+
+def _configs_of_all_brokers(
+    broker: BrokerApi, *, synonyms: bool
+) -> list[DescribeConfigsResourceResult]:
+    changed = broker.metadata.resource_configs.get((ResourceType.BROKER, ALL_BROKERS), {})
+    source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     return [
-        _broker_config(
-            BrokerConfig(
-                key,
-                value,
-                BROKER_CONFIGS[key].type,
-                ConfigSource.DYNAMIC_BROKER_CONFIG
-                if name and key in own
-                else ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG,
-            )
-        )
-        for key, value in {**of_all, **own}.items()
+        _broker_config(name, BROKER_CONFIGS[name].type, [(name, value, source)], synonyms=synonyms)
+        for name, value in changed.items()
     ]
 
 
-def _broker_config(config: BrokerConfig) -> DescribeConfigsResourceResult:
-    return DescribeConfigsResourceResult(
-        name=config.name,
-        value=config.value,
-        read_only=True,
-        config_source=int(config.source),
-        is_sensitive=config.type is ConfigType.PASSWORD,
-        synonyms=[],
-        config_type=int(config.type),
-        documentation=None,
-    )
+def _broker_config(
+    name: str,
+    kind: ConfigType,
+    sources: Sequence[tuple[str, str | None, ConfigSource]],
+    *,
+    synonyms: bool,
+) -> DescribeConfigsResourceResult:
+    config = _config(name, kind, sources, synonyms=synonyms)
+    config.read_only = name not in BROKER_CONFIGS or name in THROTTLES
+    config.is_sensitive = kind is ConfigType.PASSWORD
+    return config
 
 
 def _topics(broker: BrokerApi, request: DescribeConfigsRequest) -> Iterator[NamedTopic]:

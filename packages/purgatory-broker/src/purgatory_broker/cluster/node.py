@@ -28,6 +28,7 @@ from purgatory_broker.groups.coordinator import GroupCoordinator
 from purgatory_broker.groups.rebalancer import GroupPurgatories
 from purgatory_broker.listeners import Listener
 from purgatory_broker.metadata.authorizer import Authorizer
+from purgatory_broker.metadata.broker_configs import effective_settings
 from purgatory_broker.metadata.client_quotas import ClientLimit, client_limit
 from purgatory_broker.metadata.controller import Controller
 from purgatory_broker.metadata.metadata_cache import MetadataCache
@@ -138,7 +139,9 @@ class Node:
     ) -> None:
         settings = cluster.settings
         self.node_id = node_id
-        self.settings = settings
+        self.static_settings = settings
+        #: The configs that `settings` were last computed of, and the settings.
+        self._changed: tuple[object, ClusterSettings] = None, settings
         self.controller = cluster.controller
         self.scram_credentials = cluster.controller.scram_credentials
         self.metadata = MetadataCache(cluster.controller)
@@ -234,7 +237,7 @@ class Node:
         self.elections = LeaderElections(self.purgatories["ElectLeader"], self.actions)
         self.partitions = NodePartitions(
             node_id=node_id,
-            settings=settings,
+            current_settings=lambda: self.settings,
             metadata=self.metadata,
             log_manager=log_manager,
             replicas=self.replicas,
@@ -264,6 +267,7 @@ class Node:
             take_response_fault=partial(cluster.faults.take_response_fault, node_id),
             throttle_purgatory=self.purgatories["Throttle"],
             connection_limit=cluster.connection_limit,
+            max_connections=lambda: self.settings.max_connections,
             now_ms=self.now_ms,
             wall_ms=cluster.wall_ms,
             request_log=cluster.request_log,
@@ -362,6 +366,14 @@ class Node:
         self.transactions.time_advanced()
 
     # -- what handlers need
+
+    @property
+    def settings(self) -> ClusterSettings:
+        configs = self.metadata.resource_configs
+        if configs is not self._changed[0]:
+            settings = effective_settings(self.static_settings, configs, self.node_id)
+            self._changed = configs, settings
+        return self._changed[1]
 
     def now_ms(self) -> int:
         """Return the event loop's time in whole milliseconds, rounded down."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from purgatory_broker.groups.coordinator import GroupCoordinator
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 @dataclass(slots=True, kw_only=True, eq=False)
 class NodePartitions:
     node_id: int
-    settings: ClusterSettings
+    current_settings: Callable[[], ClusterSettings]
     metadata: MetadataCache
     log_manager: LogManager
     replicas: ReplicaManager
@@ -93,14 +93,15 @@ class NodePartitions:
     def _apply_partition(self, partition: Partition, topic: Topic) -> None:
         key = partition.key
         replica = self.replicas.find(key)
-        settings = log_settings(topic, self.settings)
+        current = self.current_settings()
+        settings = log_settings(topic, current)
         if replica is None:
             log = self.log_manager.open(key, topic.topic_id, settings)
             high_watermark = self.log_manager.high_watermark(key, topic.topic_id)
             replica = Replica(self.node_id, key, topic.topic_id, log, high_watermark)
             self.replicas.replicas[key] = replica
         replica.log.settings = settings
-        min_insync = int(topic_value("min.insync.replicas", topic.configs, self.settings))
+        min_insync = int(topic_value("min.insync.replicas", topic.configs, current))
         was_leader = replica.is_leader
         if replica.apply(partition, min_insync, self.replicas.now_ms()):
             self.fetchers.remove(key)

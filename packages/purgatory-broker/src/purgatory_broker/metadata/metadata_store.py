@@ -11,6 +11,7 @@ from pathlib import Path
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.metadata.acls import Acls
+from purgatory_broker.metadata.broker_configs import effective_settings
 from purgatory_broker.metadata.metadata_file import (
     FILE_NAME,
     QuotaEntity,
@@ -73,6 +74,11 @@ class MetadataStore:
             self._save()
 
     # -- lookup
+
+    @property
+    def effective_settings(self) -> ClusterSettings:
+        """The settings with what clients have changed for all brokers."""
+        return effective_settings(self.settings, self.resource_configs)
 
     def partition(self, key: TopicPartition) -> Partition | None:
         topic = self.topics.get(key.topic)

@@ -200,7 +200,9 @@ class PartitionLeaders:
 
     def may_elect_unclean(self, partition: Partition) -> bool:
         configs = self._store.topics[partition.topic].configs
-        allowed = topic_value("unclean.leader.election.enable", configs, self._store.settings)
+        allowed = topic_value(
+            "unclean.leader.election.enable", configs, self._store.effective_settings
+        )
         return allowed.lower() == "true"
 
     def settle(self, partition: Partition, before: Partition) -> None:

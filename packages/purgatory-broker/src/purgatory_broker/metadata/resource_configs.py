@@ -1,8 +1,7 @@
-"""The settings of groups and brokers that clients can change.
+"""Changes of the settings of groups and brokers.
 
-They are stored and described; none has an effect. Those of groups are for the newer group protocol
-and for share and streams groups, which the broker does not serve. Those of brokers limit the speed
-of reassignments, which tools set and remove.
+Those of groups are stored and described; none has an effect. They are for the newer group protocol
+and for share and streams groups, which the broker does not serve.
 """
 
 from __future__ import annotations
@@ -11,11 +10,17 @@ import re
 from dataclasses import dataclass
 
 from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker.metadata.broker_configs import (
+    ALL_BROKERS,
+    BROKER_CONFIGS,
+    MIN_INSYNC_REPLICAS,
+)
 from purgatory_broker.metadata.metadata_store import MetadataStore
+from purgatory_broker.metadata.partition_leaders import PartitionLeaders
 from purgatory_broker.metadata.topic_configs import ConfigType, ResourceType, TopicConfig, constant
-from purgatory_broker.metadata.topics import ControllerError
+from purgatory_broker.metadata.topics import NO_LEADER, ControllerError
 
-_INT, _LONG, _STRING = ConfigType.INT, ConfigType.LONG, ConfigType.STRING
+_INT, _STRING = ConfigType.INT, ConfigType.STRING
 _OFFSET_RESET = re.compile(r"earliest|latest|by_duration:-?P(?=.)(\d+D)?(T(?=.)[\dHMS.]+)?")
 
 
@@ -55,22 +60,12 @@ GROUP_CONFIGS = _by_name(
     TopicConfig("streams.num.standby.replicas", _INT, constant("0"), minimum=0, maximum=2),
     _interval("streams.session.timeout.ms", 45_000, 45_000, 60_000),
 )
-#: Kafka has no defaults of these: without a value, there is no limit.
-BROKER_CONFIGS = _by_name(
-    *(
-        TopicConfig(name, _LONG, constant(""), minimum=0)
-        for name in (
-            "follower.replication.throttled.rate",
-            "leader.replication.throttled.rate",
-            "replica.alter.log.dirs.io.max.bytes.per.second",
-        )
-    )
-)
 
 
 class ResourceConfigs:
-    def __init__(self, store: MetadataStore) -> None:
+    def __init__(self, store: MetadataStore, leaders: PartitionLeaders) -> None:
         self._store = store
+        self._leaders = leaders
 
     def alter(
         self, kind: ResourceType, name: str, configs: dict[str, str], *, validate_only: bool
@@ -79,7 +74,7 @@ class ResourceConfigs:
         if kind is ResourceType.GROUP:
             _check_group(configs)
         else:
-            _check_broker(configs)
+            _check_broker(name, configs)
         before = self._store.resource_configs
         if validate_only or before.get((kind, name), {}) == configs:
             return
@@ -87,6 +82,12 @@ class ResourceConfigs:
         if configs:
             after[kind, name] = dict(configs)
         self._store.replace("resource_configs", after)
+        if kind is ResourceType.BROKER:
+            # Every log may have other settings, and the change may enable unclean elections.
+            partitions = self._store.partitions()
+            self._store.on_change(partitions)
+            if any(partition.leader == NO_LEADER for partition in partitions):
+                self._leaders.update()
 
 
 def _check_group(configs: dict[str, str]) -> None:
@@ -97,7 +98,7 @@ def _check_group(configs: dict[str, str]) -> None:
             raise ControllerError(ErrorCode.INVALID_CONFIG, error)
 
 
-def _check_broker(configs: dict[str, str]) -> None:
+def _check_broker(broker: str, configs: dict[str, str]) -> None:
     fixed = [name for name in configs if name not in BROKER_CONFIGS]
     if fixed:
         raise ControllerError(
@@ -108,3 +109,8 @@ def _check_broker(configs: dict[str, str]) -> None:
         error = BROKER_CONFIGS[name].error(value)
         if error is not None:
             raise ControllerError(ErrorCode.INVALID_REQUEST, error)
+    if broker != ALL_BROKERS and MIN_INSYNC_REPLICAS in configs:
+        raise ControllerError(
+            ErrorCode.INVALID_CONFIG,
+            f"Broker-level {MIN_INSYNC_REPLICAS} cannot be altered while ELR is enabled.",
+        )

@@ -94,6 +94,7 @@ class Server:
         take_response_fault: Callable[[RequestContext], ResponseFault | None],
         throttle_purgatory: Purgatory,
         connection_limit: ConnectionLimit,
+        max_connections: Callable[[], int],
         now_ms: Callable[[], int],
         wall_ms: Callable[[], int],
         request_log: RequestLog,
@@ -119,6 +120,7 @@ class Server:
         self._accepted: set[Connection] = set()
         self._throttle_purgatory = throttle_purgatory
         self._connection_limit = connection_limit
+        self._max_connections = max_connections
         self._security = security
         self.is_stopped = False
         self._sockets: list[SocketListener] = []
@@ -206,7 +208,7 @@ class Server:
 
     def _admit(self, admitted: set[Connection], connection: Connection) -> bool:
         num_open = len(self.connections) + len(self._accepted)
-        if num_open >= self.settings.max_connections or self._connection_limit.is_reached:
+        if num_open >= self._max_connections() or self._connection_limit.is_reached:
             return False
         admitted.add(connection)
         self._connection_limit.num_open += 1
