@@ -11,7 +11,10 @@ import pytest
 TOOLS = Path(__file__).parents[2] / "tools"
 
 
-@pytest.mark.parametrize("name", ["cli_page", "broker_page", "timing_wheel_figure", "trace_page"])
+NAMES = ["cli_page", "broker_page", "limits_page", "timing_wheel_figure", "trace_page"]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_page_is_that_of_the_code(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise run the tool."""
     spec = importlib.util.spec_from_file_location(name, TOOLS / f"{name}.py")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import types
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,7 +15,9 @@ import pytest
 
 from purgatory_broker._wire.api_messages import NamedTopic
 from purgatory_broker._wire.wire_error import WireError
+from purgatory_broker.api.registry import APIS as SERVED_APIS
 from tests.broker.kafka_server import VERSION, broker_libraries
+from tools.limits_page import PURPOSES
 from tools.protocol.__main__ import APIS, MODULES, made_modules
 from tools.protocol.python_code import module
 from tools.protocol.schema import Versions, load_message, parse_versions, snake_case
@@ -267,3 +271,31 @@ def test_modules_are_those_that_the_schemas_make() -> None:
     jar = broker_libraries() / f"kafka-clients-{VERSION}.jar"
     for name, text in made_modules(jar).items():
         assert (MODULES / name).read_text() == text, name
+
+
+#: What brokers send one another.
+BETWEEN_BROKERS = {
+    "InitializeShareGroupState",
+    "ReadShareGroupState",
+    "WriteShareGroupState",
+    "DeleteShareGroupState",
+    "ReadShareGroupStateSummary",
+}
+
+
+@pytest.mark.jvm
+def test_every_api_of_clients_is_served_or_among_the_limits() -> None:
+    jar = broker_libraries() / f"kafka-clients-{VERSION}.jar"
+    sent = set()
+    with zipfile.ZipFile(jar) as archive:
+        for name in archive.namelist():
+            if re.fullmatch(r"common/message/\w+Request\.json", name):
+                text = re.sub(r"(?m)^\s*//.*$", "", archive.read(name).decode())
+                schema = json.loads(text)
+                if "broker" in schema.get("listeners", ()):
+                    sent.add(schema["name"].removesuffix("Request"))
+    served = {api.name for api in SERVED_APIS.values()}
+    listed = {name for names in PURPOSES.values() for name in names}
+    assert len(sent) > 60
+    assert sent - served - BETWEEN_BROKERS <= listed
+    assert listed <= sent

@@ -26,6 +26,8 @@ _USER_KEYS = frozenset(
     {"producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"}
 )
 _IP_KEYS = frozenset({"connection_creation_rate"})
+#: The name of every quota.
+QUOTA_KEYS = sorted(_USER_KEYS | _IP_KEYS)
 
 
 def quota_entity(names: Mapping[str, str | None]) -> QuotaEntity:
