@@ -13,6 +13,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -68,12 +69,20 @@ class Sharding:
         """Return the first shard of each host, and its number of parts."""
         first = (hashes % np.uint64(self.shards)).astype(np.int64)
         counts = np.ones(len(hosts), dtype=np.int64)
-        offset = self.shards
-        for host, count in self.parts.items():
-            is_host = pc.fill_null(pc.equal(hosts, host), False).to_numpy(zero_copy_only=False)
-            first[is_host], counts[is_host] = offset, count
-            offset += count
+        if self.parts:
+            divided, offsets, numbers = self._divided
+            found = pc.index_in(hosts, value_set=divided)
+            is_divided = found.is_valid().to_numpy(zero_copy_only=False)
+            at = found.drop_null().to_numpy()
+            first[is_divided], counts[is_divided] = offsets[at], numbers[at]
         return first, counts
+
+    @cached_property
+    def _divided(self) -> tuple[pa.Array, Ints, Ints]:
+        """The divided hosts, the first shard of each, and its number of parts."""
+        numbers = np.array(list(self.parts.values()), dtype=np.int64)
+        offsets = self.shards + np.cumsum(numbers) - numbers
+        return pa.array(list(self.parts), pa.string()), offsets, numbers
 
 
 def pack_batches(
