@@ -11,7 +11,7 @@ import pytest
 
 from purgatory_spark._rows.schema import PASSED
 from purgatory_spark._stream.state.layout import STATE_VERSION, StateLayoutError, upgrade
-from purgatory_spark._stream.state.rows import REQUEST_SCHEMA, REQUESTS
+from purgatory_spark._stream.state.rows import REQUESTS
 from purgatory_spark._stream.state.shard import Shard
 from purgatory_spark._stream.state.store import ShardStore
 from tests.spark.layout_fixtures import FOLDER, STOPS, history
@@ -74,13 +74,13 @@ def test_rows_that_spark_had_described_are_read_like_others() -> None:
         [
             TraceRequest("r", 5_000_000, 100, ["k1", "k2"], "count", 1.0, "all"),
         ]
-    ).select(REQUEST_SCHEMA.names)
+    ).drop_columns(["watch_keys", "quantifier", "row"])
     hashes = pa.list_(pa.field("element", pa.int64(), nullable=False))
     described = [
         field.with_type(hashes)
         if field.name == "keys"
         else field.with_nullable(rows.column(field.name).null_count > 0)
-        for field in REQUEST_SCHEMA
+        for field in rows.schema
     ]
     stream = ShardHarness()
     store = ShardStore(stream.blobs)
@@ -89,10 +89,14 @@ def test_rows_that_spark_had_described_are_read_like_others() -> None:
     store.segments(REQUESTS)[0]["layout"] = 3
     store.save()
     stream.step(1_000_000, [TraceRequest("s", 6_000_000, 100, ["k3"], "count", 1.0, "all")], [])
-    (old, new) = ShardStore(stream.blobs).segments(REQUESTS)
+    again = TraceRequest("r", 5_000_001, 100, ["k1"], "sum", 2.0, "any")
+    stream.step(1_000_001, [again], [])
+    (old, new, _) = ShardStore(stream.blobs).segments(REQUESTS)
     assert (old["layout"], new["layout"]) == (3, STATE_VERSION)
     stream.step(END_US)
     assert set(stream.ended()) == {"r", "s"}
+    ((reason, row),) = stream.late()
+    assert (reason, row["request_id"], row["watch_keys"]) == ("repeated request", "r", ["k1"])
 
 
 def test_state_of_a_newer_layout_is_refused() -> None:

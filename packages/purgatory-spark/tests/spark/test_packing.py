@@ -110,6 +110,7 @@ def test_events_are_packed_with_their_names() -> None:
         "amount": 2.0,
         "host": "a",
         "event_key": "y",
+        "row": None,
     }
     by_key = pack(rows.EVENTS, [event(key=key) for key in "uvwxyz"], by_key=True)
     for row in by_key:

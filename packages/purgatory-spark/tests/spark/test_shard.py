@@ -23,7 +23,7 @@ from purgatory_spark._stream.state.rows import (
     EVENT_INPUT_SCHEMA,
     EVENTS,
     REJECTS,
-    REQUEST_INPUT_SCHEMA,
+    REQUEST_SCHEMA,
     REQUESTS,
 )
 from purgatory_spark._stream.state.shard import Shard, ShardTooLargeError
@@ -69,10 +69,11 @@ def request_rows(found: list[TraceRequest]) -> pa.Table:
             "threshold": request.threshold,
             "needed": needed(request),
             "watch_keys": request.watch_keys,
+            "quantifier": request.quantifier,
         }
         for request in found
     ]
-    return pa.Table.from_pylist(rows, REQUEST_INPUT_SCHEMA)
+    return pa.Table.from_pylist(rows, REQUEST_SCHEMA)
 
 
 def event_rows(found: list[TraceEvent]) -> pa.Table:
@@ -222,9 +223,7 @@ def test_rows_at_or_behind_the_watermark_are_reported_as_late() -> None:
         [waits("b", 2000, "k"), waits("c", 2001, "k")],
         [TraceEvent("k", 1500, 7), TraceEvent("k", 2001, 1)],
     )
-    assert [
-        (reason, row.get("request_id"), row.get("event_key")) for reason, row in stream.late()
-    ] == [
+    assert [(reason, row.get("request_id"), row.get("key")) for reason, row in stream.late()] == [
         ("late request", "b", None),
         ("late event", None, "k"),
     ]

@@ -81,9 +81,10 @@ def delayed_operations(
 
     Args:
         requests: a streaming DataFrame of `schema.REQUESTS`. Optional columns, named by constants
-            of `rows.checks`, describe a row's source. A malformed row has the reason in `CORRUPT`
-            and its text in `RAW`. A row with nulls has the path of its Parquet file in `SOURCE`,
-            and that file must have all columns. (`map_streams` makes such DataFrames of others.)
+            of `rows.checks`, describe a row's source. A malformed row has the reason in `CORRUPT`.
+            `RAW` has the text of a row, which is returned if the row is late or rejected. A row
+            with nulls has the path of its Parquet file in `SOURCE`, and that file must have all
+            columns. (`map_streams` makes such DataFrames of others.)
         events: a streaming DataFrame of `schema.EVENTS`, with the same optional columns.
         settings: None is the defaults.
         ticks: a streaming DataFrame with a column `at TIMESTAMP`. A row states that, apart from the

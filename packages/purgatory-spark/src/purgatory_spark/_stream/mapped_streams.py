@@ -36,8 +36,8 @@ def map_streams(
         events: a streaming DataFrame with a row for each event.
 
     Returns:
-        Requests and events. A row that breaks the rules has the reason in `files.CORRUPT` and
-        itself, as JSON, in `files.RAW`; `delayed_operations` returns it as a late row.
+        Requests and events. A row has itself, as JSON, in `files.RAW`, and one that breaks the
+        rules has the reason in `files.CORRUPT`. `delayed_operations` returns both of late rows.
 
     Raises:
         TraceFormatError: the mapping lacks a field, an input lacks a column, or a column has a type
@@ -70,9 +70,5 @@ def require_stream_mapping(mapping: TableMapping) -> None:
 
 
 def _row_columns() -> list[Column]:
-    reason = F.coalesce(CORRUPT, REASON)
-    return [
-        reason.alias(CORRUPT),
-        F.when(reason.isNotNull(), F.col(RAW)).alias(RAW),
-        F.col(SOURCE),
-    ]
+    # A good row's text is needed too: a shard may find it to be late.
+    return [F.coalesce(CORRUPT, REASON).alias(CORRUPT), F.col(RAW), F.col(SOURCE)]

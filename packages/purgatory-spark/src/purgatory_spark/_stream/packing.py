@@ -72,19 +72,21 @@ class Packer:
                 require_parquet_columns(file, self.file_columns)
         encoded = packing.encoded_rows(pa.Table.from_batches([batch]), self.kind)
         packed, event_us = [], None
+        texts = _row_texts(batch)
         reasons = self._reasons(batch, encoded)
         if reasons.null_count < len(reasons):
             is_bad = reasons.is_valid()
             # An unusable row may lack the columns that decide its shard. Any shard can report it.
-            rejects = _rejects(batch.filter(is_bad), encoded.filter(is_bad), reasons.filter(is_bad))
+            rejects = _rejects(*[part.filter(is_bad) for part in (encoded, texts, reasons)])
             blob = packing.to_blob(rejects, _PASSED_ON)
             packed.append(packing.packed_batch(rows.REJECTS, [(self.labels[0], blob)]))
-            encoded = encoded.filter(pc.invert(is_bad))
+            is_good = pc.invert(is_bad)
+            encoded, texts = encoded.filter(is_good), texts.filter(is_good)
         if encoded.num_rows:
             if self.kind == rows.REQUESTS:
-                good, shard_hashes, event_us = self._request_columns(encoded)
+                good, shard_hashes, event_us = self._request_columns(encoded, texts)
             else:
-                good, shard_hashes, event_us = self._event_columns(encoded)
+                good, shard_hashes, event_us = self._event_columns(encoded, texts)
             # Spark's `pmod` of the hash as a signed number.
             shards = shard_hashes.view(np.int64) % len(self.labels)
             blobs = packing.blobs_by_shard(good, shards, options=_PASSED_ON)
@@ -107,7 +109,9 @@ class Packer:
             reasons = pc.coalesce(batch.column(CORRUPT), reasons)
         return reasons
 
-    def _request_columns(self, encoded: pa.RecordBatch) -> tuple[pa.RecordBatch, Words, int]:
+    def _request_columns(
+        self, encoded: pa.RecordBatch, texts: pa.Array
+    ) -> tuple[pa.RecordBatch, Words, int]:
         """Return what shards take of good requests, what decides their shards, and the last time.
 
         Unusable rows must not advance the watermark, so that is the time of these rows.
@@ -138,11 +142,15 @@ class Packer:
             "threshold": encoded.column("threshold"),
             "needed": needed.astype(np.int32),
             "watch_keys": encoded.column("watch_keys"),
+            "quantifier": encoded.column("quantifier").cast(pa.string()),
+            "row": texts,
         }
-        good = _record_batch(columns, rows.REQUEST_INPUT_SCHEMA)
+        good = _record_batch(columns, rows.REQUEST_SCHEMA)
         return good, first_keys if self.by_key else hosts, int(arrived_us.max())
 
-    def _event_columns(self, encoded: pa.RecordBatch) -> tuple[pa.RecordBatch, Words, int]:
+    def _event_columns(
+        self, encoded: pa.RecordBatch, texts: pa.Array
+    ) -> tuple[pa.RecordBatch, Words, int]:
         hosts = _host_hashes(encoded)
         keys = xxhash64(encoded.column("key").cast(pa.string()), hosts)
         occurred_us = encoded.column("occurred_at").to_numpy()
@@ -152,16 +160,22 @@ class Packer:
             "amount": encoded.column("amount"),
             "host": encoded.column("host").cast(pa.string()),
             "event_key": encoded.column("key"),
+            "row": texts,
         }
         good = _record_batch(columns, rows.EVENT_INPUT_SCHEMA)
         return good, keys if self.by_key else hosts, int(occurred_us.max())
 
 
-def _rejects(batch: pa.RecordBatch, encoded: pa.RecordBatch, reasons: pa.Array) -> pa.RecordBatch:
-    """Return unusable rows with their reasons: the text of malformed ones, others as JSON."""
-    texts = pa.array(rows_as_json(encoded), pa.string())
-    if CORRUPT in batch.schema.names:
-        texts = pc.if_else(batch.column(CORRUPT).is_valid(), batch.column(RAW), texts)
+def _row_texts(batch: pa.RecordBatch) -> pa.Array:
+    """Return the texts of malformed rows, and of a mapped input's rows; null for others."""
+    if RAW in batch.schema.names:
+        return batch.column(RAW)
+    return pa.nulls(batch.num_rows, pa.string())
+
+
+def _rejects(encoded: pa.RecordBatch, texts: pa.Array, reasons: pa.Array) -> pa.RecordBatch:
+    """Return unusable rows with their reasons: as text if there is one, others as JSON."""
+    texts = pc.coalesce(texts, pa.array(rows_as_json(encoded), pa.string()))
     return pa.record_batch([reasons, texts], schema=rows.REJECT_INPUT_SCHEMA)
 
 

@@ -14,6 +14,8 @@ that it has are left out.
 |   | `every` and `latest_us` |
 | 4 | the labels by which Spark knows the shards; rows ahead of the watermark: fields that may be |
 |   | null, and lists of `item`, where Spark had fields that may not, and lists of `element` |
+| 5 | requests ahead of the watermark: `watch_keys`, `quantifier` and `row`, for those that turn |
+|   | out to be repeated |
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from purgatory_spark._rows.schema import PASSED
 #: The layout of a shard's state: names of blobs, keys of the head and of segments, and columns of
 #: tables, but for those of `schema.PASSED`. A change gets the next number, and a function in
 #: `upgrade`.
-STATE_VERSION = 4
+STATE_VERSION = 5
 #: The earliest layout that can be read; also of heads and segments without a number, which the code
 #: of this layout wrote. (Some code of layout 3 did so, too. Their columns tell them apart.)
 OLDEST_VERSION = 2
@@ -47,7 +49,9 @@ def require_readable(layout: int) -> None:
 def upgrade(table: pa.Table, layout: int) -> pa.Table:
     if layout < 3:
         table = _from_layout_2(table)
-    return _with_passed(_without_spark_fields(table) if layout < 4 else table)
+    if layout < 4:
+        table = _without_spark_fields(table)
+    return _with_passed(_with_original(table) if layout < 5 else table)
 
 
 def _with_passed(table: pa.Table) -> pa.Table:
@@ -68,6 +72,19 @@ def _with_passed(table: pa.Table) -> pa.Table:
         )
     columns |= {name: table.column(name) for name in names[end:]}
     return pa.table(columns)
+
+
+def _with_original(table: pa.Table) -> pa.Table:
+    """Return requests ahead of the watermark with null in the columns of their reports."""
+    if "keys" not in table.schema.names:
+        return table
+    for name, kind in (
+        ("watch_keys", pa.list_(pa.string())),
+        ("quantifier", pa.string()),
+        ("row", pa.string()),
+    ):
+        table = table.append_column(name, pa.nulls(table.num_rows, kind))
+    return table
 
 
 def _from_layout_2(table: pa.Table) -> pa.Table:

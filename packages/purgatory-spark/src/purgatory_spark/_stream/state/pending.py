@@ -22,11 +22,7 @@ from purgatory_spark._stream.state.store import Segment, ShardStore
 KIND = "pending"
 #: A pending request: `left` is the number of keys that must still be satisfied.
 PENDING_SCHEMA = pa.schema(
-    [
-        field
-        for field in REQUEST_SCHEMA
-        if field.name not in ("id", "keys", "aggregate", "threshold", "needed")
-    ]
+    [field for field in REQUEST_SCHEMA if field.name in (*IDENTITY, "arrived_us", "deadline_us")]
     + [pa.field("left", pa.int32())]
 )
 #: Later than every deadline.

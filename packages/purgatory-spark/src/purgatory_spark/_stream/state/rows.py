@@ -7,13 +7,13 @@ rows.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from purgatory_spark._outcomes.results import RESULTS
-from purgatory_spark._rows.schema import ARROW_SCHEMAS, IDENTITY
+from purgatory_spark._outcomes.results import RESULTS, rows_as_json
+from purgatory_spark._rows.schema import AGGREGATES, ARROW_SCHEMAS, IDENTITY
 from purgatory_spark._spark.schemas import utc_schema
 
 #: The three kinds of input. Segments of the first two are stored under these names.
@@ -24,7 +24,9 @@ REJECTS = "rejects"
 #: A request that a shard stores until the watermark reaches its arrival: times in microseconds
 #: since the epoch; `id` is a hash of host and request_id, `keys` are hashes of host and watch key;
 #: `aggregate` is an index into `schema.AGGREGATES`; `needed` is the number of keys that must be
-#: satisfied: all of them for `all`, 1 for `any`. Only for these two may a key occur twice.
+#: satisfied: all of them for `all`, 1 for `any`. Only for these two may a key occur twice. The last
+#: columns are for the report of a repeated request: `row` is the row of a mapped input as text, and
+#: null of others.
 REQUEST_SCHEMA = pa.schema(
     {
         "id": pa.int64(),
@@ -35,16 +37,22 @@ REQUEST_SCHEMA = pa.schema(
         "aggregate": pa.int8(),
         "threshold": pa.float64(),
         "needed": pa.int32(),
+        "watch_keys": pa.list_(pa.string()),
+        "quantifier": pa.string(),
+        "row": pa.string(),
     }
 )
 #: An event that a shard stores until the watermark reaches its time; `key` is a hash of host and
 #: key.
 EVENT_SCHEMA = pa.schema({"key": pa.int64(), "us": pa.int64(), "amount": pa.float64()})
 
-#: With the original names, which only the report of a late row needs; a shard does not store them.
-REQUEST_INPUT_SCHEMA = REQUEST_SCHEMA.append(pa.field("watch_keys", pa.list_(pa.string())))
-EVENT_INPUT_SCHEMA = EVENT_SCHEMA.append(pa.field("host", pa.string())).append(
-    pa.field("event_key", pa.string())
+#: With the original names, which only the report of a late event needs; a shard does not store
+#: them.
+EVENT_INPUT_SCHEMA = pa.schema(
+    [
+        *EVENT_SCHEMA,
+        *[pa.field(name, pa.string()) for name in ("host", "event_key", "row")],
+    ]
 )
 REJECT_INPUT_SCHEMA = pa.schema({"reason": pa.string(), "row": pa.string()})
 
@@ -54,11 +62,35 @@ RESULT_SCHEMA = utc_schema(RESULTS)
 
 
 def late_rows(kind: str, rows: pa.Table, reason: str) -> pa.Table:
-    """Return input rows that a shard refuses, as rows of `RESULT_SCHEMA`."""
-    names = [name for name in rows.schema.names if name not in ("id", "keys", "key")]
-    texts = [json.dumps(row, ensure_ascii=False) for row in rows.select(names).to_pylist()]
+    """Return input rows that a shard refuses, as they came in, as rows of `RESULT_SCHEMA`."""
+    original = original_requests(rows) if kind == REQUESTS else _original_events(rows)
+    texts = pc.coalesce(rows.column("row"), pa.array(rows_as_json(original), pa.string()))
     reasons = pa.repeat(f"{reason} {kind.removesuffix('s')}", len(texts))
-    return result_rows(kind="late", reason=reasons, row=pa.array(texts, pa.string()))
+    return result_rows(kind="late", reason=reasons, row=texts)
+
+
+def original_requests(rows: pa.Table) -> pa.Table:
+    """Return requests of `REQUEST_SCHEMA` in the columns of the trace's schema.
+
+    Those that earlier code stored have neither watch keys nor a quantifier.
+    """
+    timeout_us = pc.subtract(rows.column("deadline_us"), rows.column("arrived_us"))
+    columns = {
+        "arrived_at": rows.column("arrived_us"),
+        "timeout_ms": pc.divide(timeout_us, 1000),
+        "aggregate": pa.array(AGGREGATES).take(rows.column("aggregate")),
+    }
+    names = ARROW_SCHEMAS[REQUESTS].names
+    return pa.table(
+        {name: columns[name] if name in columns else rows.column(name) for name in names}
+    )
+
+
+def _original_events(rows: pa.Table) -> pa.Table:
+    names = {"key": "event_key", "occurred_at": "us"}
+    return pa.table(
+        {name: rows.column(names.get(name, name)) for name in ARROW_SCHEMAS[EVENTS].names}
+    )
 
 
 def result_rows(*, kind: str, **columns: Any) -> pa.Table:
