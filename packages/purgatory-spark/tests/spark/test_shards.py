@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purgatory_spark._outcomes.batch import reject_repeated, satisfy_shard
+from purgatory_spark._outcomes.batch import satisfy_shard
 from purgatory_spark._outcomes.shards import BLOB_SCHEMAS, Sharding, pack_batches, unpack
 from purgatory_spark._rows.packing import PACKED_SCHEMA
 from purgatory_spark._rows.schema import ARROW_SCHEMAS
@@ -207,7 +207,7 @@ def test_repeated_requests_are_found_among_many_hosts() -> None:
         "events": input_table([events_table([])], "events"),
     }
     (packed,) = by_shard(tables, Sharding(1), 100, encoded=True).values()
-    rows = reject_repeated(satisfy_shard(packed)).to_pylist()
+    rows = satisfy_shard(packed).to_pylist()
     assert sorted((row["host"], row["arrived_us"]) for row in rows if not row["reason"]) == sorted(
         (host, us) for host in HOSTS for us in (0, 10_001)
     )

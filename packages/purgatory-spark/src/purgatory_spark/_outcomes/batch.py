@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +26,7 @@ from purgatory_spark._outcomes.results import (
 )
 from purgatory_spark._outcomes.shards import Sharding, pack_batches, unpack
 from purgatory_spark._rows.packing import ENCODED, PACKED_SCHEMA
-from purgatory_spark._rows.repeats import REPEATED
+from purgatory_spark._rows.repeats import REPEATED, tie_numbers
 from purgatory_spark._rows.schema import (
     ARROW_SCHEMAS,
     COMPLETED,
@@ -36,6 +37,7 @@ from purgatory_spark._rows.schema import (
     REQUESTS,
     require,
 )
+from purgatory_spark._spark.arrays import Ints, Words
 from purgatory_spark._spark.files import read_spark_table
 from purgatory_spark._spark.parquet_splits import list_files, plan_tasks, read_split
 from purgatory_spark._spark.schemas import fields_of, to_micros
@@ -51,7 +53,7 @@ _SHARDS = 256
 
 _PACKED = from_arrow_schema(PACKED_SCHEMA)
 
-# In rejects all columns but the last two are null.
+# In rejects all columns but `reason` and `row` are null.
 _SATISFIED = T.StructType(
     [
         *[OUTCOMES[name] for name in IDENTITY],
@@ -59,6 +61,8 @@ _SATISFIED = T.StructType(
         *REJECT_FIELDS[:2],
     ]
 )
+#: Where requests with an id of a host may be in several parts: besides, their `tie_numbers`.
+_SATISFIED_PART = T.StructType([*_SATISFIED, *fields_of(T.LongType(), "tie")])
 
 
 def satisfactions(
@@ -174,17 +178,15 @@ def _sharding(spark: SparkSession, parts: Mapping[str, int] | None) -> Sharding:
 
 def _satisfactions(packed: DataFrame, sharding: Sharding) -> DataFrame:
     if max(sharding.parts.values(), default=1) == 1:
-        satisfied = packed.groupBy("shard").applyInArrow(
-            lambda shard: reject_repeated(satisfy_shard(shard)), _SATISFIED
-        )
+        satisfied = packed.groupBy("shard").applyInArrow(satisfy_shard, _SATISFIED)
     else:
         # The requests of one id may be in several parts, which know nothing of each other.
         groups = F.pmod(F.xxhash64("host", "request_id", "row"), F.lit(sharding.total))
         satisfied = (
             packed.groupBy("shard")
-            .applyInArrow(satisfy_shard, _SATISFIED)
+            .applyInArrow(satisfy_part, _SATISFIED_PART)
             .groupBy(groups.alias("group"))
-            .applyInArrow(reject_repeated, _SATISFIED)
+            .applyInArrow(reject_repeated_parts, _SATISFIED)
         )
     is_reject = F.col("reason").isNotNull()
     completed = F.coalesce(F.col("satisfied_us") <= F.col("deadline_us"), F.lit(False))
@@ -204,8 +206,31 @@ def _satisfactions(packed: DataFrame, sharding: Sharding) -> DataFrame:
 
 def satisfy_shard(packed: pa.Table) -> pa.Table:
     """Compute when the requests of one shard are satisfied, in a Python worker (`_SATISFIED`)."""
+    requests = unpack(packed, _REQUESTS)
+    return _reject_repeated(
+        _satisfied(requests, packed), lambda rows: tie_numbers(requests.take(pa.array(rows)))
+    )
+
+
+def satisfy_part(packed: pa.Table) -> pa.Table:
+    """Return a shard that does not have all requests of its ids (`_SATISFIED_PART`)."""
+    requests = unpack(packed, _REQUESTS)
+    satisfied = _satisfied(requests, packed)
+    rejects = pa.nulls(satisfied.num_rows - requests.num_rows, pa.int64())
+    ties = [pa.array(tie_numbers(requests).view(np.int64)), rejects]
+    return satisfied.append_column("tie", pa.chunked_array(ties))
+
+
+def reject_repeated_parts(parts: pa.Table) -> pa.Table:
+    """Turn repeated requests into rejects, among all requests of their hosts and ids."""
+    ties = parts.column("tie").filter(parts.column("tie").is_valid()).to_numpy().view(np.uint64)
+    return _reject_repeated(parts.drop_columns(["tie"]), lambda rows: ties[rows])
+
+
+def _satisfied(requests: pa.Table, packed: pa.Table) -> pa.Table:
+    """Return the requests of a shard, when they are satisfied, and then its rejects."""
     freeze_imported_objects()
-    requests, events = unpack(packed, _REQUESTS), unpack(packed, _EVENTS)
+    events = unpack(packed, _EVENTS)
     satisfied = satisfied_us(requests, events)
     arrived_us = requests.column("arrived_at")
     timeout_us = pc.multiply(requests.column("timeout_ms").cast(pa.int64()), 1000)
@@ -219,8 +244,7 @@ def satisfy_shard(packed: pa.Table) -> pa.Table:
     return pa.concat_tables([table, unpack(packed, REJECT_KIND)], promote_options="default")
 
 
-def reject_repeated(satisfied: pa.Table) -> pa.Table:
-    """Turn repeated requests into rejects, among all requests of their hosts and ids."""
+def _reject_repeated(satisfied: pa.Table, ties_of: Callable[[Ints], Words]) -> pa.Table:
     requests = satisfied
     if satisfied.column("reason").null_count < satisfied.num_rows:
         requests = satisfied.filter(satisfied.column("reason").is_null())
@@ -228,6 +252,7 @@ def reject_repeated(satisfied: pa.Table) -> pa.Table:
         requests,
         requests.column("arrived_us").to_numpy(),
         requests.column("deadline_us").to_numpy(),
+        ties_of,
     )
     if not texts:
         return satisfied

@@ -25,7 +25,7 @@ from purgatory_spark._rows.checks import (
     reject_hash,
     request_checks,
 )
-from purgatory_spark._rows.repeats import REPEATED
+from purgatory_spark._rows.repeats import REPEATED, tie_numbers
 from purgatory_spark._rows.schema import (
     COMPLETED,
     EVENTS,
@@ -257,7 +257,12 @@ def _replay_host(
         return _ROWS.empty_table()
     arrived_us = epoch_us(requests.column("arrived_at"))
     timeouts_us = requests.column("timeout_ms").cast(pa.int64()).to_numpy() * 1000
-    repeated, texts = results.split_repeated(requests, arrived_us, arrived_us + timeouts_us)
+    repeated, texts = results.split_repeated(
+        requests,
+        arrived_us,
+        arrived_us + timeouts_us,
+        lambda rows: tie_numbers(requests.take(pa.array(rows))),
+    )
     if texts:
         requests = requests.filter(pa.array(~repeated))
     further = [{"reason": REPEATED, "row": text, "kind": results.REJECT_KIND} for text in texts]

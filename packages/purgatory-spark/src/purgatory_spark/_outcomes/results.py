@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from pyspark.sql import types as T  # noqa: N812
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._rows.repeats import repeated_in_table
 from purgatory_spark._rows.schema import IDENTITY, OUTCOMES
-from purgatory_spark._spark.arrays import Bools, Ints
+from purgatory_spark._spark.arrays import Bools, Ints, Words
 from purgatory_spark._spark.schemas import text_schema
 
 #: The value of `kind` in rows of outcomes, and in rejects.
@@ -60,11 +60,14 @@ def rejects_of(results: DataFrame) -> DataFrame:
 
 
 def split_repeated(
-    requests: pa.Table, arrived_us: Ints, deadline_us: Ints
+    requests: pa.Table, arrived_us: Ints, deadline_us: Ints, ties_of: Callable[[Ints], Words]
 ) -> tuple[Bools, list[str]]:
-    """Return which good requests are repeated, and these as JSON."""
+    """Return which good requests are repeated, and these as JSON.
+
+    `ties_of`: returns the `repeats.tie_numbers` of some rows.
+    """
     repeated = repeated_in_table(
-        requests.column("host"), requests.column("request_id"), arrived_us, deadline_us
+        requests.column("host"), requests.column("request_id"), arrived_us, deadline_us, ties_of
     )
     at = np.flatnonzero(repeated)
     if not len(at):

@@ -3,12 +3,14 @@
 A request reserves its id, on its host, from its arrival to its deadline, even if it ends earlier. A
 request that arrives in that time, or at the deadline, with the same host and id is *repeated*: it
 is a reject, and reserves nothing. After the deadline the id may be used again. Requests are taken
-in order of arrival, those of one instant in order of their deadlines.
+in order of arrival, those of one instant in order of their deadlines. Of those that have both in
+common, batch, replay and stream take the one with the least `tie_numbers`, which depends on the
+rows alone, as does the order by their text in an import.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +20,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._rows.checks import REASON, reject_hash
-from purgatory_spark._spark.arrays import Bools, Ints
+from purgatory_spark._rows.packing import hash_watch_keys, passed_columns
+from purgatory_spark._spark.arrays import Bools, Ints, Words, one_chunk
+from purgatory_spark._spark.hashes import hash_strings
 from purgatory_spark._spark.schemas import from_micros, micros_schema, to_micros
 
 #: The reason of a repeated request.
@@ -65,20 +69,82 @@ def repeated_in_order(
 
 
 def repeated_in_table(
-    hosts: pa.ChunkedArray, request_ids: pa.ChunkedArray, arrived_us: Ints, deadline_us: Ints
+    hosts: pa.ChunkedArray,
+    request_ids: pa.ChunkedArray,
+    arrived_us: Ints,
+    deadline_us: Ints,
+    ties_of: Callable[[Ints], Words],
 ) -> Bools:
-    """Return which requests are repeated; they may be of several hosts, and in any order."""
+    """Return which requests are repeated; they may be of several hosts, and in any order.
+
+    `ties_of`: returns the `tie_numbers` of some rows.
+    """
     repeated: Bools = np.zeros(len(request_ids), dtype=bool)
     ids, distinct = _numbered(request_ids)
     if distinct == len(ids):
         return repeated
     several = np.flatnonzero(np.bincount(ids)[ids] > 1)
-    rows = several[np.lexsort((deadline_us[several], arrived_us[several]))]
     host_numbers, _ = _numbered(hosts)
-    repeated[rows] = repeated_in_order(
-        host_numbers[rows] * distinct + ids[rows], arrived_us[rows], deadline_us[rows]
-    )
+    ids = host_numbers[several] * distinct + ids[several]
+    arrived_us, deadline_us = arrived_us[several], deadline_us[several]
+    order = order_of_requests(ids, arrived_us, deadline_us, lambda rows: ties_of(several[rows]))
+    repeated[several[order]] = repeated_in_order(ids[order], arrived_us[order], deadline_us[order])
     return repeated
+
+
+def order_of_requests(
+    ids: Ints, arrived_us: Ints, deadline_us: Ints, ties_of: Callable[[Ints], Words]
+) -> Ints:
+    """Return the rows in the order in which requests reserve their ids.
+
+    `ties_of`: returns the `tie_numbers` of some rows. It is called for those that are equal in all
+    other columns, which are few.
+    """
+    order: Ints = np.lexsort((deadline_us, ids, arrived_us))
+    equal = np.ones(max(0, len(order) - 1), dtype=bool)
+    for column in (ids, arrived_us, deadline_us):
+        equal &= column[order[1:]] == column[order[:-1]]
+    if not equal.any():
+        return order
+    tied = order[np.append(equal, False) | np.append(False, equal)]
+    ties: Words = np.zeros(len(order), dtype=np.uint64)
+    ties[tied] = ties_of(tied)
+    in_order: Ints = np.lexsort((ties, deadline_us, ids, arrived_us))
+    return in_order
+
+
+def tie_numbers(requests: pa.Table) -> Words:
+    """Return a hash of each request, in columns of the schema, to order equal ids and times by.
+
+    Watch keys are text, or hashes as `hash_watch_keys` makes them with `hash_strings`.
+    """
+    host = _text(requests.column("host"))
+    hashes = hash_strings(host, np.zeros(len(host), dtype=np.uint64))
+    watch_keys = one_chunk(requests.column("watch_keys"))
+    if pa.types.is_string(watch_keys.type.value_type):
+        watch_keys, _ = hash_watch_keys(watch_keys, hashes, hash_strings)
+    columns = passed_columns(requests)
+    for name in ("aggregate", "quantifier"):
+        columns[name] = requests.column(name)
+    for column in columns.values():
+        hashes = hash_strings(_text(column), hashes)
+    threshold = one_chunk(requests.column("threshold")).to_numpy() + 0.0
+    hashes += threshold.view(np.uint64)
+    starts = watch_keys.offsets.to_numpy()
+    lengths = np.diff(starts)
+    # A key counts by its position.
+    position = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    keys = watch_keys.values.to_numpy()[starts[0] : starts[-1]]
+    np.add.at(
+        hashes,
+        np.repeat(np.arange(len(lengths)), lengths),
+        keys * (2 * position + 1).astype(np.uint64),
+    )
+    return hashes
+
+
+def _text(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return one_chunk(column).cast(pa.string())
 
 
 def _numbered(names: pa.ChunkedArray) -> tuple[Ints, int]:

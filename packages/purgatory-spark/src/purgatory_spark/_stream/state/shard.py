@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from purgatory_spark._rows.repeats import repeated_in_order
+from purgatory_spark._rows.repeats import order_of_requests, repeated_in_order, tie_numbers
 from purgatory_spark._stream.state.columns import numpy_column
 from purgatory_spark._stream.state.key_history import KeyHistory
 from purgatory_spark._stream.state.keys import KeyedEvents
@@ -27,6 +27,7 @@ from purgatory_spark._stream.state.rows import (
     REQUEST_SCHEMA,
     REQUESTS,
     late_rows,
+    original_requests,
     result_rows,
 )
 from purgatory_spark._stream.state.store import ShardStore
@@ -173,18 +174,18 @@ class Shard:
         """
         if not requests.num_rows:
             return requests
-        # Ties are broken by columns of the rows, so that the order does not depend on batches.
-        requests = requests.sort_by(
-            [
-                ("arrived_us", "ascending"),
-                ("request_id", "ascending"),
-                ("deadline_us", "ascending"),
-            ]
-        )
-        reserved = RequestIds(self._store)
         ids, arrived_us, deadline_us = (
             numpy_column(requests, name) for name in ("id", "arrived_us", "deadline_us")
         )
+        order = order_of_requests(
+            ids,
+            arrived_us,
+            deadline_us,
+            lambda rows: tie_numbers(original_requests(requests.take(pa.array(rows)))),
+        )
+        requests = requests.take(pa.array(order))
+        ids, arrived_us, deadline_us = ids[order], arrived_us[order], deadline_us[order]
+        reserved = RequestIds(self._store)
         repeated = repeated_in_order(ids, arrived_us, deadline_us, reserved.reserved_until_us(ids))
         if repeated.any():
             result.tables.append(
