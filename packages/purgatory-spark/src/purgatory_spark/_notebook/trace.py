@@ -38,6 +38,7 @@ from purgatory_spark._rows.host_sizes import (
 from purgatory_spark._rows.mapping import TableMapping
 from purgatory_spark._rows.schema import EVENTS, REQUESTS, require
 from purgatory_spark._spark.memory import bytes_per_pending_operation
+from purgatory_spark._spark.workers import require_package
 from purgatory_spark._traces.marks import Mark, known_incidents
 from purgatory_spark._traces.trace_folder import TraceFolder, is_trace_folder, source_name
 from purgatory_spark._traces.trace_reader import ImportSettings, read_trace
@@ -62,7 +63,9 @@ class Trace:
     Connect, and changes none of its settings.
 
     Before its first result, a trace measures the memory of its hosts in one pass, which is the only
-    Spark job that `outcomes` starts. The batch then cuts hosts that do not fit into a worker.
+    Spark job that `outcomes` starts. The batch then cuts hosts that do not fit into a worker. On a
+    cluster, the session's first trace also starts a short job, which checks that the workers have
+    this package.
 
     Attributes:
         requests: Rows of `schema.REQUESTS`.
@@ -211,6 +214,7 @@ class Trace:
     @cached_property
     def _refusal_to_replay(self) -> str:
         """Which hosts are too large for a replay, as a message; empty if there are none."""
+        require_package(self.requests.sparkSession)
         try:
             require_hosts_fit(self.requests, self.events, REPLAY, self.max_worker_mb)
         except HostTooLargeError as error:
@@ -257,6 +261,7 @@ class Trace:
 
         `source` is the file or table, and null for rows of `Trace(requests, events)`.
         """
+        require_package(self.requests.sparkSession)
         known = self._origin.rejects
         if known is not None:
             return known
@@ -297,6 +302,7 @@ class Trace:
                 trace may have.
             HostTooLargeError: A host does not fit into a worker, and can't be cut.
         """
+        require_package(self.requests.sparkSession)
         bytes_per_operation, timeouts_in_use = self._usage
         chosen = suggest_timeouts(self._results) if timeouts is None else list(timeouts)
         table = what_if(self._results, chosen, bytes_per_operation, parts=self._parts)
@@ -331,6 +337,7 @@ class Trace:
             HostTooLargeError: A host does not fit into a worker.
         """
         spark, target = self.requests.sparkSession, Path(folder)
+        require_package(spark)
         settings = [ReplaySettings(design=design) for design in dict.fromkeys(designs)]
         require_replaceable(target, self._origin.path)
         with output_folder(target, replace=True) as partial_folder:

@@ -43,6 +43,7 @@ from purgatory_spark._spark.parquet_splits import list_files, plan_tasks, read_s
 from purgatory_spark._spark.schemas import fields_of, to_micros
 from purgatory_spark._spark.session import parallelism
 from purgatory_spark._spark.worker_gc import freeze_imported_objects
+from purgatory_spark._spark.workers import require_local_python
 
 _REQUESTS = "requests"
 _EVENTS = "events"
@@ -172,6 +173,7 @@ def trace_outcomes(
 
 
 def _sharding(spark: SparkSession, parts: Mapping[str, int] | None) -> Sharding:
+    require_local_python(spark)
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     return Sharding(max(_SHARDS, partitions), parts or {})
 

@@ -46,6 +46,7 @@ from purgatory_spark._spark.schemas import (
     utc_schema,
 )
 from purgatory_spark._spark.worker_gc import freeze_imported_objects, gc_paused
+from purgatory_spark._spark.workers import require_local_python
 from request_purgatory.clock import ManualClock
 from request_purgatory.legacy import LegacyPurgatory
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
@@ -216,6 +217,7 @@ def replay_designs(
     Requests and events are read, shuffled and passed to Python once for all of them. The position
     of a row's design is in `DESIGN_NUMBER`, null for rejects, which are the same for all.
     """
+    require_local_python(requests.sparkSession)
     # Hosts are not told apart by a hash: a purgatory is for one host.
     good_host = F.when(F.col(REASON).isNull(), F.col("host"))
     reject_group = F.pmod(reject_hash(), F.lit(_REJECT_GROUPS))

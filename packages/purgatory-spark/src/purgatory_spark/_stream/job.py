@@ -13,6 +13,7 @@ from purgatory_spark._errors import require_at_least, require_one_of
 from purgatory_spark._rows.schema import EVENTS, REQUESTS, file_columns, require
 from purgatory_spark._spark.files import CORRUPT, RAW, SOURCE
 from purgatory_spark._spark.session import require_stream_settings
+from purgatory_spark._spark.workers import require_local_python
 from purgatory_spark._stream.packing import TIMED_SCHEMA, Packer, shard_labels
 from purgatory_spark._stream.processor import STEPPED, ShardProcessor, results_of, step_counts
 from purgatory_spark._stream.progress import OBSERVED
@@ -105,6 +106,7 @@ def delayed_operations(
             function that sets it.
     """
     settings = settings or StreamSettings()
+    require_local_python(requests.sparkSession)
     require_stream_settings(requests.sparkSession)
     labels = shard_labels(settings.shards, even=even_shards)
     packed = [
