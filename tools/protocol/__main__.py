@@ -25,6 +25,7 @@ APIS = (
     "AlterPartitionReassignments",
     "AlterUserScramCredentials",
     "ApiVersions",
+    "ConsumerGroupDescribe",
     "ConsumerGroupHeartbeat",
     "CreateAcls",
     "CreatePartitions",

@@ -20,6 +20,8 @@ from purgatory_broker.setting_values import checked_setting
 from request_purgatory.errors import InvalidArgumentError
 
 SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+CONSUMER_ASSIGNORS = ("uniform", "range")
+MIGRATION_POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
 SSL_CLIENT_AUTH = ("required", "requested", "none")
 
 
@@ -100,6 +102,23 @@ class ClusterSettings:
         group_initial_rebalance_delay_ms: Time for which a new group waits for further members, so
             that members that start together join in one rebalance. Kafka's default is 3,000.
         group_max_size: Members of a group.
+        group_consumer_session_timeout_ms: Time without a heartbeat after which a member of the
+            consumer protocol is removed from its group.
+        group_consumer_min_session_timeout_ms: Shortest such time that a group's own settings allow.
+        group_consumer_max_session_timeout_ms: Longest such time that a group's own settings allow.
+        group_consumer_heartbeat_interval_ms: Time between two heartbeats of such a member, and so
+            the time after which it learns of changes.
+        group_consumer_min_heartbeat_interval_ms: Shortest such time that a group's own settings
+            allow.
+        group_consumer_max_heartbeat_interval_ms: Longest such time that a group's own settings
+            allow.
+        group_consumer_max_size: Members of a group of the consumer protocol.
+        group_consumer_assignors: Assignors that such members may choose, with commas between:
+            uniform and range. The first is the default.
+        group_consumer_migration_policy: Whether groups with members change between the classic and
+            the consumer protocol: bidirectional, upgrade, downgrade or disabled.
+        group_consumer_regex_refresh_interval_ms: Time after which the topics of regular expressions
+            are looked for again.
         offsets_topic_num_partitions: Partitions of the topic of committed offsets. Kafka's default
             is 50.
         offsets_commit_timeout_ms: Time for which a commit waits for the offsets topic's replicas.
@@ -181,6 +200,16 @@ class ClusterSettings:
     group_max_session_timeout_ms: int = 1_800_000
     group_initial_rebalance_delay_ms: int = 0
     group_max_size: int = 2_147_483_647
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_min_session_timeout_ms: int = 45_000
+    group_consumer_max_session_timeout_ms: int = 60_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_min_heartbeat_interval_ms: int = 5_000
+    group_consumer_max_heartbeat_interval_ms: int = 15_000
+    group_consumer_max_size: int = 2_147_483_647
+    group_consumer_assignors: str = "uniform,range"
+    group_consumer_migration_policy: str = "bidirectional"
+    group_consumer_regex_refresh_interval_ms: int = 600_000
     offsets_topic_num_partitions: int = 4
     offsets_commit_timeout_ms: int = 5_000
     offset_metadata_max_bytes: int = 4_096
@@ -226,7 +255,23 @@ class ClusterSettings:
             raise InvalidArgumentError(
                 "log_cleanup_policy", "delete, compact or both", self.log_cleanup_policy
             )
+        self._check_groups()
         self._check_listeners()
+
+    def _check_groups(self) -> None:
+        assignors = self.consumer_assignors
+        if not assignors or not set(assignors) <= set(CONSUMER_ASSIGNORS):
+            raise InvalidArgumentError(
+                "group_consumer_assignors",
+                f"some of {', '.join(CONSUMER_ASSIGNORS)}",
+                self.group_consumer_assignors,
+            )
+        if self.group_consumer_migration_policy not in MIGRATION_POLICIES:
+            raise InvalidArgumentError(
+                "group_consumer_migration_policy",
+                f"one of {', '.join(MIGRATION_POLICIES)}",
+                self.group_consumer_migration_policy,
+            )
 
     def _check_listeners(self) -> None:
         if self.listeners is not None and (self.port, self.host) != (0, LOOPBACK):
@@ -268,6 +313,11 @@ class ClusterSettings:
             and "OAUTHBEARER" not in mechanisms
         ):
             raise InvalidArgumentError("sasl_users", "given if all listeners have SASL", {})
+
+    @property
+    def consumer_assignors(self) -> tuple[str, ...]:
+        """The assignors of the consumer protocol, the default one first."""
+        return tuple(filter(None, map(str.strip, self.group_consumer_assignors.split(","))))
 
     @property
     def sasl_mechanisms(self) -> tuple[str, ...]:
@@ -356,6 +406,16 @@ class ClusterOptions(TypedDict, total=False):
     group_max_session_timeout_ms: int
     group_initial_rebalance_delay_ms: int
     group_max_size: int
+    group_consumer_session_timeout_ms: int
+    group_consumer_min_session_timeout_ms: int
+    group_consumer_max_session_timeout_ms: int
+    group_consumer_heartbeat_interval_ms: int
+    group_consumer_min_heartbeat_interval_ms: int
+    group_consumer_max_heartbeat_interval_ms: int
+    group_consumer_max_size: int
+    group_consumer_assignors: str
+    group_consumer_migration_policy: str
+    group_consumer_regex_refresh_interval_ms: int
     offsets_topic_num_partitions: int
     offsets_commit_timeout_ms: int
     offset_metadata_max_bytes: int

@@ -227,7 +227,7 @@ NAMES_PARTITIONS = NAMES_TOPICS - {
 NAMES_GROUPS = {
     "OffsetCommit", "OffsetFetch", "JoinGroup", "Heartbeat", "LeaveGroup", "SyncGroup",
     "DescribeGroups", "DeleteGroups", "OffsetDelete", "ConsumerGroupHeartbeat",
-    "AddOffsetsToTxn", "TxnOffsetCommit",
+    "ConsumerGroupDescribe", "AddOffsetsToTxn", "TxnOffsetCommit",
 }  # fmt: skip
 NAMES_TRANSACTIONAL_IDS = {
     "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit",

@@ -22,8 +22,11 @@ from purgatory_broker.request_context import RequestContext
 CLIENT_SOFTWARE_SINCE = 3
 #: The first version whose clients know features whose lowest level is 0.
 LEVEL_0_SINCE = 4
+#: The features that clients look at, and their highest levels. With `group.version` 1 there is the
+#: consumer protocol.
 TRANSACTION_VERSION = "transaction.version"
-MAX_TRANSACTION_VERSION = 2
+GROUP_VERSION = "group.version"
+MAX_LEVELS = {GROUP_VERSION: 1, TRANSACTION_VERSION: 2}
 
 
 def _api_versions(
@@ -45,28 +48,27 @@ def _api_versions(
         keys.append(ApiVersion(api_key=api.key, min_version=min_version, max_version=max_version))
     response = ApiVersionsResponse(error_code=code, api_keys=keys)
     if is_supported:
-        _add_features(response, broker.settings.transaction_version, context.version)
+        levels = {GROUP_VERSION: 1, TRANSACTION_VERSION: broker.settings.transaction_version}
+        _add_features(response, levels, context.version)
     return response
 
 
-def _add_features(response: ApiVersionsResponse, level: int, version: int) -> None:
-    """Tell the level of the feature that decides what clients may send, `transaction.version`.
+def _add_features(response: ApiVersionsResponse, levels: dict[str, int], version: int) -> None:
+    """Tell the levels of the features that decide what clients may send.
 
     Old clients do not know features whose lowest level is 0.
     """
     if version >= LEVEL_0_SINCE:
         response.supported_features = [
-            SupportedFeatureKey(
-                name=TRANSACTION_VERSION, min_version=0, max_version=MAX_TRANSACTION_VERSION
-            )
+            SupportedFeatureKey(name=name, min_version=0, max_version=MAX_LEVELS[name])
+            for name in levels
         ]
     response.finalized_features_epoch = 0
-    if level:
-        response.finalized_features = [
-            FinalizedFeatureKey(
-                name=TRANSACTION_VERSION, max_version_level=level, min_version_level=level
-            )
-        ]
+    response.finalized_features = [
+        FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+        for name, level in levels.items()
+        if level
+    ]
 
 
 def _is_software_name(name: str) -> bool:

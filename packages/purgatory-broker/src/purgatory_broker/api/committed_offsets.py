@@ -129,7 +129,7 @@ def results_by_topic(
 #: fits into a record's 64 bits.
 MAX_RETENTION_MS = 2**62
 
-#: The first version whose clients know GROUP_ID_NOT_FOUND.
+#: The first version whose clients know GROUP_ID_NOT_FOUND, and member epochs.
 GROUP_ID_NOT_FOUND_SINCE = 9
 
 
@@ -212,6 +212,8 @@ def _fetch_offsets(
     topics: Sequence[tuple[str, list[int]]] | None,
     *,
     require_stable: bool,
+    member_id: str | None = None,
+    member_epoch: int = -1,
 ) -> FetchedOffsets:
     """Return the offsets that the client may see.
 
@@ -223,7 +225,13 @@ def _fetch_offsets(
     if broker.authorizer is not None and topics is not None:
         names = allowed_topics(broker, context, AclOperation.DESCRIBE, [name for name, _ in topics])
         asked = [(name, indexes) for name, indexes in topics if name in names]
-    fetched = broker.groups.fetch_offsets(group_id, asked, require_stable=require_stable)
+    fetched = broker.groups.fetch_offsets(
+        group_id,
+        asked,
+        require_stable=require_stable,
+        member_id=member_id,
+        member_epoch=member_epoch,
+    )
     if broker.authorizer is None or fetched.error is not ErrorCode.NONE:
         return fetched
     if topics is None:
@@ -250,7 +258,15 @@ def _fetch_group(
     topics = None
     if group.topics is not None:
         topics = [(topic.name, topic.partition_indexes) for topic in group.topics]
-    fetched = _fetch_offsets(broker, context, group.group_id, topics, require_stable=require_stable)
+    fetched = _fetch_offsets(
+        broker,
+        context,
+        group.group_id,
+        topics,
+        require_stable=require_stable,
+        member_id=group.member_id,
+        member_epoch=group.member_epoch,
+    )
     return OffsetFetchResponseGroup(
         group_id=group.group_id,
         topics=[

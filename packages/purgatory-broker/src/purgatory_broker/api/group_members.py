@@ -4,12 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from purgatory_broker._wire.error_code import ErrorCode
-from purgatory_broker._wire.protocol.consumer_group_heartbeat import (
-    CONSUMER_GROUP_HEARTBEAT_MESSAGES,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
 from purgatory_broker._wire.protocol.heartbeat import (
     HEARTBEAT_MESSAGES,
     HeartbeatRequest,
@@ -41,6 +35,7 @@ from purgatory_broker.groups.group_messages import (
     JoinRequest,
     JoinResult,
     LeavingMember,
+    RemovalResult,
     SyncRequest,
     SyncResult,
 )
@@ -199,52 +194,37 @@ HEARTBEAT = ServedApi(
 MEMBER_LIST_SINCE = 3
 
 
-def _leave_group(
-    broker: BrokerApi, context: RequestContext, request: LeaveGroupRequest
-) -> LeaveGroupResponse:
+def _leave_group(broker: BrokerApi, context: RequestContext, request: LeaveGroupRequest) -> None:
     """Old versions are about their sender; later ones may name members by instance id alone."""
     if context.version < MEMBER_LIST_SINCE:
-        left = broker.groups.leave_group(request.group_id, (LeavingMember(request.member_id),))
-        return LeaveGroupResponse(error_code=left.parts[0] if left.parts else left.error)
-    members = tuple(
-        LeavingMember(member.member_id, member.group_instance_id) for member in request.members
-    )
-    left = broker.groups.leave_group(request.group_id, members)
-    # Without results of the members, the whole request has an error.
-    return LeaveGroupResponse(
-        error_code=left.error,
-        members=[
+        members: tuple[LeavingMember, ...] = (LeavingMember(request.member_id),)
+    else:
+        members = tuple(
+            LeavingMember(member.member_id, member.group_instance_id) for member in request.members
+        )
+
+    def reply(left: RemovalResult) -> None:
+        if context.version < MEMBER_LIST_SINCE:
+            code = left.parts[0] if left.parts else left.error
+            context.reply(LeaveGroupResponse(error_code=code))
+            return
+        # Without results of the members, the whole request has an error.
+        responses = [
             MemberResponse(
                 member_id=member.member_id,
                 group_instance_id=member.instance_id,
                 error_code=error,
             )
             for member, error in zip(members, left.parts, strict=False)
-        ],
-    )
+        ]
+        context.reply(LeaveGroupResponse(error_code=left.error, members=responses))
+
+    broker.groups.leave_group(request.group_id, members, reply)
 
 
 LEAVE_GROUP = ServedApi(
     messages=LEAVE_GROUP_MESSAGES,
     versions=(0, 5),
     requires={AclResource.GROUP: AclOperation.READ},
-    answer=_leave_group,
-)
-
-
-def _consumer_group_heartbeat(
-    broker: BrokerApi, context: RequestContext, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerGroupHeartbeatResponse:
-    # A client that does not find the API at all may wait for it for ever.
-    return ConsumerGroupHeartbeatResponse(
-        error_code=ErrorCode.UNSUPPORTED_VERSION,
-        error_message="Only the classic group protocol is supported: group.protocol=classic.",
-    )
-
-
-CONSUMER_GROUP_HEARTBEAT = ServedApi(
-    messages=CONSUMER_GROUP_HEARTBEAT_MESSAGES,
-    versions=(0, 1),
-    requires={AclResource.GROUP: AclOperation.READ},
-    answer=_consumer_group_heartbeat,
+    handle=_leave_group,
 )

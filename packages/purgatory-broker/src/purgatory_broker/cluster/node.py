@@ -212,6 +212,7 @@ class Node:
             ),
             now_ms=cluster.wall_ms,
             metadata=self.metadata,
+            group_config=self.metadata.group_config,
             on_stable=partial(cluster.waits.changed, "group"),
         )
         self.producer_ids = ProducerIds(self._new_producer_ids)

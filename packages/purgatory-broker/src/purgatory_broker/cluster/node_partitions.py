@@ -69,6 +69,7 @@ class NodePartitions:
         if self.replicas.is_closed:
             return
         with self.replicas.actions:
+            self.groups.topics_changed({partition.topic for _, partition in partitions})
             for topic_id, partition in partitions:
                 # If the topic was deleted or created again in the meantime, a later notification
                 # says so.
@@ -155,6 +156,7 @@ class NodePartitions:
                 if replica is not None and replica.topic_id == topic.topic_id:
                     self._delete_replica(replica)
             self.groups.forget_topic(topic.name)
+            self.groups.topics_changed({topic.name})
 
     def _delete_replica(self, replica: Replica) -> None:
         key = replica.key

@@ -14,9 +14,6 @@ from purgatory_broker.groups.modern.group import ModernGroup
 from purgatory_broker.groups.modern.records import ModernKey, RecordKind
 from purgatory_broker.groups.shards import AnyGroup, Record, Shard, Shards
 
-#: The errors after which records may be in the log: the state keeps them.
-MAY_BE_WRITTEN = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-
 
 @dataclass(slots=True, eq=False)
 class Change:
@@ -31,9 +28,10 @@ class Change:
     shards: Shards
     shard: Shard
     group: ModernGroup
-    #: The group of another kind whose place the group takes.
-    former: AnyGroup | None = None
     records: list[Record] = field(default_factory=list)
+    #: Called when the change was undone.
+    on_undone: Callable[[], object] = lambda: None
+    _former: AnyGroup | None = None
     _before: list[tuple[ModernKey, Any | None]] = field(default_factory=list)
 
     def put(self, kind: RecordKind, value: Any | None, item: str = "") -> None:
@@ -46,18 +44,24 @@ class Change:
         self.group.apply(key, value)
         self.records.append((key, value))
 
+    def replace(self, former: AnyGroup, on_undone: Callable[[], object] = lambda: None) -> None:
+        """Let the group take the place of another one, which comes back if that is undone."""
+        self._former, self.on_undone = former, on_undone
+
     def undo(self) -> None:
         for key, value in reversed(self._before):
             self.group.apply(key, value)
         self._before.clear()
         self.records.clear()
+        if self.shards.by_partition.get(self.shard.partition) is not self.shard:
+            return  # Another node coordinates the group now.
         groups, group_id = self.shard.groups, self.group.group_id
-        if groups.get(group_id) is not self.group or self.group.has_record:
-            return
-        if self.former is not None:
-            groups[group_id] = self.former
-        elif self.group.is_empty:
-            del groups[group_id]
+        if groups.get(group_id) is self.group and not self.group.is_stored:
+            if self._former is not None:
+                groups[group_id] = self._former
+            elif self.group.is_empty and not self.group.has_offsets:
+                del groups[group_id]
+        self.on_undone()
 
     def append(self, actions: ActionQueue, reply: Callable[[ErrorCode], object]) -> None:
         """Append the records; `reply` is called with NONE or what a client gets of the error."""
@@ -70,9 +74,11 @@ class Change:
             return
         waiting = [reply]
         writes.append(waiting)
+        is_appending = True
 
         def appended(error: ErrorCode) -> None:
-            if error is not ErrorCode.NONE and error not in MAY_BE_WRITTEN:
+            # With a later error the records are in the log, or another node has the group.
+            if error is not ErrorCode.NONE and is_appending:
                 self.undo()
             if waiting in writes:
                 writes.remove(waiting)
@@ -80,3 +86,4 @@ class Change:
                 actions.add(partial(each, coordinator_error(error)))
 
         self.shards.append_now(self.shard, self.records, appended)
+        is_appending = False

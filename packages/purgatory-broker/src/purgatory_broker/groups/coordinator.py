@@ -9,6 +9,12 @@ from functools import partial
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.administration import AdministrationHandler
+from purgatory_broker.groups.consumer.consumer_groups import ConsumerGroups, GroupConfig
+from purgatory_broker.groups.consumer.heartbeat_messages import (
+    ConsumerGroupDescription,
+    ConsumerHeartbeat,
+    HeartbeatReply,
+)
 from purgatory_broker.groups.group import Group, GroupState
 from purgatory_broker.groups.group_messages import (
     CommitReply,
@@ -23,6 +29,7 @@ from purgatory_broker.groups.group_messages import (
     JoinReply,
     JoinRequest,
     JoinResult,
+    LeaveReply,
     LeavingMember,
     RemovalResult,
     SyncReply,
@@ -33,7 +40,8 @@ from purgatory_broker.groups.group_messages import (
 )
 from purgatory_broker.groups.join_group import JoinGroupHandler
 from purgatory_broker.groups.membership import MembershipHandler
-from purgatory_broker.groups.modern.partitions import Assignment, by_topic
+from purgatory_broker.groups.modern.consumer_group import ConsumerGroup
+from purgatory_broker.groups.modern.partitions import Assignment
 from purgatory_broker.groups.modern.subscribed_topics import TopicsMetadata
 from purgatory_broker.groups.offset_manager import OffsetManager
 from purgatory_broker.groups.rebalancer import GroupPurgatories, Rebalancer
@@ -79,6 +87,7 @@ class GroupCoordinator:
         store: OffsetsStore,
         now_ms: Callable[[], int],
         metadata: TopicsMetadata,
+        group_config: GroupConfig,
         on_stable: Callable[[str], None] = lambda _group_id: None,
     ) -> None:
         """`on_stable` is called with the id of a group that has become stable, or was loaded."""
@@ -87,7 +96,6 @@ class GroupCoordinator:
         self._on_stable = on_stable
         self._store = store
         self._actions = actions
-        self._metadata = metadata
         self._shards = Shards(settings.offsets_topic_num_partitions, store, self._actions)
         self._rebalancer = Rebalancer(
             purgatories,
@@ -97,10 +105,24 @@ class GroupCoordinator:
             now_ms=now_ms,
             on_stable=on_stable,
         )
-        self._join_group = JoinGroupHandler(
-            settings, self._shards, self._rebalancer, actions, now_ms
+        self._consumers = ConsumerGroups(
+            settings,
+            self._shards,
+            self._rebalancer,
+            actions=actions,
+            purgatories=purgatories,
+            metadata=metadata,
+            group_config=group_config,
+            now_ms=now_ms,
+            on_change=on_stable,
         )
-        self._membership = MembershipHandler(self._shards, self._rebalancer, actions)
+        classic_members = self._consumers.classic_members
+        self._join_group = JoinGroupHandler(
+            settings, self._shards, self._rebalancer, classic_members, actions, now_ms
+        )
+        self._membership = MembershipHandler(
+            self._shards, self._rebalancer, classic_members, actions
+        )
         self._offsets = OffsetManager(
             shards=self._shards,
             actions=actions,
@@ -133,6 +155,8 @@ class GroupCoordinator:
             for group in shard.groups.values():
                 if isinstance(group, Group):
                     self._expect_members(group)
+                elif isinstance(group, ConsumerGroup):
+                    self._consumers.load(group)
                 self._on_stable(group.group_id)
         logger.info(
             "node %d has loaded %d groups of partition %d of the offsets topic",
@@ -160,6 +184,8 @@ class GroupCoordinator:
             for group in shard.groups.values():
                 if isinstance(group, Group):
                     self._rebalancer.mark_dead(group, ErrorCode.NOT_COORDINATOR)
+                else:
+                    self._consumers.unload(group)
         logger.info(
             "node %d has unloaded partition %d of the offsets topic", self.node_id, partition
         )
@@ -169,14 +195,19 @@ class GroupCoordinator:
         for group in self.groups:
             if isinstance(group, Group):
                 group.heartbeats.clear()
+            else:
+                group.timers.clear()
         self._shards.by_partition.clear()
         self._rebalancer.heartbeats.abandon()
+        self._consumers.timers.abandon()
 
     def time_advanced(self) -> None:
         """Remove the members whose session timeout has passed, since the time was advanced."""
         for group in self.groups:
             if isinstance(group, Group):
                 self._rebalancer.heartbeats.time_advanced(group)
+            else:
+                self._consumers.timers.time_advanced(group)
 
     # -- members
 
@@ -205,12 +236,24 @@ class GroupCoordinator:
                 return error.code
         return ErrorCode.NONE
 
-    def leave_group(self, group_id: str, leaving: Sequence[LeavingMember]) -> RemovalResult:
+    def leave_group(
+        self, group_id: str, leaving: Sequence[LeavingMember], reply: LeaveReply
+    ) -> None:
         with self._actions:
             try:
-                return RemovalResult(parts=self._membership.leave(group_id, leaving))
+                self._membership.leave(group_id, leaving, reply)
             except GroupError as error:
-                return RemovalResult(error.code)
+                self._actions.add(partial(reply, RemovalResult(error.code)))
+
+    def consumer_heartbeat(self, request: ConsumerHeartbeat, reply: HeartbeatReply) -> None:
+        """Answer a ConsumerGroupHeartbeat request when what it changes is replicated."""
+        with self._actions:
+            self._consumers.heartbeat(request, reply)
+
+    def topics_changed(self, names: Collection[str]) -> None:
+        """Note topics that were created or deleted, or that have got partitions."""
+        modern = [group for group in self.groups if not isinstance(group, Group)]
+        self._consumers.topics_changed(names, modern)
 
     # -- offsets
 
@@ -263,9 +306,20 @@ class GroupCoordinator:
         requested: Iterable[tuple[str, Sequence[int]]] | None,
         *,
         require_stable: bool = False,
+        member_id: str | None = None,
+        member_epoch: int = -1,
     ) -> FetchedOffsets:
-        """Return the replicated offsets of a group; None asks for all that it has committed."""
-        return self._offsets.fetch(group_id, requested, require_stable=require_stable)
+        """Return the replicated offsets of a group; None asks for all that it has committed.
+
+        `member_id` and `member_epoch` are those of a member of the consumer protocol that asks.
+        """
+        return self._offsets.fetch(
+            group_id,
+            requested,
+            require_stable=require_stable,
+            member_id=member_id,
+            member_epoch=member_epoch,
+        )
 
     def delete_offsets(
         self, group_id: str, partitions: Sequence[tuple[str, int]], reply: DeleteOffsetsReply
@@ -291,6 +345,9 @@ class GroupCoordinator:
     def describe_group(self, group_id: str) -> GroupDescription:
         return self._administration.describe_group(group_id)
 
+    def describe_consumer_group(self, group_id: str) -> ConsumerGroupDescription:
+        return self._consumers.describe(group_id)
+
     def delete_groups(self, group_ids: Iterable[str], reply: DeleteGroupsReply) -> None:
         """Answer a DeleteGroups request when its records are replicated or have failed."""
         with self._actions:
@@ -303,12 +360,8 @@ class GroupCoordinator:
         return [group for shard in self._shards for group in shard.groups.values()]
 
     def by_topic_name(self, partitions: Assignment) -> dict[str, list[int]]:
-        """Return partitions by their topics' names, without those of topics that are deleted."""
-        named = (
-            (self._metadata.topic_name(topic_id), numbers)
-            for topic_id, numbers in by_topic(partitions).items()
-        )
-        return {name: numbers for name, numbers in named if name is not None}
+        """Return partitions by their topics' names, without those of deleted topics."""
+        return self._consumers.migration.by_name(partitions)
 
     def check(self) -> None:
         for group in self.groups:

@@ -127,6 +127,7 @@ class GroupDescription:
 #: Each is called once, with the result for a client that waits for it.
 JoinReply: TypeAlias = Callable[[JoinResult], object]
 SyncReply: TypeAlias = Callable[[SyncResult], object]
+LeaveReply: TypeAlias = Callable[[RemovalResult], object]
 #: With the error of each offset of the request.
 CommitReply: TypeAlias = Callable[[tuple[ErrorCode, ...]], object]
 DeleteOffsetsReply: TypeAlias = Callable[[RemovalResult], object]
@@ -205,14 +206,14 @@ class OffsetToCommit:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRequest:
     group_id: str
-    #: The generation that the member knows; -1 for a client that is no member.
+    #: The generation or the epoch that the member knows; -1 for a client that is no member.
     generation_id: int
     #: The member's id; empty for a client that is no member.
     member_id: str
     instance_id: str | None
     #: How long the offsets are kept, in milliseconds; -1 for the default.
     retention_ms: int
-    #: The client handles GROUP_ID_NOT_FOUND; others get ILLEGAL_GENERATION.
+    #: The client handles GROUP_ID_NOT_FOUND and member epochs; others get ILLEGAL_GENERATION.
     knows_group_id_not_found: bool
     offsets: tuple[OffsetToCommit, ...]
 

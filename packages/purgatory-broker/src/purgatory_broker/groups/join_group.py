@@ -10,6 +10,7 @@ from functools import partial
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
+from purgatory_broker.groups.consumer.classic_members import ClassicMembers
 from purgatory_broker.groups.group import Group, GroupState
 from purgatory_broker.groups.group_messages import (
     GroupError,
@@ -20,8 +21,9 @@ from purgatory_broker.groups.group_messages import (
     coordinator_error,
 )
 from purgatory_broker.groups.member import Member
+from purgatory_broker.groups.modern.consumer_group import ConsumerGroup
 from purgatory_broker.groups.rebalancer import Rebalancer, generation_result
-from purgatory_broker.groups.shards import Shard, Shards
+from purgatory_broker.groups.shards import Record, Shard, Shards
 from purgatory_broker.settings import ClusterSettings
 
 logger = logging.getLogger(__name__)
@@ -52,6 +54,7 @@ class JoinGroupHandler:
     settings: ClusterSettings
     shards: Shards
     rebalancer: Rebalancer
+    classic_members: ClassicMembers
     actions: ActionQueue
     now_ms: Callable[[], int]
 
@@ -66,6 +69,11 @@ class JoinGroupHandler:
             raise GroupError(ErrorCode.INVALID_SESSION_TIMEOUT, group_id)
         shard = self.shards.shard_of(group_id)
         group = shard.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            if not group.is_empty:
+                self.classic_members.join(group, request, reply)
+                return
+            group = self._replaced(shard, group)
         if group is not None and not isinstance(group, Group):
             raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, group_id)
         if group is None:
@@ -81,6 +89,15 @@ class JoinGroupHandler:
             self._join_with_member_id(group, request, reply)
         else:
             self._join_without_member_id(group, request, reply)
+
+    def _replaced(self, shard: Shard, former: ConsumerGroup) -> Group:
+        """Return a classic group in the place of an empty consumer group."""
+        group = shard.add_group(former.group_id, self.now_ms())
+        group.has_offsets = former.has_offsets
+        tombstones: list[Record] = [(key, None) for key in former.tombstone_keys()]
+        self.shards.append(shard, tombstones, lambda _error: None)
+        self.rebalancer.store_group(group, {}, partial(self._new_group_stored, shard, group))
+        return group
 
     def _accepts(self, group: Group, member_id: str) -> bool:
         """Count pending JoinGroup requests, not members, in a rebalance: the last are refused."""

@@ -9,15 +9,19 @@ from functools import partial
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
+from purgatory_broker.groups.consumer.classic_members import ClassicMembers
 from purgatory_broker.groups.group import Group, GroupState
 from purgatory_broker.groups.group_messages import (
     GroupError,
     Heartbeat,
+    LeaveReply,
     LeavingMember,
+    RemovalResult,
     SyncReply,
     SyncRequest,
     coordinator_error,
 )
+from purgatory_broker.groups.modern.consumer_group import ConsumerGroup
 from purgatory_broker.groups.rebalancer import Rebalancer, assignment_result
 from purgatory_broker.groups.shards import Shards
 
@@ -28,13 +32,14 @@ logger = logging.getLogger(__name__)
 class MembershipHandler:
     shards: Shards
     rebalancer: Rebalancer
+    classic_members: ClassicMembers
     actions: ActionQueue
 
-    def _group(self, group_id: str) -> Group:
+    def _group(self, group_id: str) -> Group | ConsumerGroup:
         if not group_id:
             raise GroupError(ErrorCode.INVALID_GROUP_ID, group_id)
-        group = self.shards.shard_of(group_id).find(Group, group_id)
-        if group is None:
+        group = self.shards.shard_of(group_id).groups.get(group_id)
+        if not isinstance(group, Group | ConsumerGroup):
             raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, group_id)
         return group
 
@@ -48,6 +53,9 @@ class MembershipHandler:
         ):
             raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.group_id)
         group = self._group(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            self.classic_members.sync(group, request, reply)
+            return
         member = group.validate_member(request.member_id, request.instance_id)
         if request.generation_id != group.generation:
             raise GroupError(ErrorCode.ILLEGAL_GENERATION, group.group_id)
@@ -86,6 +94,9 @@ class MembershipHandler:
 
     def heartbeat(self, request: Heartbeat) -> None:
         group = self._group(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            self.classic_members.heartbeat(group, request)
+            return
         member = group.validate_member(request.member_id, request.instance_id)
         if request.generation_id != group.generation:
             raise GroupError(ErrorCode.ILLEGAL_GENERATION, group.group_id)
@@ -95,20 +106,25 @@ class MembershipHandler:
 
     # -- LeaveGroup
 
-    def leave(self, group_id: str, leaving: Sequence[LeavingMember]) -> tuple[ErrorCode, ...]:
-        """Remove members; return NONE for each, or the reason why it was not removed."""
+    def leave(self, group_id: str, leaving: Sequence[LeavingMember], reply: LeaveReply) -> None:
+        """Remove members; answer NONE for each, or the reason why it was not removed."""
         try:
             group = self._group(group_id)
         except GroupError as error:
             if error.code is not ErrorCode.UNKNOWN_MEMBER_ID:
                 raise
-            return (error.code,) * len(leaving)
+            result = RemovalResult(parts=(error.code,) * len(leaving))
+            self.actions.add(partial(reply, result))
+            return
+        if isinstance(group, ConsumerGroup):
+            self.classic_members.leave(group, leaving, reply)
+            return
         errors = tuple(
             self._leave(group, member.member_id, member.instance_id) for member in leaving
         )
         if ErrorCode.NONE in errors and group.state is not GroupState.EMPTY:
             self.rebalancer.prepare_rebalance_or_complete_join(group, "members have left")
-        return errors
+        self.actions.add(partial(reply, RemovalResult(parts=errors)))
 
     def _leave(self, group: Group, member_id: str, instance_id: str | None) -> ErrorCode:
         if not member_id and instance_id is not None:

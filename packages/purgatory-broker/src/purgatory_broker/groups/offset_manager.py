@@ -10,6 +10,7 @@ from functools import partial
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.committed_offsets import CommittedOffsets
+from purgatory_broker.groups.consumer.member_epochs import validate_commit, validate_epoch
 from purgatory_broker.groups.group import CONSUMER_PROTOCOL_TYPE, Group, GroupState
 from purgatory_broker.groups.group_messages import (
     CommitReply,
@@ -23,7 +24,8 @@ from purgatory_broker.groups.group_messages import (
     coordinator_error,
 )
 from purgatory_broker.groups.group_records import OffsetKey, OffsetValue
-from purgatory_broker.groups.shards import Record, Shard, Shards
+from purgatory_broker.groups.modern.consumer_group import ConsumerGroup
+from purgatory_broker.groups.shards import AnyGroup, Record, Shard, Shards
 from purgatory_broker.log.verification import VerificationGuard
 
 logger = logging.getLogger(__name__)
@@ -44,7 +46,16 @@ class OffsetManager:
 
     def commit(self, request: CommitRequest, reply: CommitReply) -> None:
         shard = self.shards.shard_of(request.group_id)
-        self._validate_commit(shard.find(Group, request.group_id), request)
+        group = shard.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            validate_commit(
+                group,
+                request.member_id,
+                request.generation_id,
+                knows_epochs=request.knows_group_id_not_found,
+            )
+        else:
+            self._validate_commit(_classic(group, request.group_id), request)
         errors, values = self._checked(
             shard, request.group_id, request.offsets, request.retention_ms
         )
@@ -136,7 +147,13 @@ class OffsetManager:
         before them, although their records are not replicated yet.
         """
         shard = self.shards.shard_of(request.group_id)
-        _validate_transactional(shard.find(Group, request.group_id), request)
+        group = shard.groups.get(request.group_id)
+        if not isinstance(group, ConsumerGroup):
+            _validate_transactional(_classic(group, request.group_id), request)
+        elif (
+            request.generation_id >= 0 or request.member_id or request.instance_id is not None
+        ):  # Old producers do not name the consumer.
+            validate_commit(group, request.member_id, request.generation_id)
         errors, values = self._checked(shard, request.group_id, request.offsets, -1)
         if not values:
             self.actions.add(partial(reply, errors))
@@ -168,10 +185,15 @@ class OffsetManager:
         requested: Iterable[tuple[str, Sequence[int]]] | None,
         *,
         require_stable: bool,
+        member_id: str | None = None,
+        member_epoch: int = -1,
     ) -> FetchedOffsets:
         """Return the offsets; UNSTABLE_OFFSET_COMMIT for those that a transaction may change."""
         try:
             shard = self.shards.shard_of(group_id)
+            group = shard.find(ConsumerGroup, group_id)
+            if group is not None and (member_id is not None or member_epoch >= 0):
+                validate_epoch(group, member_id or "", member_epoch)
         except GroupError as error:
             return FetchedOffsets(error.code)
         offsets = shard.offsets if group_id in shard.groups else CommittedOffsets()
@@ -201,12 +223,16 @@ class OffsetManager:
         if not group_id:
             raise GroupError(ErrorCode.INVALID_GROUP_ID, group_id)
         shard = self.shards.shard_of(group_id)
-        group = shard.find(Group, group_id)
+        group = shard.groups.get(group_id)
         if group is None:
             raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, group_id)
-        if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        if not group.is_empty and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
             raise GroupError(ErrorCode.NON_EMPTY_GROUP, group_id)
-        subscribed = group.subscribed_topics()
+        subscribed: frozenset[str] | None
+        if isinstance(group, Group):
+            subscribed = group.subscribed_topics()
+        else:
+            subscribed = group.subscribed_topics
         errors = tuple(
             ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
             if subscribed is None or topic in subscribed
@@ -267,6 +293,13 @@ class OffsetManager:
                 partition,
                 error.name,
             )
+
+
+def _classic(group: AnyGroup | None, group_id: str) -> Group | None:
+    """Refuse a group whose members commit no offsets."""
+    if group is None or isinstance(group, Group):
+        return group
+    raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, group_id)
 
 
 #: The errors after which records may be in the log: the marker decides about them.

@@ -45,7 +45,7 @@ class Controller:
         self.leaders = PartitionLeaders(self._store)
         self.topic_changes = TopicChanges(self._store, self.leaders)
         self.quotas = ClientQuotas(self._store)
-        self.config_changes = ResourceConfigs(self._store, self.leaders)
+        self.config_changes = ResourceConfigs(self._store, self.leaders, settings)
         self.acl_changes = AclChanges(self._store)
         self.reassignments = Reassignments(self._store, self.leaders)
         self.cluster_id = self._store.cluster_id

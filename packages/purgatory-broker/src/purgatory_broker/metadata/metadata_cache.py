@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from purgatory_broker.metadata.acls import Acls
 from purgatory_broker.metadata.client_quotas import ClientQuotaValues
 from purgatory_broker.metadata.controller import Controller
+from purgatory_broker.metadata.topic_configs import ResourceType
 from purgatory_broker.metadata.topics import NO_LEADER, Topic, TopicPartition
 
 
@@ -78,6 +79,12 @@ class MetadataCache:
     @property
     def acls(self) -> Acls:
         return self._known.acls
+
+    def group_config(self, group_id: str, name: str) -> int | None:
+        """Return the value of a whole number that is set for a group; None if it is not set."""
+        configs = self.resource_configs
+        value = configs and configs.get((ResourceType.GROUP, group_id), {}).get(name)
+        return int(value) if value else None
 
     def alive(self) -> AbstractSet[int]:
         return self._known.alive

@@ -1,13 +1,13 @@
 """Changes of the settings of groups and brokers.
 
-Those of groups are stored and described; none has an effect. They are for the newer group protocol
-and for share and streams groups, which the broker does not serve.
+They are stored and described. Those of groups of the consumer protocol have an effect; the others
+are for share and streams groups.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.metadata.broker_configs import (
@@ -19,6 +19,7 @@ from purgatory_broker.metadata.metadata_store import MetadataStore
 from purgatory_broker.metadata.partition_leaders import PartitionLeaders
 from purgatory_broker.metadata.topic_configs import ConfigType, ResourceType, TopicConfig, constant
 from purgatory_broker.metadata.topics import NO_LEADER, ControllerError
+from purgatory_broker.settings import ClusterSettings
 
 _INT, _STRING = ConfigType.INT, ConfigType.STRING
 _OFFSET_RESET = re.compile(r"earliest|latest|by_duration:-?P(?=.)(\d+D)?(T(?=.)[\dHMS.]+)?")
@@ -42,10 +43,23 @@ def _by_name(*configs: TopicConfig) -> dict[str, TopicConfig]:
     return {config.name: config for config in configs}
 
 
+def _consumer_interval(name: str) -> TopicConfig:
+    """Return a setting whose default and limits are settings of the broker."""
+    return TopicConfig(
+        f"consumer.{name.replace('_', '.')}",
+        _INT,
+        lambda settings: str(getattr(settings, f"group_consumer_{name}")),
+    )
+
+
+#: The settings of groups with limits of the broker, by the name of the broker's setting.
+_LIMITED = {
+    "consumer.heartbeat.interval.ms": "heartbeat_interval_ms",
+    "consumer.session.timeout.ms": "session_timeout_ms",
+}
 #: With Kafka's limits, which are settings of its brokers.
 GROUP_CONFIGS = _by_name(
-    _interval("consumer.heartbeat.interval.ms", 5_000, 5_000, 15_000),
-    _interval("consumer.session.timeout.ms", 45_000, 45_000, 60_000),
+    *map(_consumer_interval, _LIMITED.values()),
     _OffsetReset("share.auto.offset.reset", _STRING, constant("latest")),
     _interval("share.heartbeat.interval.ms", 5_000, 5_000, 15_000),
     TopicConfig(
@@ -63,16 +77,19 @@ GROUP_CONFIGS = _by_name(
 
 
 class ResourceConfigs:
-    def __init__(self, store: MetadataStore, leaders: PartitionLeaders) -> None:
+    def __init__(
+        self, store: MetadataStore, leaders: PartitionLeaders, settings: ClusterSettings
+    ) -> None:
         self._store = store
         self._leaders = leaders
+        self._settings = settings
 
     def alter(
         self, kind: ResourceType, name: str, configs: dict[str, str], *, validate_only: bool
     ) -> None:
         """Replace the settings of a group, of a broker, or of all brokers, whose name is empty."""
         if kind is ResourceType.GROUP:
-            _check_group(configs)
+            _check_group(configs, self._settings)
         else:
             _check_broker(name, configs)
         before = self._store.resource_configs
@@ -90,9 +107,15 @@ class ResourceConfigs:
                 self._leaders.update()
 
 
-def _check_group(configs: dict[str, str]) -> None:
+def _check_group(configs: dict[str, str], settings: ClusterSettings) -> None:
     for name, value in configs.items():
         config = GROUP_CONFIGS.get(name)
+        if config is not None and name in _LIMITED:
+            config = replace(
+                config,
+                minimum=getattr(settings, f"group_consumer_min_{_LIMITED[name]}"),
+                maximum=getattr(settings, f"group_consumer_max_{_LIMITED[name]}"),
+            )
         error = f"Unknown group config name: {name}" if config is None else config.error(value)
         if error is not None:
             raise ControllerError(ErrorCode.INVALID_CONFIG, error)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +10,8 @@ from functools import partial
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.patterns.pattern import Pattern
+from purgatory_broker.patterns.syntax import PatternError
 from purgatory_broker.settings import ClusterSettings
 from purgatory_broker.transactions.deadlines import Deadlines
 from purgatory_broker.transactions.end_transaction import EndTransactionHandler
@@ -300,8 +301,8 @@ class TransactionCoordinator:
 
     def list_transactions(self, given: TransactionFilter) -> TransactionListing:
         try:
-            pattern = None if given.pattern is None else re.compile(given.pattern)
-        except (re.error, OverflowError, RecursionError):
+            pattern = None if given.pattern is None else Pattern(given.pattern)
+        except PatternError:
             return TransactionListing(ErrorCode.INVALID_REGULAR_EXPRESSION)
         now_ms = self._now_ms()
         return TransactionListing(
@@ -316,7 +317,7 @@ class TransactionCoordinator:
                 and (
                     given.duration_ms < 0 or now_ms - transaction.value.start_ms > given.duration_ms
                 )
-                and (pattern is None or pattern.fullmatch(transaction.transactional_id))
+                and (pattern is None or pattern.matches(transaction.transactional_id))
             ),
         )
 

@@ -187,6 +187,8 @@ class CoordinatorHarness:
         self.purgatories = purgatories
         self.log = OffsetsLog()
         self.topics = HarnessTopics()
+        #: The dynamic settings of every group.
+        self.group_configs: dict[str, int] = {}
         #: How far the time of day is ahead of the loop's time.
         self.advanced_ms = 0
         self.coordinator = self.new_coordinator()
@@ -207,7 +209,7 @@ class CoordinatorHarness:
             lambda _context, response: captured(response),
             lambda _reason: None,
         )
-        decoded = read_body(api, version, request.encode(version=version))
+        decoded = read_body(api, version, bytes(request.encode(version=version)))
         handle(HarnessBroker(self.coordinator), api, context, decoded)
         return captured
 
@@ -221,6 +223,7 @@ class CoordinatorHarness:
             store=self.log,
             now_ms=lambda: round(asyncio.get_running_loop().time() * 1000) + self.advanced_ms,
             metadata=self.topics,
+            group_config=lambda _group_id, name: self.group_configs.get(name),
         )
         for partition in range(PARTITIONS):
             coordinator.load(partition, list(self.log.records[partition]))

@@ -6,8 +6,6 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Final
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
@@ -16,7 +14,6 @@ from purgatory_broker.groups.consumer.assignors import ASSIGNORS, AssignedMember
 from purgatory_broker.groups.consumer.reconciliation import next_assignment
 from purgatory_broker.groups.group_messages import GroupError
 from purgatory_broker.groups.modern.consumer_group import ConsumerGroup
-from purgatory_broker.groups.modern.group import ModernGroup
 from purgatory_broker.groups.modern.partitions import Assignment
 from purgatory_broker.groups.modern.records import (
     ConsumerMemberValue,
@@ -35,14 +32,8 @@ from purgatory_broker.groups.shards import Shards
 
 logger = logging.getLogger(__name__)
 
-#: The kinds of waits for a member, and what the member has not done when one ends.
+#: The kinds of waits for a member.
 SESSION, REBALANCE, JOIN, SYNC = "session", "rebalance", "join", "sync"
-_FAILURES: Final = {
-    SESSION: "has sent no heartbeat",
-    REBALANCE: "has not given up its partitions",
-    JOIN: "has not joined again",
-    SYNC: "has not synced",
-}
 
 
 @dataclass(slots=True, eq=False)
@@ -116,7 +107,7 @@ class ConsumerMembership:
         if bump or found != group.metadata_hash:
             change.put(group.epoch_kind, GroupEpoch(group.epoch + 1, found))
             logger.info("group %r is at epoch %d", group.group_id, group.epoch)
-        group.refresh_at_ms = None
+        group.needs_refresh = False
 
     def put_target(self, change: Change) -> None:
         """Make the target assignment of the group's epoch, unless there is one."""
@@ -177,29 +168,6 @@ class ConsumerMembership:
         return after
 
     # -- time
-
-    def expire(self, group: ModernGroup, member_id: str, kind: str) -> None:
-        """Remove a member that has not done in time what was waited for."""
-        assert isinstance(group, ConsumerGroup)
-        shard = self.shards.by_partition.get(self.shards.partition_for(group.group_id))
-        is_current = shard is not None and shard.groups.get(group.group_id) is group
-        if not is_current or member_id not in group.members:
-            return
-        logger.info("group %r: member %r %s in time", group.group_id, member_id, _FAILURES[kind])
-        change = self.fence(group, [member_id])
-        change.append(self.actions, partial(self._fenced, group, member_id))
-
-    def _fenced(self, group: ConsumerGroup, member_id: str, error: ErrorCode) -> None:
-        if error is ErrorCode.NONE:
-            self.on_change(group.group_id)
-            return
-        logger.warning(
-            "group %r: cannot remove member %r: %s", group.group_id, member_id, error.name
-        )
-        if member_id in group.members:  # It was put back: try again later.
-            with self.actions:
-                timeout_ms = self.session_timeout_ms(group.group_id)
-                self.timers.schedule(group, member_id, SESSION, timeout_ms)
 
     def expect_members(self, group: ConsumerGroup) -> None:
         """Wait for the members of a group that was loaded."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
@@ -48,8 +49,6 @@ class ConsumerGroup(ModernGroup):
         regexes: The topics that match each regular expression, once they were looked for.
         static_members: Member ids of the static members, by instance id.
         owners: The member that has each partition, or is to give it up.
-        regex_refreshed_ms: When regular expressions were last looked for.
-        waiting_regex_refresh: They are being looked for.
     """
 
     group_type = "consumer"
@@ -57,17 +56,14 @@ class ConsumerGroup(ModernGroup):
     epoch_kind = RecordKind.CONSUMER_GROUP
     target_epoch_kind = RecordKind.CONSUMER_TARGET_EPOCH
     target_kind = RecordKind.CONSUMER_TARGET
-    members: dict[str, ConsumerMemberValue]
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
-        self.members = {}
+        self.members: dict[str, ConsumerMemberValue] = {}
         self.current: dict[str, CurrentAssignment] = {}
         self.regexes: dict[str, ResolvedRegex] = {}
         self.static_members: dict[str, str] = {}
         self.owners: dict[TopicIdPartition, str] = {}
-        self.regex_refreshed_ms: int | None = None
-        self.waiting_regex_refresh = False
         self._num_subscribers: Counter[str] = Counter()
         self._num_regex_subscribers: Counter[str] = Counter()
         #: For each classic protocol, the number of classic members that support it.
@@ -179,6 +175,17 @@ class ConsumerGroup(ModernGroup):
     def subscribed_regexes(self) -> frozenset[str]:
         return frozenset(self._num_regex_subscribers)
 
+    def supports_protocols(self, protocol_type: str, protocols: Iterable[str]) -> bool:
+        """Return whether a classic member with these protocols can join those that there are."""
+        return protocol_type == "consumer" and any(
+            self._num_supporters[name] == self.num_classic for name in protocols
+        )
+
+    def is_waiting_for_others(self, member_id: str) -> bool:
+        """Return whether others still have partitions of a member's target assignment."""
+        missing = self.target_of(member_id) - self.current_of(member_id).assigned
+        return any(partition in self.owners for partition in missing)
+
     def num_regex_subscribers(self, regex: str) -> int:
         return self._num_regex_subscribers[regex]
 
@@ -210,4 +217,4 @@ class ConsumerGroup(ModernGroup):
         assert self._num_subscribers == Counter(
             topic for member in self.members.values() for topic in member.topics
         ), shown
-        assert {member_id for member_id, _ in self.timers} <= set(self.members), shown
+        assert {member_id for member_id, _ in self.timers} <= {*self.members, ""}, shown

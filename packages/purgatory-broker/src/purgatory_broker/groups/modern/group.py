@@ -26,7 +26,7 @@ class ModernGroup(ABC):
         is_stored: The log has a record of the group, and no tombstone.
         has_offsets: The log has a record of an offset that the group has committed.
         timers: What waits for a member, by the member's id and the kind of the wait.
-        refresh_at_ms: When the topics' metadata is to be looked at again; None for now.
+        needs_refresh: The topics' metadata is to be looked at with the next heartbeat.
         writes: For each append that is not replicated yet, what to do then.
     """
 
@@ -34,6 +34,8 @@ class ModernGroup(ABC):
     group_type: ClassVar[str]
     #: The protocol type in such requests.
     protocol_type: ClassVar[str]
+    #: The members by id.
+    members: Mapping[str, Any]
     #: The kinds of the records that all such groups have.
     epoch_kind: ClassVar[RecordKind]
     target_epoch_kind: ClassVar[RecordKind]
@@ -48,7 +50,7 @@ class ModernGroup(ABC):
         self.is_stored = False
         self.has_offsets = False
         self.timers: dict[tuple[str, str], DelayedOperation] = {}
-        self.refresh_at_ms: int | None = None
+        self.needs_refresh = False
         self.writes: deque[list[Callable[[ErrorCode], object]]] = deque()
 
     # -- what the kinds of groups have in common for the coordinator
@@ -56,10 +58,6 @@ class ModernGroup(ABC):
     @property
     def has_record(self) -> bool:
         return self.is_stored or self.has_offsets
-
-    @property
-    @abstractmethod
-    def members(self) -> Mapping[str, Any]: ...
 
     @property
     @abstractmethod

@@ -45,7 +45,6 @@ class MemberTimer(DelayedOperation):
 
     def on_expiration(self) -> None:
         if not self.is_stale:
-            del self._group.timers[self.key]
             self._expired(self._group, *self.key)
 
 
@@ -101,4 +100,5 @@ class MemberTimers:
 
     def _expired(self, group: ModernGroup, member_id: str, kind: str) -> None:
         with self.actions:
+            self.cancel(group, member_id, kind)
             self.on_expired(group, member_id, kind)

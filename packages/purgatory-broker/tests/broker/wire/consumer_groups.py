@@ -1,4 +1,4 @@
-"""The messages of ConsumerGroupHeartbeat (KIP-848), which kafka-python lacks.
+"""The messages of consumer groups (KIP-848) that kafka-python lacks.
 
 Their fields are in the JSON files beside this module, in the form of Kafka's own definitions.
 """
@@ -13,4 +13,12 @@ class ConsumerGroupHeartbeatRequest(ApiMessage, load_json=__package__):  # type:
 
 
 class ConsumerGroupHeartbeatResponse(ApiMessage, load_json=__package__):  # type: ignore[misc, call-arg]
+    pass
+
+
+class ConsumerGroupDescribeRequest(ApiMessage, load_json=__package__):  # type: ignore[misc, call-arg]
+    pass
+
+
+class ConsumerGroupDescribeResponse(ApiMessage, load_json=__package__):  # type: ignore[misc, call-arg]
     pass

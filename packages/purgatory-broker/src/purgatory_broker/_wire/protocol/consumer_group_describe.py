@@ -1,0 +1,253 @@
+"""The messages of ConsumerGroupDescribe.
+
+Made from Kafka 4.1.1's schemas: do not edit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.reader import Reader
+from purgatory_broker._wire.writer import Writer, not_null
+
+_T = struct.Struct(">?")
+_B = struct.Struct(">b")
+_H = struct.Struct(">h")
+_I = struct.Struct(">i")
+_II = struct.Struct(">ii")
+
+
+@dataclass(slots=True)
+class ConsumerGroupDescribeRequest:
+    group_ids: list[str] = field(default_factory=list)
+    include_authorized_operations: bool = False
+
+
+@dataclass(slots=True)
+class TopicPartitions:
+    topic_id: UUID | None = None
+    topic_name: str = ""
+    partitions: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Assignment:
+    topic_partitions: list[TopicPartitions] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Member:
+    member_id: str = ""
+    instance_id: str | None = None
+    rack_id: str | None = None
+    member_epoch: int = 0
+    client_id: str = ""
+    client_host: str = ""
+    subscribed_topic_names: list[str] = field(default_factory=list)
+    subscribed_topic_regex: str | None = None
+    assignment: Assignment | None = None
+    target_assignment: Assignment | None = None
+    member_type: int = -1
+
+
+@dataclass(slots=True)
+class DescribedGroup:
+    error_code: int = 0
+    error_message: str | None = None
+    group_id: str = ""
+    group_state: str = ""
+    group_epoch: int = 0
+    assignment_epoch: int = 0
+    assignor_name: str = ""
+    members: list[Member] = field(default_factory=list)
+    authorized_operations: int = -2147483648
+
+
+@dataclass(slots=True)
+class ConsumerGroupDescribeResponse:
+    throttle_time_ms: int = 0
+    groups: list[DescribedGroup] = field(default_factory=list)
+
+
+def _read_consumer_group_describe_request(
+    reader: Reader, version: int
+) -> ConsumerGroupDescribeRequest:
+    group_ids = reader.strings("group_ids")
+    (include_authorized_operations,) = _T.unpack_from(reader.frame, reader.position)
+    reader.position += 1
+    reader.skip_tagged_fields()
+    return ConsumerGroupDescribeRequest(group_ids, include_authorized_operations)
+
+
+def _read_topic_partitions(reader: Reader, version: int) -> TopicPartitions:
+    topic_id = reader.topic_id("topic_id")
+    topic_name = reader.string("topic_name")
+    partitions = reader.numbers("partitions", "i", 4)
+    reader.skip_tagged_fields()
+    return TopicPartitions(topic_id, topic_name, partitions)
+
+
+def _read_assignment(reader: Reader, version: int) -> Assignment:
+    topic_partitions: list[TopicPartitions] = []
+    for _ in range(reader.count("topic_partitions", 19)):
+        topic_partitions.append(_read_topic_partitions(reader, version))
+    reader.skip_tagged_fields()
+    return Assignment(topic_partitions)
+
+
+def _read_member(reader: Reader, version: int) -> Member:
+    member_type: int = -1
+    member_id = reader.string("member_id")
+    instance_id = reader.nullable_string("instance_id")
+    rack_id = reader.nullable_string("rack_id")
+    (member_epoch,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
+    client_id = reader.string("client_id")
+    client_host = reader.string("client_host")
+    subscribed_topic_names = reader.strings("subscribed_topic_names")
+    subscribed_topic_regex = reader.nullable_string("subscribed_topic_regex")
+    assignment = _read_assignment(reader, version)
+    target_assignment = _read_assignment(reader, version)
+    if version >= 1:
+        (member_type,) = _B.unpack_from(reader.frame, reader.position)
+        reader.position += 1
+    reader.skip_tagged_fields()
+    return Member(
+        member_id,
+        instance_id,
+        rack_id,
+        member_epoch,
+        client_id,
+        client_host,
+        subscribed_topic_names,
+        subscribed_topic_regex,
+        assignment,
+        target_assignment,
+        member_type,
+    )
+
+
+def _read_described_group(reader: Reader, version: int) -> DescribedGroup:
+    (error_code,) = _H.unpack_from(reader.frame, reader.position)
+    reader.position += 2
+    error_message = reader.nullable_string("error_message")
+    group_id = reader.string("group_id")
+    group_state = reader.string("group_state")
+    group_epoch, assignment_epoch = _II.unpack_from(reader.frame, reader.position)
+    reader.position += 8
+    assignor_name = reader.string("assignor_name")
+    members: list[Member] = []
+    for _ in range(reader.count("members", 14)):
+        members.append(_read_member(reader, version))
+    (authorized_operations,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
+    reader.skip_tagged_fields()
+    return DescribedGroup(
+        error_code,
+        error_message,
+        group_id,
+        group_state,
+        group_epoch,
+        assignment_epoch,
+        assignor_name,
+        members,
+        authorized_operations,
+    )
+
+
+def _read_consumer_group_describe_response(
+    reader: Reader, version: int
+) -> ConsumerGroupDescribeResponse:
+    (throttle_time_ms,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
+    groups: list[DescribedGroup] = []
+    for _ in range(reader.count("groups", 20)):
+        groups.append(_read_described_group(reader, version))
+    reader.skip_tagged_fields()
+    return ConsumerGroupDescribeResponse(throttle_time_ms, groups)
+
+
+def _write_topic_partitions(out: Writer, data: TopicPartitions, version: int) -> None:
+    out.topic_id(data.topic_id)
+    out.string(data.topic_name)
+    out.numbers(data.partitions, "i")
+    out.append(0)
+
+
+def _write_assignment(out: Writer, data: Assignment, version: int) -> None:
+    out.length(len(data.topic_partitions))
+    for topic_partitions in data.topic_partitions:
+        _write_topic_partitions(out, topic_partitions, version)
+    out.append(0)
+
+
+def _write_member(out: Writer, data: Member, version: int) -> None:
+    out.string(data.member_id)
+    out.nullable_string(data.instance_id)
+    out.nullable_string(data.rack_id)
+    out += _I.pack(data.member_epoch)
+    out.string(data.client_id)
+    out.string(data.client_host)
+    out.strings(data.subscribed_topic_names)
+    out.nullable_string(data.subscribed_topic_regex)
+    _write_assignment(out, not_null(data.assignment, "assignment"), version)
+    _write_assignment(out, not_null(data.target_assignment, "target_assignment"), version)
+    if version >= 1:
+        out += _B.pack(data.member_type)
+    out.append(0)
+
+
+def _write_described_group(out: Writer, data: DescribedGroup, version: int) -> None:
+    out += _H.pack(data.error_code)
+    out.nullable_string(data.error_message)
+    out.string(data.group_id)
+    out.string(data.group_state)
+    out += _II.pack(data.group_epoch, data.assignment_epoch)
+    out.string(data.assignor_name)
+    out.length(len(data.members))
+    for member in data.members:
+        _write_member(out, member, version)
+    out += _I.pack(data.authorized_operations)
+    out.append(0)
+
+
+def _write_consumer_group_describe_response(
+    out: Writer, data: ConsumerGroupDescribeResponse, version: int
+) -> None:
+    out += _I.pack(data.throttle_time_ms)
+    out.length(len(data.groups))
+    for described_group in data.groups:
+        _write_described_group(out, described_group, version)
+    out.append(0)
+
+
+def _error_response(
+    request: ConsumerGroupDescribeRequest, code: int
+) -> ConsumerGroupDescribeResponse:
+    return ConsumerGroupDescribeResponse(
+        groups=[DescribedGroup(error_code=code, group_id=value) for value in request.group_ids]
+    )
+
+
+def _groups(request: ConsumerGroupDescribeRequest) -> Iterable[str]:
+    return request.group_ids
+
+
+CONSUMER_GROUP_DESCRIBE_MESSAGES = ApiMessages(
+    key=69,
+    name="ConsumerGroupDescribe",
+    versions=(0, 1),
+    flexible_since=0,
+    request=ConsumerGroupDescribeRequest,
+    response=ConsumerGroupDescribeResponse,
+    read_request=_read_consumer_group_describe_request,
+    read_response=_read_consumer_group_describe_response,
+    write_response=_write_consumer_group_describe_response,
+    error_response=_error_response,
+    fields={Member: {"member_type": (1, 1)}},
+    groups=_groups,
+)
