@@ -31,8 +31,6 @@ SHARED_SETTINGS = {
     "offsets.topic.num.partitions": 4,
     "group.initial.rebalance.delay.ms": 0,
     "group.min.session.timeout.ms": 1_000,
-    "group.consumer.heartbeat.interval.ms": 500,
-    "group.consumer.min.heartbeat.interval.ms": 500,
     "min.insync.replicas": 1,
     "auto.create.topics.enable": True,
     "num.partitions": 1,

@@ -168,7 +168,7 @@ def _member(broker: BrokerApi, described: ConsumerMemberDescription, version: in
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topics),
-        subscribed_topic_regex=member.regex,
+        subscribed_topic_regex=member.regex or "",
         assignment=_named(broker, described.current.assigned),
         target_assignment=_named(broker, described.target),
         member_type=member_type if version >= MEMBER_TYPE_SINCE else _UNKNOWN_TYPE,

@@ -18,6 +18,11 @@ from tests.broker.kafka_server import (
 )
 from tests.broker.kcat import Kcat, find_kcat
 
+#: Of the cluster, beside `SHARED_SETTINGS`: members of the consumer protocol learn of changes soon.
+_SETTINGS = SHARED_SETTINGS | {
+    "group.consumer.heartbeat.interval.ms": 500,
+    "group.consumer.min.heartbeat.interval.ms": 500,
+}
 _IS_REAL = os.environ.get("KAFKA_UNDER_TEST") == "real"
 
 
@@ -34,13 +39,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def bootstrap_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Return the addresses of three nodes, "host:port,host:port,host:port"."""
     if _IS_REAL:
-        with real_kafka(broker_libraries(), tmp_path_factory.mktemp("kafka"), nodes=3) as kafka:
+        folder = tmp_path_factory.mktemp("kafka")
+        with real_kafka(broker_libraries(), folder, nodes=3, settings=_SETTINGS) as kafka:
             yield kafka.bootstrap_servers
     else:
         from purgatory_broker import Cluster
 
         settings: dict[str, Any] = {
-            name.replace(".", "_"): value for name, value in SHARED_SETTINGS.items()
+            name.replace(".", "_"): value for name, value in _SETTINGS.items()
         }
         with Cluster(nodes=3, **settings) as cluster:
             yield cluster.bootstrap_servers

@@ -6,7 +6,6 @@ heartbeat that it has to join again: to give up partitions, or to get others tha
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +18,7 @@ from purgatory_broker.groups.consumer.membership import (
     SESSION,
     SYNC,
     ConsumerMembership,
+    new_member_id,
 )
 from purgatory_broker.groups.consumer.migration import Migration
 from purgatory_broker.groups.consumer_protocol import (
@@ -60,7 +60,7 @@ class ClassicMembers:
     def join(self, group: ConsumerGroup, request: JoinRequest, reply: JoinReply) -> None:
         """Handle a request; if it raises GroupError, `reply` has not been called."""
         group_id = group.group_id
-        member_id = request.member_id or str(uuid.uuid4())
+        member_id = request.member_id or new_member_id()
         if len(group.members) >= self.max_size and request.member_id not in group.members:
             raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED, group_id)
         names = [name for name, _ in request.protocols]

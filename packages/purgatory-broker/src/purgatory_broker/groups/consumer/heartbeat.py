@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +15,7 @@ from purgatory_broker.groups.consumer.heartbeat_messages import (
     ConsumerHeartbeatResult,
     HeartbeatReply,
 )
-from purgatory_broker.groups.consumer.membership import SESSION, ConsumerMembership
+from purgatory_broker.groups.consumer.membership import SESSION, ConsumerMembership, new_member_id
 from purgatory_broker.groups.consumer.migration import Migration
 from purgatory_broker.groups.consumer.regexes import Regexes
 from purgatory_broker.groups.group_messages import GroupError
@@ -121,7 +120,7 @@ class ConsumerHeartbeatHandler:
             if request.instance_id is None:
                 raise refuse("InstanceId can't be null.")
         elif epoch < STATIC_LEAVE_EPOCH:
-            raise refuse(f"MemberEpoch is {epoch}, but must be greater than or equal to -2.")
+            raise refuse("MemberEpoch is invalid.")
         assignors = self.membership.assignors
         if request.assignor is not None and request.assignor not in assignors:
             raise refuse(
@@ -192,7 +191,7 @@ class ConsumerHeartbeatHandler:
         group = change.group
         assert isinstance(group, ConsumerGroup)
         joins = request.member_epoch == JOIN_EPOCH
-        member_id = request.member_id or str(uuid.uuid4())
+        member_id = request.member_id or new_member_id()
         if request.instance_id is None:
             if member_id not in group.members:
                 if not joins:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import logging
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -34,6 +36,11 @@ logger = logging.getLogger(__name__)
 
 #: The kinds of waits for a member.
 SESSION, REBALANCE, JOIN, SYNC = "session", "rebalance", "join", "sync"
+
+
+def new_member_id() -> str:
+    """Return a random id as Kafka writes it, in 22 characters."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
 @dataclass(slots=True, eq=False)
