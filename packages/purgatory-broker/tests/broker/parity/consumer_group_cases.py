@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
+from dataclasses import fields as fields_of
 from typing import Any
 
+from purgatory_broker.groups.group_records import decode_key, decode_modern
+from purgatory_broker.groups.modern.partitions import TopicIdPartition
+from purgatory_broker.groups.modern.records import GroupEpoch, ModernKey, ResolvedRegex
+from purgatory_broker.log.batch import split_batches
+from purgatory_broker.log.record import read_records
+from purgatory_broker.metadata.topics import OFFSETS_TOPIC, java_partition
+from tests.broker.kafka_server import SHARED_SETTINGS
 from tests.broker.parity.case import case
-from tests.broker.parity.case_harness import CaseHarness
+from tests.broker.parity.case_harness import CaseHarness, fetch_fields
 from tests.broker.parity.members import newcomer, only_member
 from tests.broker.parity.raw import RawClient, message
 from tests.broker.wire.consumer_groups import (
@@ -413,3 +421,58 @@ def members_get_partitions_that_are_added(harness: CaseHarness) -> Any:
         return answer if answer["epoch"] > 1 else None
 
     return seen | {"grown": harness.until(grown)}
+
+
+def _stored(harness: CaseHarness, member: _Member) -> list[Any]:
+    """Return the group's records, in the order of the log."""
+    partition = java_partition(member.group, SHARED_SETTINGS["offsets.topic.num.partitions"])
+    leader = harness.leader(OFFSETS_TOPIC, partition)
+    fields = fetch_fields(OFFSETS_TOPIC, {partition: 0}, partition_max_bytes=1 << 26)
+    fetched = leader.call("Fetch", 12, **fields | {"max_bytes": 1 << 26})
+    raw = bytes(fetched.responses[0].partitions[0].records)
+    ids: dict[Any, str] = {}
+    stored = []
+    for header, kept in split_batches(raw):
+        for record in read_records(header, kept):
+            key = decode_key(record.key or b"")
+            if isinstance(key, ModernKey) and key.group_id == member.group:
+                value = None
+                if record.value is not None:
+                    value = _plain(decode_modern(key, record.value), ids)
+                stored.append([key.kind.name, key.item, value])
+    return stored
+
+
+def _plain(value: Any, ids: dict[Any, str]) -> Any:
+    """Return a value as JSON; what differs in every run by its kind alone."""
+    if isinstance(value, GroupEpoch):
+        return {"epoch": value.epoch, "has hash": value.metadata_hash != 0}
+    if isinstance(value, ResolvedRegex):
+        return sorted(value.topics)
+    if isinstance(value, frozenset):
+        return sorted(
+            [ids.setdefault(each.topic_id, f"topic {len(ids)}"), each.partition]
+            if isinstance(each, TopicIdPartition)
+            else each
+            for each in value
+        )
+    if is_dataclass(value):
+        return {each.name: _plain(getattr(value, each.name), ids) for each in fields_of(value)}
+    return value
+
+
+@case
+def records_of_consumer_groups(harness: CaseHarness) -> Any:
+    group, topic = harness.name("group"), harness.topic(partitions=2)
+    first = _member(harness, group, "a", topic, instance="i")
+    first.beat()
+    second = _member(harness, group, "b", topic)
+    for member in (second, first, first, second):
+        member.beat()
+    second.leave()
+    first.leave(_STATIC_LEAVE)
+    returned = _member(harness, group, "c", topic, instance="i")
+    returned.beat()
+    returned.leave()
+    first.client.call("DeleteGroups", 2, groups_names=[group])
+    return _stored(harness, first)

@@ -253,7 +253,7 @@ def _updated(former: ConsumerMemberValue, request: ConsumerHeartbeat) -> Consume
         instance_id=former.instance_id if request.instance_id is None else request.instance_id,
         rack_id=former.rack_id if request.rack_id is None else request.rack_id,
         topics=former.topics if request.topics is None else request.topics,
-        regex=former.regex if request.regex is None else request.regex,
+        regex=former.regex if request.regex is None else request.regex or None,
         rebalance_timeout_ms=former.rebalance_timeout_ms
         if request.rebalance_timeout_ms == -1
         else request.rebalance_timeout_ms,

@@ -48,7 +48,7 @@ def next_assignment(
     if revoked and (owned is None or owned & revoked):
         return CurrentAssignment(
             epoch,
-            current.epoch if epoch != current.epoch else current.previous_epoch,
+            current.epoch,
             MemberState.UNREVOKED_PARTITIONS,
             kept,
             revoked,
@@ -57,7 +57,7 @@ def next_assignment(
     free = frozenset(filter(is_free, missing))
     return CurrentAssignment(
         target_epoch,
-        current.epoch if target_epoch != current.epoch else current.previous_epoch,
+        current.epoch,
         MemberState.STABLE if free == missing else MemberState.UNRELEASED_PARTITIONS,
         kept | free,
         NO_PARTITIONS,

@@ -79,9 +79,9 @@ class GroupEpoch:
 class MemberState(IntEnum):
     """Where a member is on the way from its assignment to the target assignment."""
 
-    STABLE = 1
-    UNREVOKED_PARTITIONS = 2
-    UNRELEASED_PARTITIONS = 3
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
     UNKNOWN = 127
 
 
@@ -105,7 +105,7 @@ class ConsumerMemberValue:
     instance_id: str | None = None
     rack_id: str | None = None
     topics: frozenset[str] = frozenset()
-    #: None or empty: the member subscribes by names alone.
+    #: None if the member subscribes by names alone.
     regex: str | None = None
     rebalance_timeout_ms: int = -1
     assignor: str | None = None
@@ -247,15 +247,17 @@ def _write_member(out: FlexibleWriter, value: ConsumerMemberValue) -> None:
     out.string(value.client_id)
     out.string(value.client_host)
     _write_strings(out, value.topics)
-    out.nullable_string(value.regex)
+    # Without an expression, Kafka writes an empty one.
+    out.nullable_string(value.regex or "")
     out += _INT32.pack(value.rebalance_timeout_ms)
     out.nullable_string(value.assignor)
     classic = value.classic
-    if classic is None:
-        out.append(0)
-        return
     field = out.value()
-    field.append(1)  # The struct is not null.
+    # Whether a tagged struct is null is told by a 0 or 1, and not by -1 as elsewhere.
+    field.append(classic is not None)
+    if classic is None:
+        out.tagged_fields([(0, field)])
+        return
     field += _INT32.pack(classic.session_timeout_ms)
     field.length(len(classic.protocols))
     for name, metadata in classic.protocols:
@@ -272,13 +274,14 @@ def _read_member(reader: FlexibleReader) -> ConsumerMemberValue:
     client_id = reader.string("client_id")
     client_host = reader.string("client_host")
     topics = frozenset(reader.strings("subscribed_topic_names"))
-    regex = reader.nullable_string("subscribed_topic_regex")
+    regex = reader.nullable_string("subscribed_topic_regex") or None
     (rebalance_timeout_ms,) = reader.unpack(_INT32)
     assignor = reader.nullable_string("server_assignor")
     classic = None
     for _ in range(reader.tagged_fields()):
         if reader.tag() == 0:
-            classic = _read_classic(reader) if reader.is_present() else None
+            (is_present,) = reader.unpack(_INT8)
+            classic = _read_classic(reader) if is_present else None
         else:
             reader.skip_value()
     return ConsumerMemberValue(
