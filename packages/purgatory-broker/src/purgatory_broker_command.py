@@ -46,6 +46,9 @@ COMMANDS = {
     "describe-topic": "Print the state of a topic's partitions, by partition number.",
     "delete-topic": "Delete a topic with its records; clients can't use it any more.",
     "truncate": "Delete a topic's records, up to an offset or all, as Kafka's DeleteRecords does.",
+    "compact": (
+        "Compact a topic at once, on every live node that has it, and return when that is done."
+    ),
     "bootstrap-servers-of": (
         'Print the addresses of all nodes that a listener advertises, "host:port,host:port".'
     ),
@@ -64,7 +67,7 @@ COMMANDS = {
         "Make another in-sync replica the leader of a partition, in a new leader epoch."
     ),
     "advance-time": (
-        "Advance the brokers' time of day, for retention, group members and transactions."
+        "Advance the brokers' time of day, for retention, compaction, groups and transactions."
     ),
     "reset": "Make the cluster empty again, on the same ports: no topics, groups or records.",
     "inject-request-error": (

@@ -216,6 +216,7 @@ VALID: dict[str, dict[str, Any]] = {
     "describe_topic": {"topic": "orders"},
     "delete_topic": {"name": "orders"},
     "truncate": {"topic": "orders"},
+    "compact": {"topic": "orders"},
     "bootstrap_servers_of": {"listener": "PLAINTEXT"},
     "set_latency": {"node": 0, "latency_ms": 1},
     "move_leader": {"topic": "orders", "partition": 0, "node": 0},
