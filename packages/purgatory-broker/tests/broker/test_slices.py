@@ -15,6 +15,7 @@ from purgatory_broker.cluster.client_request import REQUESTS_PER_SLICE
 from purgatory_broker.cluster.json_values import VALUES_PER_SLICE
 from purgatory_broker.cluster.run_command import run_command, run_command_at_once
 from purgatory_broker.cluster.snapshots import RECORDS_PER_SLICE
+from purgatory_broker.log.compaction import RECORDS_PER_SLICE as RECORDS_PER_PASS_SLICE
 from tests.broker import apis
 from tests.broker.hostile.client import Client
 from tests.broker.replication.cluster_harness import ClusterHarness, run_scenario
@@ -133,3 +134,14 @@ def test_answer_without_values_is_a_line_of_json() -> None:
                 assert await reader.readline() == b'{"result": []}\n'
 
     run_scenario(scenario)
+
+
+def test_others_have_their_turns_while_a_log_is_compacted() -> None:
+    async def scenario(harness: ClusterHarness) -> None:
+        await fill(harness)
+        _, turns = await counted(harness.cluster.compact("orders"))
+        # Each node reads its log twice.
+        assert turns >= 2 * 3 * BATCHES * RECORDS // max(RECORDS_PER_PASS_SLICE, RECORDS)
+        assert len(await harness.cluster.records("orders")) == 1
+
+    run_scenario(scenario, configs={"cleanup.policy": "compact"})

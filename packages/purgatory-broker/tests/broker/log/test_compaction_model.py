@@ -335,5 +335,5 @@ class CompactedLog(RuleBasedStateMachine):
         shutil.rmtree(self.folder)
 
 
-CompactedLog.TestCase.settings = examples(30, stateful_step_count=40)
+CompactedLog.TestCase.settings = examples(25, stateful_step_count=30)
 test_compacted_log_agrees_with_a_list = CompactedLog.TestCase
