@@ -1,7 +1,8 @@
 """The settings of brokers that clients can change at run time, for one broker or for all.
 
 They are those that Kafka can change, too, and that this broker has: the defaults of topic settings,
-and two limits. The rates of throttled replication are stored and described only.
+and two limits. The rates of throttled replication, and the one of Kerberos, are stored and
+described only.
 """
 
 from __future__ import annotations
@@ -64,6 +65,9 @@ def _limit(name: str) -> TopicConfig:
 
 _LIMITS = {name: _limit(name) for name in ("max.connections", "producer.id.expiration.ms")}
 _RETENTION = "log.retention.ms"
+_RELOGIN = "sasl.kerberos.min.time.before.relogin"
+#: They can be changed for one broker alone. There is no Kerberos; librdkafka's tests change it.
+OF_ONE_BROKER = frozenset({_RELOGIN})
 #: Kafka has no defaults of these: without a value, there is no limit. It describes them as
 #: read-only.
 THROTTLES = {
@@ -81,6 +85,7 @@ BROKER_CONFIGS: dict[str, TopicConfig] = {
     },
     _RETENTION: _RetentionTime(_RETENTION, ConfigType.LONG, TOPIC_CONFIGS["retention.ms"].default),
     **_LIMITS,
+    _RELOGIN: TopicConfig(_RELOGIN, ConfigType.LONG, constant("60000")),
     **THROTTLES,
 }
 

@@ -14,6 +14,7 @@ from purgatory_broker.metadata.broker_configs import (
     ALL_BROKERS,
     BROKER_CONFIGS,
     MIN_INSYNC_REPLICAS,
+    OF_ONE_BROKER,
 )
 from purgatory_broker.metadata.metadata_store import MetadataStore
 from purgatory_broker.metadata.partition_leaders import PartitionLeaders
@@ -132,6 +133,12 @@ def _check_broker(broker: str, configs: dict[str, str]) -> None:
         error = BROKER_CONFIGS[name].error(value)
         if error is not None:
             raise ControllerError(ErrorCode.INVALID_REQUEST, error)
+    if broker == ALL_BROKERS and OF_ONE_BROKER.intersection(configs):
+        raise ControllerError(
+            ErrorCode.INVALID_REQUEST,
+            "Cannot update these configs at default cluster level, broker id must be specified: "
+            f"{', '.join(OF_ONE_BROKER.intersection(configs))}",
+        )
     if broker != ALL_BROKERS and MIN_INSYNC_REPLICAS in configs:
         raise ControllerError(
             ErrorCode.INVALID_CONFIG,

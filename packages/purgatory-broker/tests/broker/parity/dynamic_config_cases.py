@@ -116,6 +116,7 @@ def dynamic_configs_that_are_allowed(harness: CaseHarness) -> Any:
         "listeners": ["PLAINTEXT://:9092"],
         "sasl.enabled.mechanisms": ["PLAIN"],
         "ssl.keystore.location": ["/tmp/none"],
+        "sasl.kerberos.min.time.before.relogin": ["58000", "soon"],
     }
     seen = {}
     for key, given in values.items():
