@@ -207,8 +207,8 @@ def test_structs_of_one_name_and_different_fields_have_names_of_their_own() -> N
         {},
         "4.1.1",
     )
-    assert "class RequestTopic:" in text
-    assert "class ResponseTopic:" in text
+    assert "class RequestTopic(MessageStruct):" in text
+    assert "class ResponseTopic(MessageStruct):" in text
 
 
 def test_struct_that_several_fields_have_is_read_in_all_their_versions() -> None:

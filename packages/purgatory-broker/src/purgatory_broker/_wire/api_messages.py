@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from dataclasses import Field, dataclass, fields
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from purgatory_broker._wire.reader import MAX_ELEMENTS, FlexibleReader, Reader
@@ -13,6 +13,28 @@ from purgatory_broker._wire.writer import FlexibleWriter, Writer
 #: The request's and the response's class.
 Q = TypeVar("Q")
 S = TypeVar("S")
+
+
+class MessageStruct:
+    """What the dataclasses of all structs have in common; each has a constructor of its own."""
+
+    __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    #: As of all objects that compare and can change.
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return all(
+            getattr(self, name) == getattr(other, name) for name in self.__dataclass_fields__
+        )
+
+    def __repr__(self) -> str:
+        shown = ", ".join(
+            f"{field.name}={getattr(self, field.name)!r}" for field in fields(self) if field.repr
+        )
+        return f"{type(self).__qualname__}({shown})"
 
 
 class NamedTopic(NamedTuple):

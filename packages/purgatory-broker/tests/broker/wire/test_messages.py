@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ from purgatory_broker._wire.messages import (
     read_header,
     read_request,
 )
+from purgatory_broker._wire.protocol.heartbeat import HeartbeatRequest, HeartbeatResponse
+from purgatory_broker._wire.protocol.sasl_authenticate import SaslAuthenticateRequest
 from purgatory_broker._wire.wire_error import WireError
 from purgatory_broker.api.registry import APIS
 from purgatory_broker.api.served_api import ServedApi
@@ -117,3 +120,17 @@ def sent(api: Api, version: int, response: Any, correlation: int) -> Any:
     return ApiMessage.decode.__func__(
         response_class(api), frame, version=version, header=True, framed=True
     )
+
+
+def test_structs_compare_and_show_their_fields() -> None:
+    one, same, other = (HeartbeatRequest("g", number, "m") for number in (1, 1, 2))
+    assert one == same
+    assert one != other
+    assert one != HeartbeatResponse()
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(one)
+    assert repr(one) == (
+        "HeartbeatRequest(group_id='g', generation_id=1, member_id='m', group_instance_id=None)"
+    )
+    assert replace(one, generation_id=2) == other
+    assert "secret" not in repr(SaslAuthenticateRequest(b"secret"))

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -17,16 +17,20 @@ _IH = struct.Struct(">ih")
 _QH = struct.Struct(">qh")
 
 
-@dataclass(slots=True)
-class AddOffsetsToTxnRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AddOffsetsToTxnRequest(MessageStruct):
+    """AddOffsetsToTxnRequest of Kafka."""
+
     transactional_id: str = ""
     producer_id: int = 0
     producer_epoch: int = 0
     group_id: str = ""
 
 
-@dataclass(slots=True)
-class AddOffsetsToTxnResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AddOffsetsToTxnResponse(MessageStruct):
+    """AddOffsetsToTxnResponse of Kafka."""
+
     throttle_time_ms: int = 0
     error_code: int = 0
 

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -19,14 +19,18 @@ _QH = struct.Struct(">qh")
 _QHT = struct.Struct(">qh?")
 
 
-@dataclass(slots=True)
-class AddPartitionsToTxnTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AddPartitionsToTxnTopic(MessageStruct):
+    """AddPartitionsToTxnTopic of Kafka."""
+
     name: str = ""
     partitions: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AddPartitionsToTxnTransaction:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AddPartitionsToTxnTransaction(MessageStruct):
+    """AddPartitionsToTxnTransaction of Kafka."""
+
     transactional_id: str = ""
     producer_id: int = 0
     producer_epoch: int = 0
@@ -34,8 +38,10 @@ class AddPartitionsToTxnTransaction:
     topics: list[AddPartitionsToTxnTopic] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AddPartitionsToTxnRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AddPartitionsToTxnRequest(MessageStruct):
+    """AddPartitionsToTxnRequest of Kafka."""
+
     transactions: list[AddPartitionsToTxnTransaction] = field(default_factory=list)
     v3_and_below_transactional_id: str = ""
     v3_and_below_producer_id: int = 0
@@ -43,26 +49,34 @@ class AddPartitionsToTxnRequest:
     v3_and_below_topics: list[AddPartitionsToTxnTopic] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AddPartitionsToTxnPartitionResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AddPartitionsToTxnPartitionResult(MessageStruct):
+    """AddPartitionsToTxnPartitionResult of Kafka."""
+
     partition_index: int = 0
     partition_error_code: int = 0
 
 
-@dataclass(slots=True)
-class AddPartitionsToTxnTopicResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AddPartitionsToTxnTopicResult(MessageStruct):
+    """AddPartitionsToTxnTopicResult of Kafka."""
+
     name: str = ""
     results_by_partition: list[AddPartitionsToTxnPartitionResult] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AddPartitionsToTxnResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AddPartitionsToTxnResult(MessageStruct):
+    """AddPartitionsToTxnResult of Kafka."""
+
     transactional_id: str = ""
     topic_results: list[AddPartitionsToTxnTopicResult] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AddPartitionsToTxnResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AddPartitionsToTxnResponse(MessageStruct):
+    """AddPartitionsToTxnResponse of Kafka."""
+
     throttle_time_ms: int = 0
     error_code: int = 0
     results_by_transaction: list[AddPartitionsToTxnResult] = field(default_factory=list)

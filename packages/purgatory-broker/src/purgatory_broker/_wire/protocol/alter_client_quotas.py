@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,40 +18,52 @@ _H = struct.Struct(">h")
 _I = struct.Struct(">i")
 
 
-@dataclass(slots=True)
-class EntityData:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class EntityData(MessageStruct):
+    """EntityData of Kafka."""
+
     entity_type: str = ""
     entity_name: str | None = ""
 
 
-@dataclass(slots=True)
-class OpData:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OpData(MessageStruct):
+    """OpData of Kafka."""
+
     key: str = ""
     value: float = 0.0
     remove: bool = False
 
 
-@dataclass(slots=True)
-class RequestEntryData:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class RequestEntryData(MessageStruct):
+    """RequestEntryData of Kafka."""
+
     entity: list[EntityData] = field(default_factory=list)
     ops: list[OpData] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AlterClientQuotasRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AlterClientQuotasRequest(MessageStruct):
+    """AlterClientQuotasRequest of Kafka."""
+
     entries: list[RequestEntryData] = field(default_factory=list)
     validate_only: bool = False
 
 
-@dataclass(slots=True)
-class ResponseEntryData:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ResponseEntryData(MessageStruct):
+    """ResponseEntryData of Kafka."""
+
     error_code: int = 0
     error_message: str | None = ""
     entity: list[EntityData] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AlterClientQuotasResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AlterClientQuotasResponse(MessageStruct):
+    """AlterClientQuotasResponse of Kafka."""
+
     throttle_time_ms: int = 0
     entries: list[ResponseEntryData] = field(default_factory=list)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,35 +18,45 @@ _H = struct.Struct(">h")
 _I = struct.Struct(">i")
 
 
-@dataclass(slots=True)
-class AlterableConfig:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AlterableConfig(MessageStruct):
+    """AlterableConfig of Kafka."""
+
     name: str = ""
     value: str | None = ""
 
 
-@dataclass(slots=True)
-class AlterConfigsResource:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AlterConfigsResource(MessageStruct):
+    """AlterConfigsResource of Kafka."""
+
     resource_type: int = 0
     resource_name: str = ""
     configs: list[AlterableConfig] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AlterConfigsRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AlterConfigsRequest(MessageStruct):
+    """AlterConfigsRequest of Kafka."""
+
     resources: list[AlterConfigsResource] = field(default_factory=list)
     validate_only: bool = False
 
 
-@dataclass(slots=True)
-class AlterConfigsResourceResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AlterConfigsResourceResponse(MessageStruct):
+    """AlterConfigsResourceResponse of Kafka."""
+
     error_code: int = 0
     error_message: str | None = ""
     resource_type: int = 0
     resource_name: str = ""
 
 
-@dataclass(slots=True)
-class AlterConfigsResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AlterConfigsResponse(MessageStruct):
+    """AlterConfigsResponse of Kafka."""
+
     throttle_time_ms: int = 0
     responses: list[AlterConfigsResourceResponse] = field(default_factory=list)
 

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -19,40 +19,52 @@ _ITH = struct.Struct(">i?h")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True)
-class ReassignablePartition:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ReassignablePartition(MessageStruct):
+    """ReassignablePartition of Kafka."""
+
     partition_index: int = 0
     replicas: list[int] | None = None
 
 
-@dataclass(slots=True)
-class ReassignableTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ReassignableTopic(MessageStruct):
+    """ReassignableTopic of Kafka."""
+
     name: str = ""
     partitions: list[ReassignablePartition] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AlterPartitionReassignmentsRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AlterPartitionReassignmentsRequest(MessageStruct):
+    """AlterPartitionReassignmentsRequest of Kafka."""
+
     timeout_ms: int = 60000
     allow_replication_factor_change: bool = True
     topics: list[ReassignableTopic] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ReassignablePartitionResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ReassignablePartitionResponse(MessageStruct):
+    """ReassignablePartitionResponse of Kafka."""
+
     partition_index: int = 0
     error_code: int = 0
     error_message: str | None = ""
 
 
-@dataclass(slots=True)
-class ReassignableTopicResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ReassignableTopicResponse(MessageStruct):
+    """ReassignableTopicResponse of Kafka."""
+
     name: str = ""
     partitions: list[ReassignablePartitionResponse] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AlterPartitionReassignmentsResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AlterPartitionReassignmentsResponse(MessageStruct):
+    """AlterPartitionReassignmentsResponse of Kafka."""
+
     throttle_time_ms: int = 0
     allow_replication_factor_change: bool = True
     error_code: int = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,14 +18,18 @@ _H = struct.Struct(">h")
 _I = struct.Struct(">i")
 
 
-@dataclass(slots=True)
-class ScramCredentialDeletion:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ScramCredentialDeletion(MessageStruct):
+    """ScramCredentialDeletion of Kafka."""
+
     name: str = ""
     mechanism: int = 0
 
 
-@dataclass(slots=True)
-class ScramCredentialUpsertion:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ScramCredentialUpsertion(MessageStruct):
+    """ScramCredentialUpsertion of Kafka."""
+
     name: str = ""
     mechanism: int = 0
     iterations: int = 0
@@ -33,21 +37,27 @@ class ScramCredentialUpsertion:
     salted_password: bytes = field(default=b"", repr=False)
 
 
-@dataclass(slots=True)
-class AlterUserScramCredentialsRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AlterUserScramCredentialsRequest(MessageStruct):
+    """AlterUserScramCredentialsRequest of Kafka."""
+
     deletions: list[ScramCredentialDeletion] = field(default_factory=list)
     upsertions: list[ScramCredentialUpsertion] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AlterUserScramCredentialsResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AlterUserScramCredentialsResult(MessageStruct):
+    """AlterUserScramCredentialsResult of Kafka."""
+
     user: str = ""
     error_code: int = 0
     error_message: str | None = ""
 
 
-@dataclass(slots=True)
-class AlterUserScramCredentialsResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AlterUserScramCredentialsResponse(MessageStruct):
+    """AlterUserScramCredentialsResponse of Kafka."""
+
     throttle_time_ms: int = 0
     results: list[AlterUserScramCredentialsResult] = field(default_factory=list)
 

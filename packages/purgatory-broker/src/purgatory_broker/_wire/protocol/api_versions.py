@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -20,35 +20,45 @@ _I = struct.Struct(">i")
 _Q = struct.Struct(">q")
 
 
-@dataclass(slots=True)
-class ApiVersionsRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ApiVersionsRequest(MessageStruct):
+    """ApiVersionsRequest of Kafka."""
+
     client_software_name: str = ""
     client_software_version: str = ""
 
 
-@dataclass(slots=True)
-class ApiVersion:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ApiVersion(MessageStruct):
+    """ApiVersion of Kafka."""
+
     api_key: int = 0
     min_version: int = 0
     max_version: int = 0
 
 
-@dataclass(slots=True)
-class SupportedFeatureKey:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class SupportedFeatureKey(MessageStruct):
+    """SupportedFeatureKey of Kafka."""
+
     name: str = ""
     min_version: int = 0
     max_version: int = 0
 
 
-@dataclass(slots=True)
-class FinalizedFeatureKey:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class FinalizedFeatureKey(MessageStruct):
+    """FinalizedFeatureKey of Kafka."""
+
     name: str = ""
     max_version_level: int = 0
     min_version_level: int = 0
 
 
-@dataclass(slots=True)
-class ApiVersionsResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ApiVersionsResponse(MessageStruct):
+    """ApiVersionsResponse of Kafka."""
+
     error_code: int = 0
     api_keys: list[ApiVersion] = field(default_factory=list)
     throttle_time_ms: int = 0

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer, not_null
 
@@ -19,14 +19,18 @@ _IH = struct.Struct(">ih")
 _II = struct.Struct(">ii")
 
 
-@dataclass(slots=True)
-class TopicPartitions:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class TopicPartitions(MessageStruct):
+    """TopicPartitions of Kafka."""
+
     topic_id: UUID | None = None
     partitions: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ConsumerGroupHeartbeatRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ConsumerGroupHeartbeatRequest(MessageStruct):
+    """ConsumerGroupHeartbeatRequest of Kafka."""
+
     group_id: str = ""
     member_id: str = ""
     member_epoch: int = 0
@@ -39,13 +43,17 @@ class ConsumerGroupHeartbeatRequest:
     topic_partitions: list[TopicPartitions] | None = None
 
 
-@dataclass(slots=True)
-class Assignment:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class Assignment(MessageStruct):
+    """Assignment of Kafka."""
+
     topic_partitions: list[TopicPartitions] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ConsumerGroupHeartbeatResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ConsumerGroupHeartbeatResponse(MessageStruct):
+    """ConsumerGroupHeartbeatResponse of Kafka."""
+
     throttle_time_ms: int = 0
     error_code: int = 0
     error_message: str | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,8 +18,10 @@ _H = struct.Struct(">h")
 _I = struct.Struct(">i")
 
 
-@dataclass(slots=True)
-class AclCreation:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AclCreation(MessageStruct):
+    """AclCreation of Kafka."""
+
     resource_type: int = 0
     resource_name: str = ""
     resource_pattern_type: int = 3
@@ -29,19 +31,25 @@ class AclCreation:
     permission_type: int = 0
 
 
-@dataclass(slots=True)
-class CreateAclsRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class CreateAclsRequest(MessageStruct):
+    """CreateAclsRequest of Kafka."""
+
     creations: list[AclCreation] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AclCreationResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AclCreationResult(MessageStruct):
+    """AclCreationResult of Kafka."""
+
     error_code: int = 0
     error_message: str | None = ""
 
 
-@dataclass(slots=True)
-class CreateAclsResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class CreateAclsResponse(MessageStruct):
+    """CreateAclsResponse of Kafka."""
+
     throttle_time_ms: int = 0
     results: list[AclCreationResult] = field(default_factory=list)
 

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,34 +18,44 @@ _I = struct.Struct(">i")
 _IT = struct.Struct(">i?")
 
 
-@dataclass(slots=True)
-class CreatePartitionsAssignment:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class CreatePartitionsAssignment(MessageStruct):
+    """CreatePartitionsAssignment of Kafka."""
+
     broker_ids: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class CreatePartitionsTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class CreatePartitionsTopic(MessageStruct):
+    """CreatePartitionsTopic of Kafka."""
+
     name: str = ""
     count: int = 0
     assignments: list[CreatePartitionsAssignment] | None = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class CreatePartitionsRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class CreatePartitionsRequest(MessageStruct):
+    """CreatePartitionsRequest of Kafka."""
+
     topics: list[CreatePartitionsTopic] = field(default_factory=list)
     timeout_ms: int = 0
     validate_only: bool = False
 
 
-@dataclass(slots=True)
-class CreatePartitionsTopicResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class CreatePartitionsTopicResult(MessageStruct):
+    """CreatePartitionsTopicResult of Kafka."""
+
     name: str = ""
     error_code: int = 0
     error_message: str | None = None
 
 
-@dataclass(slots=True)
-class CreatePartitionsResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class CreatePartitionsResponse(MessageStruct):
+    """CreatePartitionsResponse of Kafka."""
+
     throttle_time_ms: int = 0
     results: list[CreatePartitionsTopicResult] = field(default_factory=list)
 

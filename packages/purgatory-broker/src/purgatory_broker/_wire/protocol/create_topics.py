@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -21,20 +21,26 @@ _IT = struct.Struct(">i?")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True)
-class CreatableReplicaAssignment:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class CreatableReplicaAssignment(MessageStruct):
+    """CreatableReplicaAssignment of Kafka."""
+
     partition_index: int = 0
     broker_ids: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class CreatableTopicConfig:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class CreatableTopicConfig(MessageStruct):
+    """CreatableTopicConfig of Kafka."""
+
     name: str = ""
     value: str | None = ""
 
 
-@dataclass(slots=True)
-class CreatableTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class CreatableTopic(MessageStruct):
+    """CreatableTopic of Kafka."""
+
     name: str = ""
     num_partitions: int = 0
     replication_factor: int = 0
@@ -42,15 +48,19 @@ class CreatableTopic:
     configs: list[CreatableTopicConfig] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class CreateTopicsRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class CreateTopicsRequest(MessageStruct):
+    """CreateTopicsRequest of Kafka."""
+
     topics: list[CreatableTopic] = field(default_factory=list)
     timeout_ms: int = 60000
     validate_only: bool = False
 
 
-@dataclass(slots=True)
-class CreatableTopicConfigs:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class CreatableTopicConfigs(MessageStruct):
+    """CreatableTopicConfigs of Kafka."""
+
     name: str = ""
     value: str | None = ""
     read_only: bool = False
@@ -58,8 +68,10 @@ class CreatableTopicConfigs:
     is_sensitive: bool = False
 
 
-@dataclass(slots=True)
-class CreatableTopicResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class CreatableTopicResult(MessageStruct):
+    """CreatableTopicResult of Kafka."""
+
     name: str = ""
     topic_id: UUID | None = None
     error_code: int = 0
@@ -70,8 +82,10 @@ class CreatableTopicResult:
     configs: list[CreatableTopicConfigs] | None = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class CreateTopicsResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class CreateTopicsResponse(MessageStruct):
+    """CreateTopicsResponse of Kafka."""
+
     throttle_time_ms: int = 0
     topics: list[CreatableTopicResult] = field(default_factory=list)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,8 +18,10 @@ _H = struct.Struct(">h")
 _I = struct.Struct(">i")
 
 
-@dataclass(slots=True)
-class DeleteAclsFilter:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DeleteAclsFilter(MessageStruct):
+    """DeleteAclsFilter of Kafka."""
+
     resource_type_filter: int = 0
     resource_name_filter: str | None = ""
     pattern_type_filter: int = 3
@@ -29,13 +31,17 @@ class DeleteAclsFilter:
     permission_type: int = 0
 
 
-@dataclass(slots=True)
-class DeleteAclsRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DeleteAclsRequest(MessageStruct):
+    """DeleteAclsRequest of Kafka."""
+
     filters: list[DeleteAclsFilter] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DeleteAclsMatchingAcl:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DeleteAclsMatchingAcl(MessageStruct):
+    """DeleteAclsMatchingAcl of Kafka."""
+
     error_code: int = 0
     error_message: str | None = ""
     resource_type: int = 0
@@ -47,15 +53,19 @@ class DeleteAclsMatchingAcl:
     permission_type: int = 0
 
 
-@dataclass(slots=True)
-class DeleteAclsFilterResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DeleteAclsFilterResult(MessageStruct):
+    """DeleteAclsFilterResult of Kafka."""
+
     error_code: int = 0
     error_message: str | None = ""
     matching_acls: list[DeleteAclsMatchingAcl] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DeleteAclsResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DeleteAclsResponse(MessageStruct):
+    """DeleteAclsResponse of Kafka."""
+
     throttle_time_ms: int = 0
     filter_results: list[DeleteAclsFilterResult] = field(default_factory=list)
 

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -17,19 +17,25 @@ _H = struct.Struct(">h")
 _I = struct.Struct(">i")
 
 
-@dataclass(slots=True)
-class DeleteGroupsRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DeleteGroupsRequest(MessageStruct):
+    """DeleteGroupsRequest of Kafka."""
+
     groups_names: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DeletableGroupResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DeletableGroupResult(MessageStruct):
+    """DeletableGroupResult of Kafka."""
+
     group_id: str = ""
     error_code: int = 0
 
 
-@dataclass(slots=True)
-class DeleteGroupsResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DeleteGroupsResponse(MessageStruct):
+    """DeleteGroupsResponse of Kafka."""
+
     throttle_time_ms: int = 0
     results: list[DeletableGroupResult] = field(default_factory=list)
 

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,39 +18,51 @@ _IQ = struct.Struct(">iq")
 _IQH = struct.Struct(">iqh")
 
 
-@dataclass(slots=True)
-class DeleteRecordsPartition:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DeleteRecordsPartition(MessageStruct):
+    """DeleteRecordsPartition of Kafka."""
+
     partition_index: int = 0
     offset: int = 0
 
 
-@dataclass(slots=True)
-class DeleteRecordsTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DeleteRecordsTopic(MessageStruct):
+    """DeleteRecordsTopic of Kafka."""
+
     name: str = ""
     partitions: list[DeleteRecordsPartition] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DeleteRecordsRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DeleteRecordsRequest(MessageStruct):
+    """DeleteRecordsRequest of Kafka."""
+
     topics: list[DeleteRecordsTopic] = field(default_factory=list)
     timeout_ms: int = 0
 
 
-@dataclass(slots=True)
-class DeleteRecordsPartitionResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DeleteRecordsPartitionResult(MessageStruct):
+    """DeleteRecordsPartitionResult of Kafka."""
+
     partition_index: int = 0
     low_watermark: int = 0
     error_code: int = 0
 
 
-@dataclass(slots=True)
-class DeleteRecordsTopicResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DeleteRecordsTopicResult(MessageStruct):
+    """DeleteRecordsTopicResult of Kafka."""
+
     name: str = ""
     partitions: list[DeleteRecordsPartitionResult] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DeleteRecordsResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DeleteRecordsResponse(MessageStruct):
+    """DeleteRecordsResponse of Kafka."""
+
     throttle_time_ms: int = 0
     topics: list[DeleteRecordsTopicResult] = field(default_factory=list)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer, not_null
 
@@ -18,29 +18,37 @@ _H = struct.Struct(">h")
 _I = struct.Struct(">i")
 
 
-@dataclass(slots=True)
-class DeleteTopicState:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DeleteTopicState(MessageStruct):
+    """DeleteTopicState of Kafka."""
+
     name: str | None = None
     topic_id: UUID | None = None
 
 
-@dataclass(slots=True)
-class DeleteTopicsRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DeleteTopicsRequest(MessageStruct):
+    """DeleteTopicsRequest of Kafka."""
+
     topics: list[DeleteTopicState] = field(default_factory=list)
     topic_names: list[str] = field(default_factory=list)
     timeout_ms: int = 0
 
 
-@dataclass(slots=True)
-class DeletableTopicResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DeletableTopicResult(MessageStruct):
+    """DeletableTopicResult of Kafka."""
+
     name: str | None = ""
     topic_id: UUID | None = None
     error_code: int = 0
     error_message: str | None = None
 
 
-@dataclass(slots=True)
-class DeleteTopicsResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DeleteTopicsResponse(MessageStruct):
+    """DeleteTopicsResponse of Kafka."""
+
     throttle_time_ms: int = 0
     responses: list[DeletableTopicResult] = field(default_factory=list)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -17,8 +17,10 @@ _BB = struct.Struct(">bb")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True)
-class DescribeAclsRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeAclsRequest(MessageStruct):
+    """DescribeAclsRequest of Kafka."""
+
     resource_type_filter: int = 0
     resource_name_filter: str | None = ""
     pattern_type_filter: int = 3
@@ -28,24 +30,30 @@ class DescribeAclsRequest:
     permission_type: int = 0
 
 
-@dataclass(slots=True)
-class AclDescription:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AclDescription(MessageStruct):
+    """AclDescription of Kafka."""
+
     principal: str = ""
     host: str = ""
     operation: int = 0
     permission_type: int = 0
 
 
-@dataclass(slots=True)
-class DescribeAclsResource:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeAclsResource(MessageStruct):
+    """DescribeAclsResource of Kafka."""
+
     resource_type: int = 0
     resource_name: str = ""
     pattern_type: int = 3
     acls: list[AclDescription] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeAclsResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeAclsResponse(MessageStruct):
+    """DescribeAclsResponse of Kafka."""
+
     throttle_time_ms: int = 0
     error_code: int = 0
     error_message: str | None = ""

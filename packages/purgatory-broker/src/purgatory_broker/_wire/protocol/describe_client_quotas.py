@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,39 +18,51 @@ _D = struct.Struct(">d")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True)
-class ComponentData:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ComponentData(MessageStruct):
+    """ComponentData of Kafka."""
+
     entity_type: str = ""
     match_type: int = 0
     match: str | None = ""
 
 
-@dataclass(slots=True)
-class DescribeClientQuotasRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeClientQuotasRequest(MessageStruct):
+    """DescribeClientQuotasRequest of Kafka."""
+
     components: list[ComponentData] = field(default_factory=list)
     strict: bool = False
 
 
-@dataclass(slots=True)
-class EntityData:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class EntityData(MessageStruct):
+    """EntityData of Kafka."""
+
     entity_type: str = ""
     entity_name: str | None = ""
 
 
-@dataclass(slots=True)
-class ValueData:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ValueData(MessageStruct):
+    """ValueData of Kafka."""
+
     key: str = ""
     value: float = 0.0
 
 
-@dataclass(slots=True)
-class EntryData:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class EntryData(MessageStruct):
+    """EntryData of Kafka."""
+
     entity: list[EntityData] = field(default_factory=list)
     values: list[ValueData] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeClientQuotasResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeClientQuotasResponse(MessageStruct):
+    """DescribeClientQuotasResponse of Kafka."""
+
     throttle_time_ms: int = 0
     error_code: int = 0
     error_message: str | None = ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -20,15 +20,19 @@ _I = struct.Struct(">i")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True)
-class DescribeClusterRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeClusterRequest(MessageStruct):
+    """DescribeClusterRequest of Kafka."""
+
     include_cluster_authorized_operations: bool = False
     endpoint_type: int = 1
     include_fenced_brokers: bool = False
 
 
-@dataclass(slots=True)
-class DescribeClusterBroker:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeClusterBroker(MessageStruct):
+    """DescribeClusterBroker of Kafka."""
+
     broker_id: int = 0
     host: str = ""
     port: int = 0
@@ -36,8 +40,10 @@ class DescribeClusterBroker:
     is_fenced: bool = False
 
 
-@dataclass(slots=True)
-class DescribeClusterResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeClusterResponse(MessageStruct):
+    """DescribeClusterResponse of Kafka."""
+
     throttle_time_ms: int = 0
     error_code: int = 0
     error_message: str | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -20,29 +20,37 @@ _H = struct.Struct(">h")
 _I = struct.Struct(">i")
 
 
-@dataclass(slots=True)
-class DescribeConfigsResource:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeConfigsResource(MessageStruct):
+    """DescribeConfigsResource of Kafka."""
+
     resource_type: int = 0
     resource_name: str = ""
     configuration_keys: list[str] | None = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeConfigsRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeConfigsRequest(MessageStruct):
+    """DescribeConfigsRequest of Kafka."""
+
     resources: list[DescribeConfigsResource] = field(default_factory=list)
     include_synonyms: bool = False
     include_documentation: bool = False
 
 
-@dataclass(slots=True)
-class DescribeConfigsSynonym:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeConfigsSynonym(MessageStruct):
+    """DescribeConfigsSynonym of Kafka."""
+
     name: str = ""
     value: str | None = ""
     source: int = 0
 
 
-@dataclass(slots=True)
-class DescribeConfigsResourceResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeConfigsResourceResult(MessageStruct):
+    """DescribeConfigsResourceResult of Kafka."""
+
     name: str = ""
     value: str | None = ""
     read_only: bool = False
@@ -53,8 +61,10 @@ class DescribeConfigsResourceResult:
     documentation: str | None = ""
 
 
-@dataclass(slots=True)
-class DescribeConfigsResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeConfigsResult(MessageStruct):
+    """DescribeConfigsResult of Kafka."""
+
     error_code: int = 0
     error_message: str | None = ""
     resource_type: int = 0
@@ -62,8 +72,10 @@ class DescribeConfigsResult:
     configs: list[DescribeConfigsResourceResult] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeConfigsResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeConfigsResponse(MessageStruct):
+    """DescribeConfigsResponse of Kafka."""
+
     throttle_time_ms: int = 0
     results: list[DescribeConfigsResult] = field(default_factory=list)
 

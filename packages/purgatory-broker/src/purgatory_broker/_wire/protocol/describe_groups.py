@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,14 +18,18 @@ _H = struct.Struct(">h")
 _I = struct.Struct(">i")
 
 
-@dataclass(slots=True)
-class DescribeGroupsRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeGroupsRequest(MessageStruct):
+    """DescribeGroupsRequest of Kafka."""
+
     groups: list[str] = field(default_factory=list)
     include_authorized_operations: bool = False
 
 
-@dataclass(slots=True)
-class DescribedGroupMember:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribedGroupMember(MessageStruct):
+    """DescribedGroupMember of Kafka."""
+
     member_id: str = ""
     group_instance_id: str | None = None
     client_id: str = ""
@@ -34,8 +38,10 @@ class DescribedGroupMember:
     member_assignment: bytes = b""
 
 
-@dataclass(slots=True)
-class DescribedGroup:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribedGroup(MessageStruct):
+    """DescribedGroup of Kafka."""
+
     error_code: int = 0
     error_message: str | None = None
     group_id: str = ""
@@ -46,8 +52,10 @@ class DescribedGroup:
     authorized_operations: int = -2147483648
 
 
-@dataclass(slots=True)
-class DescribeGroupsResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeGroupsResponse(MessageStruct):
+    """DescribeGroupsResponse of Kafka."""
+
     throttle_time_ms: int = 0
     groups: list[DescribedGroup] = field(default_factory=list)
 

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -20,33 +20,43 @@ _IQQT = struct.Struct(">iqq?")
 _QQ = struct.Struct(">qq")
 
 
-@dataclass(slots=True)
-class DescribableLogDirTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribableLogDirTopic(MessageStruct):
+    """DescribableLogDirTopic of Kafka."""
+
     topic: str = ""
     partitions: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeLogDirsRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeLogDirsRequest(MessageStruct):
+    """DescribeLogDirsRequest of Kafka."""
+
     topics: list[DescribableLogDirTopic] | None = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeLogDirsPartition:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeLogDirsPartition(MessageStruct):
+    """DescribeLogDirsPartition of Kafka."""
+
     partition_index: int = 0
     partition_size: int = 0
     offset_lag: int = 0
     is_future_key: bool = False
 
 
-@dataclass(slots=True)
-class DescribeLogDirsTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeLogDirsTopic(MessageStruct):
+    """DescribeLogDirsTopic of Kafka."""
+
     name: str = ""
     partitions: list[DescribeLogDirsPartition] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeLogDirsResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeLogDirsResult(MessageStruct):
+    """DescribeLogDirsResult of Kafka."""
+
     error_code: int = 0
     log_dir: str = ""
     topics: list[DescribeLogDirsTopic] = field(default_factory=list)
@@ -54,8 +64,10 @@ class DescribeLogDirsResult:
     usable_bytes: int = -1
 
 
-@dataclass(slots=True)
-class DescribeLogDirsResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeLogDirsResponse(MessageStruct):
+    """DescribeLogDirsResponse of Kafka."""
+
     throttle_time_ms: int = 0
     error_code: int = 0
     results: list[DescribeLogDirsResult] = field(default_factory=list)

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,19 +18,25 @@ _IH = struct.Struct(">ih")
 _QIIQIQ = struct.Struct(">qiiqiq")
 
 
-@dataclass(slots=True)
-class TopicRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class TopicRequest(MessageStruct):
+    """TopicRequest of Kafka."""
+
     name: str = ""
     partition_indexes: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeProducersRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeProducersRequest(MessageStruct):
+    """DescribeProducersRequest of Kafka."""
+
     topics: list[TopicRequest] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ProducerState:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ProducerState(MessageStruct):
+    """ProducerState of Kafka."""
+
     producer_id: int = 0
     producer_epoch: int = 0
     last_sequence: int = -1
@@ -39,22 +45,28 @@ class ProducerState:
     current_txn_start_offset: int = -1
 
 
-@dataclass(slots=True)
-class PartitionResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class PartitionResponse(MessageStruct):
+    """PartitionResponse of Kafka."""
+
     partition_index: int = 0
     error_code: int = 0
     error_message: str | None = None
     active_producers: list[ProducerState] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class TopicResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class TopicResponse(MessageStruct):
+    """TopicResponse of Kafka."""
+
     name: str = ""
     partitions: list[PartitionResponse] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeProducersResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeProducersResponse(MessageStruct):
+    """DescribeProducersResponse of Kafka."""
+
     throttle_time_ms: int = 0
     topics: list[TopicResponse] = field(default_factory=list)
 

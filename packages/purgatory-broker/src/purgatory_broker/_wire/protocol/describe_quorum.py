@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -23,24 +23,32 @@ _Q = struct.Struct(">q")
 _QQQ = struct.Struct(">qqq")
 
 
-@dataclass(slots=True)
-class RequestPartitionData:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class RequestPartitionData(MessageStruct):
+    """RequestPartitionData of Kafka."""
+
     partition_index: int = 0
 
 
-@dataclass(slots=True)
-class RequestTopicData:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class RequestTopicData(MessageStruct):
+    """RequestTopicData of Kafka."""
+
     topic_name: str = ""
     partitions: list[RequestPartitionData] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeQuorumRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeQuorumRequest(MessageStruct):
+    """DescribeQuorumRequest of Kafka."""
+
     topics: list[RequestTopicData] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ReplicaState:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ReplicaState(MessageStruct):
+    """ReplicaState of Kafka."""
+
     replica_id: int = 0
     replica_directory_id: UUID | None = None
     log_end_offset: int = 0
@@ -48,8 +56,10 @@ class ReplicaState:
     last_caught_up_timestamp: int = -1
 
 
-@dataclass(slots=True)
-class ResponsePartitionData:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ResponsePartitionData(MessageStruct):
+    """ResponsePartitionData of Kafka."""
+
     partition_index: int = 0
     error_code: int = 0
     error_message: str | None = ""
@@ -60,27 +70,35 @@ class ResponsePartitionData:
     observers: list[ReplicaState] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ResponseTopicData:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ResponseTopicData(MessageStruct):
+    """ResponseTopicData of Kafka."""
+
     topic_name: str = ""
     partitions: list[ResponsePartitionData] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class Listener:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class Listener(MessageStruct):
+    """Listener of Kafka."""
+
     name: str = ""
     host: str = ""
     port: int = 0
 
 
-@dataclass(slots=True)
-class Node:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class Node(MessageStruct):
+    """Node of Kafka."""
+
     node_id: int = 0
     listeners: list[Listener] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeQuorumResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeQuorumResponse(MessageStruct):
+    """DescribeQuorumResponse of Kafka."""
+
     error_code: int = 0
     error_message: str | None = ""
     topics: list[ResponseTopicData] = field(default_factory=list)

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,19 +18,25 @@ _I = struct.Struct(">i")
 _IQQH = struct.Struct(">iqqh")
 
 
-@dataclass(slots=True)
-class DescribeTransactionsRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeTransactionsRequest(MessageStruct):
+    """DescribeTransactionsRequest of Kafka."""
+
     transactional_ids: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class TopicData:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class TopicData(MessageStruct):
+    """TopicData of Kafka."""
+
     topic: str = ""
     partitions: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class TransactionState:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class TransactionState(MessageStruct):
+    """TransactionState of Kafka."""
+
     error_code: int = 0
     transactional_id: str = ""
     transaction_state: str = ""
@@ -41,8 +47,10 @@ class TransactionState:
     topics: list[TopicData] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeTransactionsResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeTransactionsResponse(MessageStruct):
+    """DescribeTransactionsResponse of Kafka."""
+
     throttle_time_ms: int = 0
     transaction_states: list[TransactionState] = field(default_factory=list)
 

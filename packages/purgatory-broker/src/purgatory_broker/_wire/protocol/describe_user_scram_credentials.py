@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -17,32 +17,42 @@ _H = struct.Struct(">h")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True)
-class UserName:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class UserName(MessageStruct):
+    """UserName of Kafka."""
+
     name: str = ""
 
 
-@dataclass(slots=True)
-class DescribeUserScramCredentialsRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeUserScramCredentialsRequest(MessageStruct):
+    """DescribeUserScramCredentialsRequest of Kafka."""
+
     users: list[UserName] | None = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class CredentialInfo:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class CredentialInfo(MessageStruct):
+    """CredentialInfo of Kafka."""
+
     mechanism: int = 0
     iterations: int = 0
 
 
-@dataclass(slots=True)
-class DescribeUserScramCredentialsResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeUserScramCredentialsResult(MessageStruct):
+    """DescribeUserScramCredentialsResult of Kafka."""
+
     user: str = ""
     error_code: int = 0
     error_message: str | None = ""
     credential_infos: list[CredentialInfo] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeUserScramCredentialsResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeUserScramCredentialsResponse(MessageStruct):
+    """DescribeUserScramCredentialsResponse of Kafka."""
+
     throttle_time_ms: int = 0
     error_code: int = 0
     error_message: str | None = ""

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,34 +18,44 @@ _I = struct.Struct(">i")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True)
-class TopicPartitions:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class TopicPartitions(MessageStruct):
+    """TopicPartitions of Kafka."""
+
     topic: str = ""
     partitions: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ElectLeadersRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ElectLeadersRequest(MessageStruct):
+    """ElectLeadersRequest of Kafka."""
+
     election_type: int = 0
     topic_partitions: list[TopicPartitions] | None = field(default_factory=list)
     timeout_ms: int = 60000
 
 
-@dataclass(slots=True)
-class PartitionResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class PartitionResult(MessageStruct):
+    """PartitionResult of Kafka."""
+
     partition_id: int = 0
     error_code: int = 0
     error_message: str | None = ""
 
 
-@dataclass(slots=True)
-class ReplicaElectionResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ReplicaElectionResult(MessageStruct):
+    """ReplicaElectionResult of Kafka."""
+
     topic: str = ""
     partition_result: list[PartitionResult] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ElectLeadersResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ElectLeadersResponse(MessageStruct):
+    """ElectLeadersResponse of Kafka."""
+
     throttle_time_ms: int = 0
     error_code: int = 0
     replica_election_results: list[ReplicaElectionResult] = field(default_factory=list)

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,16 +18,20 @@ _IHQH = struct.Struct(">ihqh")
 _QHT = struct.Struct(">qh?")
 
 
-@dataclass(slots=True)
-class EndTxnRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class EndTxnRequest(MessageStruct):
+    """EndTxnRequest of Kafka."""
+
     transactional_id: str = ""
     producer_id: int = 0
     producer_epoch: int = 0
     committed: bool = False
 
 
-@dataclass(slots=True)
-class EndTxnResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class EndTxnResponse(MessageStruct):
+    """EndTxnResponse of Kafka."""
+
     throttle_time_ms: int = 0
     error_code: int = 0
     producer_id: int = -1

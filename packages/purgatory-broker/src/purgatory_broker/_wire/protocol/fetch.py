@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader, refused_tag
 from purgatory_broker._wire.writer import Writer
 
@@ -32,14 +32,18 @@ _QI = struct.Struct(">qi")
 _QQ = struct.Struct(">qq")
 
 
-@dataclass(slots=True)
-class ReplicaState:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ReplicaState(MessageStruct):
+    """ReplicaState of Kafka."""
+
     replica_id: int = -1
     replica_epoch: int = -1
 
 
-@dataclass(slots=True)
-class FetchPartition:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class FetchPartition(MessageStruct):
+    """FetchPartition of Kafka."""
+
     partition: int = 0
     current_leader_epoch: int = -1
     fetch_offset: int = 0
@@ -50,22 +54,28 @@ class FetchPartition:
     high_watermark: int = 9223372036854775807
 
 
-@dataclass(slots=True)
-class FetchTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class FetchTopic(MessageStruct):
+    """FetchTopic of Kafka."""
+
     topic: str = ""
     topic_id: UUID | None = None
     partitions: list[FetchPartition] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ForgottenTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ForgottenTopic(MessageStruct):
+    """ForgottenTopic of Kafka."""
+
     topic: str = ""
     topic_id: UUID | None = None
     partitions: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class FetchRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class FetchRequest(MessageStruct):
+    """FetchRequest of Kafka."""
+
     cluster_id: str | None = None
     replica_id: int = -1
     replica_state: ReplicaState | None = None
@@ -80,32 +90,42 @@ class FetchRequest:
     rack_id: str = ""
 
 
-@dataclass(slots=True)
-class EpochEndOffset:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class EpochEndOffset(MessageStruct):
+    """EpochEndOffset of Kafka."""
+
     epoch: int = -1
     end_offset: int = -1
 
 
-@dataclass(slots=True)
-class LeaderIdAndEpoch:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class LeaderIdAndEpoch(MessageStruct):
+    """LeaderIdAndEpoch of Kafka."""
+
     leader_id: int = -1
     leader_epoch: int = -1
 
 
-@dataclass(slots=True)
-class SnapshotId:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class SnapshotId(MessageStruct):
+    """SnapshotId of Kafka."""
+
     end_offset: int = -1
     epoch: int = -1
 
 
-@dataclass(slots=True)
-class AbortedTransaction:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AbortedTransaction(MessageStruct):
+    """AbortedTransaction of Kafka."""
+
     producer_id: int = 0
     first_offset: int = 0
 
 
-@dataclass(slots=True)
-class PartitionData:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class PartitionData(MessageStruct):
+    """PartitionData of Kafka."""
+
     partition_index: int = 0
     error_code: int = 0
     high_watermark: int = 0
@@ -119,23 +139,29 @@ class PartitionData:
     records: bytes | None = b""
 
 
-@dataclass(slots=True)
-class FetchableTopicResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class FetchableTopicResponse(MessageStruct):
+    """FetchableTopicResponse of Kafka."""
+
     topic: str = ""
     topic_id: UUID | None = None
     partitions: list[PartitionData] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class NodeEndpoint:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class NodeEndpoint(MessageStruct):
+    """NodeEndpoint of Kafka."""
+
     node_id: int = 0
     host: str = ""
     port: int = 0
     rack: str | None = None
 
 
-@dataclass(slots=True)
-class FetchResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class FetchResponse(MessageStruct):
+    """FetchResponse of Kafka."""
+
     throttle_time_ms: int = 0
     error_code: int = 0
     session_id: int = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,15 +18,19 @@ _I = struct.Struct(">i")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True)
-class FindCoordinatorRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class FindCoordinatorRequest(MessageStruct):
+    """FindCoordinatorRequest of Kafka."""
+
     key: str = ""
     key_type: int = 0
     coordinator_keys: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class Coordinator:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class Coordinator(MessageStruct):
+    """Coordinator of Kafka."""
+
     key: str = ""
     node_id: int = 0
     host: str = ""
@@ -35,8 +39,10 @@ class Coordinator:
     error_message: str | None = ""
 
 
-@dataclass(slots=True)
-class FindCoordinatorResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class FindCoordinatorResponse(MessageStruct):
+    """FindCoordinatorResponse of Kafka."""
+
     throttle_time_ms: int = 0
     error_code: int = 0
     error_message: str | None = ""

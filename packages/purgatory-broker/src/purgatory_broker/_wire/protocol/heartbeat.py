@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,16 +18,20 @@ _I = struct.Struct(">i")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True)
-class HeartbeatRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class HeartbeatRequest(MessageStruct):
+    """HeartbeatRequest of Kafka."""
+
     group_id: str = ""
     generation_id: int = 0
     member_id: str = ""
     group_instance_id: str | None = None
 
 
-@dataclass(slots=True)
-class HeartbeatResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class HeartbeatResponse(MessageStruct):
+    """HeartbeatResponse of Kafka."""
+
     throttle_time_ms: int = 0
     error_code: int = 0
 

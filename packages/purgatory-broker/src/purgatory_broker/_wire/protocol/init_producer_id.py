@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -20,8 +20,10 @@ _IQH = struct.Struct(">iqh")
 _IQHTT = struct.Struct(">iqh??")
 
 
-@dataclass(slots=True)
-class InitProducerIdRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class InitProducerIdRequest(MessageStruct):
+    """InitProducerIdRequest of Kafka."""
+
     transactional_id: str | None = ""
     transaction_timeout_ms: int = 0
     producer_id: int = -1
@@ -30,8 +32,10 @@ class InitProducerIdRequest:
     keep_prepared_txn: bool = False
 
 
-@dataclass(slots=True)
-class InitProducerIdResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class InitProducerIdResponse(MessageStruct):
+    """InitProducerIdResponse of Kafka."""
+
     throttle_time_ms: int = 0
     error_code: int = 0
     producer_id: int = -1

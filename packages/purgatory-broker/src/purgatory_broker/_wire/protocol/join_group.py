@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer, not_null
 
@@ -20,14 +20,18 @@ _IHI = struct.Struct(">ihi")
 _II = struct.Struct(">ii")
 
 
-@dataclass(slots=True)
-class JoinGroupRequestProtocol:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class JoinGroupRequestProtocol(MessageStruct):
+    """JoinGroupRequestProtocol of Kafka."""
+
     name: str = ""
     metadata: bytes = b""
 
 
-@dataclass(slots=True)
-class JoinGroupRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class JoinGroupRequest(MessageStruct):
+    """JoinGroupRequest of Kafka."""
+
     group_id: str = ""
     session_timeout_ms: int = 0
     rebalance_timeout_ms: int = -1
@@ -38,15 +42,19 @@ class JoinGroupRequest:
     reason: str | None = None
 
 
-@dataclass(slots=True)
-class JoinGroupResponseMember:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class JoinGroupResponseMember(MessageStruct):
+    """JoinGroupResponseMember of Kafka."""
+
     member_id: str = ""
     group_instance_id: str | None = None
     metadata: bytes = b""
 
 
-@dataclass(slots=True)
-class JoinGroupResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class JoinGroupResponse(MessageStruct):
+    """JoinGroupResponse of Kafka."""
+
     throttle_time_ms: int = 0
     error_code: int = 0
     generation_id: int = -1

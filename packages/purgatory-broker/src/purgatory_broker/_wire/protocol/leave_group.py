@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -17,29 +17,37 @@ _H = struct.Struct(">h")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True)
-class MemberIdentity:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class MemberIdentity(MessageStruct):
+    """MemberIdentity of Kafka."""
+
     member_id: str = ""
     group_instance_id: str | None = None
     reason: str | None = None
 
 
-@dataclass(slots=True)
-class LeaveGroupRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class LeaveGroupRequest(MessageStruct):
+    """LeaveGroupRequest of Kafka."""
+
     group_id: str = ""
     member_id: str = ""
     members: list[MemberIdentity] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class MemberResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class MemberResponse(MessageStruct):
+    """MemberResponse of Kafka."""
+
     member_id: str = ""
     group_instance_id: str | None = ""
     error_code: int = 0
 
 
-@dataclass(slots=True)
-class LeaveGroupResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class LeaveGroupResponse(MessageStruct):
+    """LeaveGroupResponse of Kafka."""
+
     throttle_time_ms: int = 0
     error_code: int = 0
     members: list[MemberResponse] = field(default_factory=list)

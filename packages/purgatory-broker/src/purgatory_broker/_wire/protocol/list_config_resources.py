@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -16,19 +16,25 @@ _B = struct.Struct(">b")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True)
-class ListConfigResourcesRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ListConfigResourcesRequest(MessageStruct):
+    """ListConfigResourcesRequest of Kafka."""
+
     resource_types: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ConfigResource:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ConfigResource(MessageStruct):
+    """ConfigResource of Kafka."""
+
     resource_name: str = ""
     resource_type: int = 16
 
 
-@dataclass(slots=True)
-class ListConfigResourcesResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ListConfigResourcesResponse(MessageStruct):
+    """ListConfigResourcesResponse of Kafka."""
+
     throttle_time_ms: int = 0
     error_code: int = 0
     config_resources: list[ConfigResource] = field(default_factory=list)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -16,22 +16,28 @@ _H = struct.Struct(">h")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True)
-class ListGroupsRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ListGroupsRequest(MessageStruct):
+    """ListGroupsRequest of Kafka."""
+
     states_filter: list[str] = field(default_factory=list)
     types_filter: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ListedGroup:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ListedGroup(MessageStruct):
+    """ListedGroup of Kafka."""
+
     group_id: str = ""
     protocol_type: str = ""
     group_state: str = ""
     group_type: str = ""
 
 
-@dataclass(slots=True)
-class ListGroupsResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ListGroupsResponse(MessageStruct):
+    """ListGroupsResponse of Kafka."""
+
     throttle_time_ms: int = 0
     error_code: int = 0
     groups: list[ListedGroup] = field(default_factory=list)

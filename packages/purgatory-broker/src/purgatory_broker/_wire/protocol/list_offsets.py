@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -21,29 +21,37 @@ _IIQ = struct.Struct(">iiq")
 _IQ = struct.Struct(">iq")
 
 
-@dataclass(slots=True)
-class ListOffsetsPartition:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ListOffsetsPartition(MessageStruct):
+    """ListOffsetsPartition of Kafka."""
+
     partition_index: int = 0
     current_leader_epoch: int = -1
     timestamp: int = 0
 
 
-@dataclass(slots=True)
-class ListOffsetsTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ListOffsetsTopic(MessageStruct):
+    """ListOffsetsTopic of Kafka."""
+
     name: str = ""
     partitions: list[ListOffsetsPartition] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ListOffsetsRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ListOffsetsRequest(MessageStruct):
+    """ListOffsetsRequest of Kafka."""
+
     replica_id: int = 0
     isolation_level: int = 0
     topics: list[ListOffsetsTopic] = field(default_factory=list)
     timeout_ms: int = 0
 
 
-@dataclass(slots=True)
-class ListOffsetsPartitionResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ListOffsetsPartitionResponse(MessageStruct):
+    """ListOffsetsPartitionResponse of Kafka."""
+
     partition_index: int = 0
     error_code: int = 0
     timestamp: int = -1
@@ -51,14 +59,18 @@ class ListOffsetsPartitionResponse:
     leader_epoch: int = -1
 
 
-@dataclass(slots=True)
-class ListOffsetsTopicResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ListOffsetsTopicResponse(MessageStruct):
+    """ListOffsetsTopicResponse of Kafka."""
+
     name: str = ""
     partitions: list[ListOffsetsPartitionResponse] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ListOffsetsResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ListOffsetsResponse(MessageStruct):
+    """ListOffsetsResponse of Kafka."""
+
     throttle_time_ms: int = 0
     topics: list[ListOffsetsTopicResponse] = field(default_factory=list)
 

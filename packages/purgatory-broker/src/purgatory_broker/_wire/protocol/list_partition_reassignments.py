@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -17,34 +17,44 @@ _I = struct.Struct(">i")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True)
-class ListPartitionReassignmentsTopics:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ListPartitionReassignmentsTopics(MessageStruct):
+    """ListPartitionReassignmentsTopics of Kafka."""
+
     name: str = ""
     partition_indexes: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ListPartitionReassignmentsRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ListPartitionReassignmentsRequest(MessageStruct):
+    """ListPartitionReassignmentsRequest of Kafka."""
+
     timeout_ms: int = 60000
     topics: list[ListPartitionReassignmentsTopics] | None = None
 
 
-@dataclass(slots=True)
-class OngoingPartitionReassignment:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OngoingPartitionReassignment(MessageStruct):
+    """OngoingPartitionReassignment of Kafka."""
+
     partition_index: int = 0
     replicas: list[int] = field(default_factory=list)
     adding_replicas: list[int] = field(default_factory=list)
     removing_replicas: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class OngoingTopicReassignment:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OngoingTopicReassignment(MessageStruct):
+    """OngoingTopicReassignment of Kafka."""
+
     name: str = ""
     partitions: list[OngoingPartitionReassignment] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ListPartitionReassignmentsResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ListPartitionReassignmentsResponse(MessageStruct):
+    """ListPartitionReassignmentsResponse of Kafka."""
+
     throttle_time_ms: int = 0
     error_code: int = 0
     error_message: str | None = ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -16,23 +16,29 @@ _IH = struct.Struct(">ih")
 _Q = struct.Struct(">q")
 
 
-@dataclass(slots=True)
-class ListTransactionsRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ListTransactionsRequest(MessageStruct):
+    """ListTransactionsRequest of Kafka."""
+
     state_filters: list[str] = field(default_factory=list)
     producer_id_filters: list[int] = field(default_factory=list)
     duration_filter: int = -1
     transactional_id_pattern: str | None = None
 
 
-@dataclass(slots=True)
-class TransactionState:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class TransactionState(MessageStruct):
+    """TransactionState of Kafka."""
+
     transactional_id: str = ""
     producer_id: int = 0
     transaction_state: str = ""
 
 
-@dataclass(slots=True)
-class ListTransactionsResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ListTransactionsResponse(MessageStruct):
+    """ListTransactionsResponse of Kafka."""
+
     throttle_time_ms: int = 0
     error_code: int = 0
     unknown_state_filters: list[str] = field(default_factory=list)

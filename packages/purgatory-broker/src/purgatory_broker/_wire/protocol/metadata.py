@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer, not_null
 
@@ -23,30 +23,38 @@ _HIII = struct.Struct(">hiii")
 _I = struct.Struct(">i")
 
 
-@dataclass(slots=True)
-class MetadataRequestTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class MetadataRequestTopic(MessageStruct):
+    """MetadataRequestTopic of Kafka."""
+
     topic_id: UUID | None = None
     name: str | None = ""
 
 
-@dataclass(slots=True)
-class MetadataRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class MetadataRequest(MessageStruct):
+    """MetadataRequest of Kafka."""
+
     topics: list[MetadataRequestTopic] | None = field(default_factory=list)
     allow_auto_topic_creation: bool = True
     include_cluster_authorized_operations: bool = False
     include_topic_authorized_operations: bool = False
 
 
-@dataclass(slots=True)
-class MetadataResponseBroker:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class MetadataResponseBroker(MessageStruct):
+    """MetadataResponseBroker of Kafka."""
+
     node_id: int = 0
     host: str = ""
     port: int = 0
     rack: str | None = None
 
 
-@dataclass(slots=True)
-class MetadataResponsePartition:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class MetadataResponsePartition(MessageStruct):
+    """MetadataResponsePartition of Kafka."""
+
     error_code: int = 0
     partition_index: int = 0
     leader_id: int = 0
@@ -56,8 +64,10 @@ class MetadataResponsePartition:
     offline_replicas: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class MetadataResponseTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class MetadataResponseTopic(MessageStruct):
+    """MetadataResponseTopic of Kafka."""
+
     error_code: int = 0
     name: str | None = ""
     topic_id: UUID | None = None
@@ -66,8 +76,10 @@ class MetadataResponseTopic:
     topic_authorized_operations: int = -2147483648
 
 
-@dataclass(slots=True)
-class MetadataResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class MetadataResponse(MessageStruct):
+    """MetadataResponse of Kafka."""
+
     throttle_time_ms: int = 0
     brokers: list[MetadataResponseBroker] = field(default_factory=list)
     cluster_id: str | None = None

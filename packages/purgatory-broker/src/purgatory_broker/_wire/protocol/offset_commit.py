@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -21,23 +21,29 @@ _IQI = struct.Struct(">iqi")
 _Q = struct.Struct(">q")
 
 
-@dataclass(slots=True)
-class OffsetCommitRequestPartition:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OffsetCommitRequestPartition(MessageStruct):
+    """OffsetCommitRequestPartition of Kafka."""
+
     partition_index: int = 0
     committed_offset: int = 0
     committed_leader_epoch: int = -1
     committed_metadata: str | None = ""
 
 
-@dataclass(slots=True)
-class OffsetCommitRequestTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OffsetCommitRequestTopic(MessageStruct):
+    """OffsetCommitRequestTopic of Kafka."""
+
     name: str = ""
     topic_id: UUID | None = None
     partitions: list[OffsetCommitRequestPartition] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class OffsetCommitRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OffsetCommitRequest(MessageStruct):
+    """OffsetCommitRequest of Kafka."""
+
     group_id: str = ""
     generation_id_or_member_epoch: int = -1
     member_id: str = ""
@@ -46,21 +52,27 @@ class OffsetCommitRequest:
     topics: list[OffsetCommitRequestTopic] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class OffsetCommitResponsePartition:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OffsetCommitResponsePartition(MessageStruct):
+    """OffsetCommitResponsePartition of Kafka."""
+
     partition_index: int = 0
     error_code: int = 0
 
 
-@dataclass(slots=True)
-class OffsetCommitResponseTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OffsetCommitResponseTopic(MessageStruct):
+    """OffsetCommitResponseTopic of Kafka."""
+
     name: str = ""
     topic_id: UUID | None = None
     partitions: list[OffsetCommitResponsePartition] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class OffsetCommitResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OffsetCommitResponse(MessageStruct):
+    """OffsetCommitResponse of Kafka."""
+
     throttle_time_ms: int = 0
     topics: list[OffsetCommitResponseTopic] = field(default_factory=list)
 

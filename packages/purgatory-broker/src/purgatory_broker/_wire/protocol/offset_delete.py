@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,37 +18,49 @@ _I = struct.Struct(">i")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True)
-class OffsetDeleteRequestPartition:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OffsetDeleteRequestPartition(MessageStruct):
+    """OffsetDeleteRequestPartition of Kafka."""
+
     partition_index: int = 0
 
 
-@dataclass(slots=True)
-class OffsetDeleteRequestTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OffsetDeleteRequestTopic(MessageStruct):
+    """OffsetDeleteRequestTopic of Kafka."""
+
     name: str = ""
     partitions: list[OffsetDeleteRequestPartition] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class OffsetDeleteRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OffsetDeleteRequest(MessageStruct):
+    """OffsetDeleteRequest of Kafka."""
+
     group_id: str = ""
     topics: list[OffsetDeleteRequestTopic] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class OffsetDeleteResponsePartition:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OffsetDeleteResponsePartition(MessageStruct):
+    """OffsetDeleteResponsePartition of Kafka."""
+
     partition_index: int = 0
     error_code: int = 0
 
 
-@dataclass(slots=True)
-class OffsetDeleteResponseTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OffsetDeleteResponseTopic(MessageStruct):
+    """OffsetDeleteResponseTopic of Kafka."""
+
     name: str = ""
     partitions: list[OffsetDeleteResponsePartition] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class OffsetDeleteResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OffsetDeleteResponse(MessageStruct):
+    """OffsetDeleteResponse of Kafka."""
+
     error_code: int = 0
     throttle_time_ms: int = 0
     topics: list[OffsetDeleteResponseTopic] = field(default_factory=list)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -21,37 +21,47 @@ _IQ = struct.Struct(">iq")
 _IQI = struct.Struct(">iqi")
 
 
-@dataclass(slots=True)
-class OffsetFetchRequestTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OffsetFetchRequestTopic(MessageStruct):
+    """OffsetFetchRequestTopic of Kafka."""
+
     name: str = ""
     partition_indexes: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class OffsetFetchRequestTopics:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OffsetFetchRequestTopics(MessageStruct):
+    """OffsetFetchRequestTopics of Kafka."""
+
     name: str = ""
     topic_id: UUID | None = None
     partition_indexes: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class OffsetFetchRequestGroup:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OffsetFetchRequestGroup(MessageStruct):
+    """OffsetFetchRequestGroup of Kafka."""
+
     group_id: str = ""
     member_id: str | None = None
     member_epoch: int = -1
     topics: list[OffsetFetchRequestTopics] | None = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class OffsetFetchRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OffsetFetchRequest(MessageStruct):
+    """OffsetFetchRequest of Kafka."""
+
     group_id: str = ""
     topics: list[OffsetFetchRequestTopic] | None = field(default_factory=list)
     groups: list[OffsetFetchRequestGroup] = field(default_factory=list)
     require_stable: bool = False
 
 
-@dataclass(slots=True)
-class OffsetFetchResponsePartition:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OffsetFetchResponsePartition(MessageStruct):
+    """OffsetFetchResponsePartition of Kafka."""
+
     partition_index: int = 0
     committed_offset: int = 0
     committed_leader_epoch: int = -1
@@ -59,14 +69,18 @@ class OffsetFetchResponsePartition:
     error_code: int = 0
 
 
-@dataclass(slots=True)
-class OffsetFetchResponseTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OffsetFetchResponseTopic(MessageStruct):
+    """OffsetFetchResponseTopic of Kafka."""
+
     name: str = ""
     partitions: list[OffsetFetchResponsePartition] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class OffsetFetchResponsePartitions:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OffsetFetchResponsePartitions(MessageStruct):
+    """OffsetFetchResponsePartitions of Kafka."""
+
     partition_index: int = 0
     committed_offset: int = 0
     committed_leader_epoch: int = -1
@@ -74,22 +88,28 @@ class OffsetFetchResponsePartitions:
     error_code: int = 0
 
 
-@dataclass(slots=True)
-class OffsetFetchResponseTopics:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OffsetFetchResponseTopics(MessageStruct):
+    """OffsetFetchResponseTopics of Kafka."""
+
     name: str = ""
     topic_id: UUID | None = None
     partitions: list[OffsetFetchResponsePartitions] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class OffsetFetchResponseGroup:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OffsetFetchResponseGroup(MessageStruct):
+    """OffsetFetchResponseGroup of Kafka."""
+
     group_id: str = ""
     topics: list[OffsetFetchResponseTopics] = field(default_factory=list)
     error_code: int = 0
 
 
-@dataclass(slots=True)
-class OffsetFetchResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OffsetFetchResponse(MessageStruct):
+    """OffsetFetchResponse of Kafka."""
+
     throttle_time_ms: int = 0
     topics: list[OffsetFetchResponseTopic] = field(default_factory=list)
     error_code: int = 0

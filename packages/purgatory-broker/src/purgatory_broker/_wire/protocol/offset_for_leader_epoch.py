@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,41 +18,53 @@ _I = struct.Struct(">i")
 _III = struct.Struct(">iii")
 
 
-@dataclass(slots=True)
-class OffsetForLeaderPartition:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OffsetForLeaderPartition(MessageStruct):
+    """OffsetForLeaderPartition of Kafka."""
+
     partition: int = 0
     current_leader_epoch: int = -1
     leader_epoch: int = 0
 
 
-@dataclass(slots=True)
-class OffsetForLeaderTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OffsetForLeaderTopic(MessageStruct):
+    """OffsetForLeaderTopic of Kafka."""
+
     topic: str = ""
     partitions: list[OffsetForLeaderPartition] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class OffsetForLeaderEpochRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OffsetForLeaderEpochRequest(MessageStruct):
+    """OffsetForLeaderEpochRequest of Kafka."""
+
     replica_id: int = -2
     topics: list[OffsetForLeaderTopic] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class EpochEndOffset:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class EpochEndOffset(MessageStruct):
+    """EpochEndOffset of Kafka."""
+
     error_code: int = 0
     partition: int = 0
     leader_epoch: int = -1
     end_offset: int = -1
 
 
-@dataclass(slots=True)
-class OffsetForLeaderTopicResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OffsetForLeaderTopicResult(MessageStruct):
+    """OffsetForLeaderTopicResult of Kafka."""
+
     topic: str = ""
     partitions: list[EpochEndOffset] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class OffsetForLeaderEpochResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class OffsetForLeaderEpochResponse(MessageStruct):
+    """OffsetForLeaderEpochResponse of Kafka."""
+
     throttle_time_ms: int = 0
     topics: list[OffsetForLeaderTopicResult] = field(default_factory=list)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader, refused_tag
 from purgatory_broker._wire.writer import Writer
 
@@ -21,41 +21,53 @@ _IHQQQ = struct.Struct(">ihqqq")
 _II = struct.Struct(">ii")
 
 
-@dataclass(slots=True)
-class PartitionProduceData:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class PartitionProduceData(MessageStruct):
+    """PartitionProduceData of Kafka."""
+
     index: int = 0
     records: bytes | None = b""
 
 
-@dataclass(slots=True)
-class TopicProduceData:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class TopicProduceData(MessageStruct):
+    """TopicProduceData of Kafka."""
+
     name: str = ""
     topic_id: UUID | None = None
     partition_data: list[PartitionProduceData] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ProduceRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ProduceRequest(MessageStruct):
+    """ProduceRequest of Kafka."""
+
     transactional_id: str | None = None
     acks: int = 0
     timeout_ms: int = 0
     topic_data: list[TopicProduceData] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class BatchIndexAndErrorMessage:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class BatchIndexAndErrorMessage(MessageStruct):
+    """BatchIndexAndErrorMessage of Kafka."""
+
     batch_index: int = 0
     batch_index_error_message: str | None = None
 
 
-@dataclass(slots=True)
-class LeaderIdAndEpoch:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class LeaderIdAndEpoch(MessageStruct):
+    """LeaderIdAndEpoch of Kafka."""
+
     leader_id: int = -1
     leader_epoch: int = -1
 
 
-@dataclass(slots=True)
-class PartitionProduceResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class PartitionProduceResponse(MessageStruct):
+    """PartitionProduceResponse of Kafka."""
+
     index: int = 0
     error_code: int = 0
     base_offset: int = 0
@@ -66,23 +78,29 @@ class PartitionProduceResponse:
     current_leader: LeaderIdAndEpoch | None = None
 
 
-@dataclass(slots=True)
-class TopicProduceResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class TopicProduceResponse(MessageStruct):
+    """TopicProduceResponse of Kafka."""
+
     name: str = ""
     topic_id: UUID | None = None
     partition_responses: list[PartitionProduceResponse] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class NodeEndpoint:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class NodeEndpoint(MessageStruct):
+    """NodeEndpoint of Kafka."""
+
     node_id: int = 0
     host: str = ""
     port: int = 0
     rack: str | None = None
 
 
-@dataclass(slots=True)
-class ProduceResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ProduceResponse(MessageStruct):
+    """ProduceResponse of Kafka."""
+
     responses: list[TopicProduceResponse] = field(default_factory=list)
     throttle_time_ms: int = 0
     node_endpoints: list[NodeEndpoint] = field(default_factory=list)

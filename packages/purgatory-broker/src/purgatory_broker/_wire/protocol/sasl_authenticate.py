@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -16,13 +16,17 @@ _H = struct.Struct(">h")
 _Q = struct.Struct(">q")
 
 
-@dataclass(slots=True)
-class SaslAuthenticateRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class SaslAuthenticateRequest(MessageStruct):
+    """SaslAuthenticateRequest of Kafka."""
+
     auth_bytes: bytes = field(default=b"", repr=False)
 
 
-@dataclass(slots=True)
-class SaslAuthenticateResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class SaslAuthenticateResponse(MessageStruct):
+    """SaslAuthenticateResponse of Kafka."""
+
     error_code: int = 0
     error_message: str | None = ""
     auth_bytes: bytes = field(default=b"", repr=False)

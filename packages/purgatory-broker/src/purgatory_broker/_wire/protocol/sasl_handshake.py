@@ -8,20 +8,24 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
 _H = struct.Struct(">h")
 
 
-@dataclass(slots=True)
-class SaslHandshakeRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class SaslHandshakeRequest(MessageStruct):
+    """SaslHandshakeRequest of Kafka."""
+
     mechanism: str = ""
 
 
-@dataclass(slots=True)
-class SaslHandshakeResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class SaslHandshakeResponse(MessageStruct):
+    """SaslHandshakeResponse of Kafka."""
+
     error_code: int = 0
     mechanisms: list[str] = field(default_factory=list)
 

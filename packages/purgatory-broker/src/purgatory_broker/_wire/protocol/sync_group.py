@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,14 +18,18 @@ _I = struct.Struct(">i")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True)
-class SyncGroupRequestAssignment:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class SyncGroupRequestAssignment(MessageStruct):
+    """SyncGroupRequestAssignment of Kafka."""
+
     member_id: str = ""
     assignment: bytes = b""
 
 
-@dataclass(slots=True)
-class SyncGroupRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class SyncGroupRequest(MessageStruct):
+    """SyncGroupRequest of Kafka."""
+
     group_id: str = ""
     generation_id: int = 0
     member_id: str = ""
@@ -35,8 +39,10 @@ class SyncGroupRequest:
     assignments: list[SyncGroupRequestAssignment] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class SyncGroupResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class SyncGroupResponse(MessageStruct):
+    """SyncGroupResponse of Kafka."""
+
     throttle_time_ms: int = 0
     error_code: int = 0
     protocol_type: str | None = None

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -21,22 +21,28 @@ _QH = struct.Struct(">qh")
 _QHI = struct.Struct(">qhi")
 
 
-@dataclass(slots=True)
-class TxnOffsetCommitRequestPartition:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class TxnOffsetCommitRequestPartition(MessageStruct):
+    """TxnOffsetCommitRequestPartition of Kafka."""
+
     partition_index: int = 0
     committed_offset: int = 0
     committed_leader_epoch: int = -1
     committed_metadata: str | None = ""
 
 
-@dataclass(slots=True)
-class TxnOffsetCommitRequestTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class TxnOffsetCommitRequestTopic(MessageStruct):
+    """TxnOffsetCommitRequestTopic of Kafka."""
+
     name: str = ""
     partitions: list[TxnOffsetCommitRequestPartition] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class TxnOffsetCommitRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class TxnOffsetCommitRequest(MessageStruct):
+    """TxnOffsetCommitRequest of Kafka."""
+
     transactional_id: str = ""
     group_id: str = ""
     producer_id: int = 0
@@ -47,20 +53,26 @@ class TxnOffsetCommitRequest:
     topics: list[TxnOffsetCommitRequestTopic] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class TxnOffsetCommitResponsePartition:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class TxnOffsetCommitResponsePartition(MessageStruct):
+    """TxnOffsetCommitResponsePartition of Kafka."""
+
     partition_index: int = 0
     error_code: int = 0
 
 
-@dataclass(slots=True)
-class TxnOffsetCommitResponseTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class TxnOffsetCommitResponseTopic(MessageStruct):
+    """TxnOffsetCommitResponseTopic of Kafka."""
+
     name: str = ""
     partitions: list[TxnOffsetCommitResponsePartition] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class TxnOffsetCommitResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class TxnOffsetCommitResponse(MessageStruct):
+    """TxnOffsetCommitResponse of Kafka."""
+
     throttle_time_ms: int = 0
     topics: list[TxnOffsetCommitResponseTopic] = field(default_factory=list)
 

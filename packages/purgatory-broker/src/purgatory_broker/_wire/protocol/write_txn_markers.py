@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -19,14 +19,18 @@ _Q = struct.Struct(">q")
 _QHT = struct.Struct(">qh?")
 
 
-@dataclass(slots=True)
-class WritableTxnMarkerTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class WritableTxnMarkerTopic(MessageStruct):
+    """WritableTxnMarkerTopic of Kafka."""
+
     name: str = ""
     partition_indexes: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class WritableTxnMarker:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class WritableTxnMarker(MessageStruct):
+    """WritableTxnMarker of Kafka."""
+
     producer_id: int = 0
     producer_epoch: int = 0
     transaction_result: bool = False
@@ -34,31 +38,41 @@ class WritableTxnMarker:
     coordinator_epoch: int = 0
 
 
-@dataclass(slots=True)
-class WriteTxnMarkersRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class WriteTxnMarkersRequest(MessageStruct):
+    """WriteTxnMarkersRequest of Kafka."""
+
     markers: list[WritableTxnMarker] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class WritableTxnMarkerPartitionResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class WritableTxnMarkerPartitionResult(MessageStruct):
+    """WritableTxnMarkerPartitionResult of Kafka."""
+
     partition_index: int = 0
     error_code: int = 0
 
 
-@dataclass(slots=True)
-class WritableTxnMarkerTopicResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class WritableTxnMarkerTopicResult(MessageStruct):
+    """WritableTxnMarkerTopicResult of Kafka."""
+
     name: str = ""
     partitions: list[WritableTxnMarkerPartitionResult] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class WritableTxnMarkerResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class WritableTxnMarkerResult(MessageStruct):
+    """WritableTxnMarkerResult of Kafka."""
+
     producer_id: int = 0
     topics: list[WritableTxnMarkerTopicResult] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class WriteTxnMarkersResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class WriteTxnMarkersResponse(MessageStruct):
+    """WriteTxnMarkersResponse of Kafka."""
+
     markers: list[WritableTxnMarkerResult] = field(default_factory=list)
 
 
