@@ -23,9 +23,12 @@ from request_purgatory.error_log import ErrorLog
 
 logger = logging.getLogger(__name__)
 
-#: Before markers are sent again. Kafka's sender waits for `reconnect.backoff.ms` after a lost
-#: connection, and after other errors not at all.
+#: Before markers are sent again for the first time, and at most; the time doubles. Kafka's sender
+#: waits for `reconnect.backoff.ms` after a lost connection, and after other errors not at all.
+#: Without doubling, thousands of transactions that wait for a leader keep the event loop busy. With
+#: it, a marker is late by no more than its leader was away.
 RETRY_BACKOFF_MS = 50
+RETRY_BACKOFF_MAX_MS = 1_000
 
 #: The producer or the coordinator has a later epoch: whoever has it ends the transaction.
 _FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
@@ -110,7 +113,13 @@ class MarkerSender:
     def _is_current(self, end: PendingEnd) -> bool:
         return self.pending.get(end.transaction.transactional_id) is end
 
-    def _send(self, end: PendingEnd, partitions: frozenset[TopicPartition]) -> None:
+    def _send(
+        self,
+        end: PendingEnd,
+        partitions: frozenset[TopicPartition],
+        backoff_ms: int = RETRY_BACKOFF_MS,
+    ) -> None:
+        """Send a marker; what fails is sent again after `backoff_ms`."""
         with self._actions:
             by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
             deleted = []
@@ -122,37 +131,47 @@ class MarkerSender:
                     by_leader[leader].append(key)
             leaderless = by_leader.pop(NO_LEADER, [])
             if leaderless:
-                self._send_again(end, frozenset(leaderless))
+                self._send_again(end, frozenset(leaderless), backoff_ms)
             if deleted:
-                logger.info("%s: %s need no marker: they are deleted", end.transaction, deleted)
+                logger.info(
+                    "%s: %s need no marker: they are deleted",
+                    end.transaction.transactional_id,
+                    deleted,
+                )
             self._written(end, frozenset(deleted))
             for leader, keys in by_leader.items():
-                self._channel.send(leader, end.marker, keys, partial(self._replied, end, keys))
+                reply = partial(self._replied, end, keys, backoff_ms)
+                self._channel.send(leader, end.marker, keys, reply)
 
-    def _send_again(self, end: PendingEnd, partitions: frozenset[TopicPartition]) -> None:
+    def _send_again(
+        self, end: PendingEnd, partitions: frozenset[TopicPartition], backoff_ms: int
+    ) -> None:
         def send() -> None:
             if self._is_current(end):
-                self._send(end, partitions)
+                self._send(end, partitions, _longer(backoff_ms))
 
-        self._channel.call_later(RETRY_BACKOFF_MS, send)
+        self._channel.call_later(backoff_ms, send)
 
     def _replied(
         self,
         end: PendingEnd,
         sent: Sequence[TopicPartition],
+        backoff_ms: int,
         errors: Mapping[TopicPartition, ErrorCode] | None,
     ) -> None:
         if not self._is_current(end):
             return
         with self._actions:
             if errors is None:
-                self._send_again(end, frozenset(sent))
+                self._send_again(end, frozenset(sent), backoff_ms)
                 return
             written, failed = set(), set()
             for key in sent:
                 error = errors[key]
                 if error in _FENCED:
-                    logger.info("%s: gave up its markers: %s", end.transaction, error.name)
+                    logger.info(
+                        "%s: gave up its markers: %s", end.transaction.transactional_id, error.name
+                    )
                     del self.pending[end.transaction.transactional_id]
                     return
                 if error is ErrorCode.NONE or error in _NOT_WRITABLE:
@@ -160,7 +179,7 @@ class MarkerSender:
                 else:
                     failed.add(key)
             if failed:
-                self._send_again(end, frozenset(failed))
+                self._send_again(end, frozenset(failed), backoff_ms)
             self._written(end, frozenset(written))
 
     def _written(self, end: PendingEnd, written: frozenset[TopicPartition]) -> None:
@@ -171,12 +190,15 @@ class MarkerSender:
             del self.pending[end.transaction.transactional_id]
             self._complete(end)
 
-    def _complete(self, end: PendingEnd) -> None:
+    def _complete(self, end: PendingEnd, backoff_ms: int = RETRY_BACKOFF_MS) -> None:
         def completed(error: ErrorCode) -> None:
             # A disk that is full, for instance, has room again later.
             if error is not ErrorCode.NONE and self._log.is_current(end.shard):
-                self._errors.warn("%s cannot be completed yet: %s", end.transaction, error.name)
-                self._channel.call_later(RETRY_BACKOFF_MS, partial(self._complete, end))
+                self._errors.warn(
+                    "%s cannot be completed yet: %s", end.transaction.transactional_id, error.name
+                )
+                again = partial(self._complete, end, _longer(backoff_ms))
+                self._channel.call_later(backoff_ms, again)
 
         if self._log.is_current(end.shard):
             with self._actions:
@@ -187,3 +209,7 @@ class MarkerSender:
                     completed,
                     is_retried=True,
                 )
+
+
+def _longer(backoff_ms: int) -> int:
+    return min(2 * backoff_ms, RETRY_BACKOFF_MAX_MS)

@@ -175,7 +175,9 @@ class TransactionLog:
                 if error is ErrorCode.NONE:
                     del shard.transactions[transaction.transactional_id]
                 else:
-                    logger.warning("cannot remove expired %s: %s", transaction, error.name)
+                    logger.warning(
+                        "cannot remove expired %s: %s", transaction.transactional_id, error.name
+                    )
                 self._on_change(shard, transaction)
 
         records = [(encode_key(expired_one.transactional_id), None) for expired_one in expired]

@@ -82,6 +82,8 @@ class Leaders:
         self.errors: dict[TopicPartition, ErrorCode] = {}
         self.is_held = False
         self.is_lost = False
+        #: What `call_later` was asked for.
+        self.delays_ms: list[int] = []
         self.held: deque[Callable[[], None]] = deque()
         self.sent: list[tuple[int, TransactionMarker, tuple[TopicPartition, ...]]] = []
         self.written: list[tuple[TopicPartition, TransactionMarker]] = []
@@ -114,6 +116,7 @@ class Leaders:
             answer()
 
     def call_later(self, delay_ms: int, action: Callable[[], None]) -> None:
+        self.delays_ms.append(delay_ms)
         asyncio.get_running_loop().call_later(delay_ms / 1_000, action)
 
     def release(self) -> None:

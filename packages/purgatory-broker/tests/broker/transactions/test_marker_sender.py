@@ -12,6 +12,7 @@ from tests.broker.transactions.harness import (
     A0,
     A1,
     B0,
+    ID,
     TransactionsHarness,
     error_of,
     run_scenario,
@@ -69,8 +70,51 @@ def test_lost_request_is_sent_again() -> None:
         await asyncio.sleep(10)
         assert harness.state == "PrepareCommit"
         harness.leaders.is_lost = False
-        await asyncio.sleep(1)
+        await asyncio.sleep(1.1)
         assert harness.state == "CompleteCommit"
+
+    run_scenario(scenario)
+
+
+@pytest.mark.parametrize("why", ["lost", "leaderless", "refused"])
+def test_markers_are_sent_again_after_longer_and_longer_times(why: str) -> None:
+    async def scenario(harness: TransactionsHarness) -> None:
+        producer = harness.begin()
+        harness.add(producer, A0)
+        if why == "lost":
+            harness.leaders.is_lost = True
+        elif why == "leaderless":
+            harness.leaders.nodes[A0] = NO_LEADER
+        else:
+            harness.leaders.errors[A0] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        waits = harness.leaders.delays_ms
+        harness.end(producer)
+        await asyncio.sleep(10)
+        assert waits[:6] == [50, 100, 200, 400, 800, 1_000]
+        assert set(waits[6:]) == {1_000}
+        harness.leaders.is_lost = False
+        harness.leaders.nodes[A0] = 1
+        harness.leaders.errors.clear()
+        await asyncio.sleep(1.1)
+        assert harness.state == "CompleteCommit"
+
+    run_scenario(scenario)
+
+
+def test_next_transaction_is_tried_again_soon() -> None:
+    async def scenario(harness: TransactionsHarness) -> None:
+        harness.leaders.is_lost = True
+        producer = harness.begin()
+        for _ in range(2):
+            harness.add(producer, A0)
+            harness.leaders.is_lost = True
+            harness.leaders.delays_ms.clear()
+            harness.end(producer, version=0)
+            await asyncio.sleep(1)
+            assert harness.leaders.delays_ms[:2] == [50, 100]
+            harness.leaders.is_lost = False
+            await asyncio.sleep(2)
+            assert harness.state == "CompleteCommit"
 
     run_scenario(scenario)
 
@@ -84,7 +128,7 @@ def test_partition_without_a_leader_is_waited_for() -> None:
         await asyncio.sleep(10)
         assert (harness.state, harness.transaction.value.partitions) == ("PrepareCommit", {B0})
         harness.leaders.nodes[B0] = 0
-        await asyncio.sleep(1)
+        await asyncio.sleep(1.1)
         assert harness.state == "CompleteCommit"
 
     run_scenario(scenario)
@@ -151,7 +195,7 @@ def test_complete_state_is_appended_until_it_is_stored() -> None:
         await asyncio.sleep(1)
         assert harness.state == "PrepareCommit"
         harness.log.error = ErrorCode.NONE
-        await asyncio.sleep(1)
+        await asyncio.sleep(1.1)
         assert harness.state == "CompleteCommit"
         assert len(harness.leaders.written) == 1
 
@@ -224,13 +268,13 @@ def test_completion_that_was_not_stored_is_tried_again(
         harness.log.error = error
         harness.leaders.is_held = False
         harness.leaders.release()
-        await asyncio.sleep(1)
+        await asyncio.sleep(10)
         assert harness.state == "PrepareCommit"
-        # Of some 20 attempts, the first and the tenth.
-        assert caplog.text.count("cannot be completed yet") == 2
+        # Of some 15 attempts, the first and the tenth.
+        assert caplog.text.count(f"{ID} cannot be completed yet") == 2
         assert error_of(harness.init()) is ErrorCode.CONCURRENT_TRANSACTIONS
         harness.log.error = ErrorCode.NONE
-        await asyncio.sleep(1)
+        await asyncio.sleep(1.1)
         assert harness.state == "CompleteCommit"
 
     run_scenario(scenario)
