@@ -8,30 +8,20 @@ from __future__ import annotations
 import asyncio
 import itertools
 import uuid
-from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from purgatory_broker._wire.error_code import ErrorCode
-from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.cluster.node import Node
 from purgatory_broker.metadata.topics import ControllerError
 from purgatory_broker.replication.delayed_partitions import ProducedPartition
 from purgatory_broker.replication.record_deletions import DeletedPartition
-from purgatory_broker.settings import ClusterSettings
 from tests.broker.log.batches import NOW
-from tests.broker.replication.cluster_harness import ALL, KEY, ClusterHarness, Reply, error
+from tests.broker.replication.cluster_harness import ALL, KEY, Reply, error
+from tests.broker.replication.faulty_cluster import NODES, FaultyCluster
 from tests.support.profiles import examples
-from tests.unit.aio.virtual import VirtualLoop
-
-T = TypeVar("T")
-
-NODES = st.integers(0, 2)
-LATENCIES_MS = st.sampled_from([0, 0, 1, 30, 300, 1_200])
-PAUSES_MS = st.sampled_from([0, 1, 7, 45, 260, 700, 1_600, 4_000, 12_000])
 
 
 @dataclass
@@ -46,38 +36,19 @@ class Request:
     acks: int = ALL
 
 
-class Replication(RuleBasedStateMachine):
-    """Three nodes and one partition, with min.insync.replicas=2 and without unclean elections.
+class Replication(FaultyCluster):
+    """Three nodes and one partition.
 
     // A record that a consumer has read never changes.
     """
 
     def __init__(self) -> None:
-        super().__init__()
-        self.runner = asyncio.Runner(loop_factory=VirtualLoop)
-        self.failures: list[dict[str, Any]] = []
-        self.runner.get_loop().set_exception_handler(
-            lambda _loop, context: self.failures.append(context)
-        )
-        self.cluster = AsyncCluster(
-            ClusterSettings(
-                nodes=3,
-                min_insync_replicas=2,
-                replica_lag_time_max_ms=6_000,
-                broker_session_timeout_ms=2_000,
-            ),
-            wall_ms=lambda: NOW,
-        )
-        self.harness = ClusterHarness(self.cluster)
+        super().__init__(lambda _loop: NOW)
         self.numbers = itertools.count()
         self.requests: list[Request] = []
         self.generation = 0
         #: The records that consumers have read, by offset.
         self.seen: dict[int, bytes | None] = {}
-
-    def run(self, step: Coroutine[Any, Any, T]) -> T:
-        """Run a step on the cluster's loop."""
-        return self.runner.run(step)
 
     @initialize()
     def begin(self) -> None:
@@ -152,45 +123,6 @@ class Replication(RuleBasedStateMachine):
         """Let a node fetch again."""
         self.run(self.do(lambda: self.cluster.resume_replication(node)))
 
-    @rule(node=NODES, latency_ms=LATENCIES_MS)
-    def set_latency(self, node: int, latency_ms: int) -> None:
-        """Change the latency of a node's messages."""
-        self.run(self.do(lambda: self.cluster.set_latency(node, latency_ms)))
-
-    def down(self) -> set[int]:
-        """Return the nodes that are stopped or partitioned."""
-        return {
-            node.node_id for node in self.cluster.nodes if node.is_stopped
-        } | self.cluster.network.partitioned_nodes
-
-    @rule(node=NODES, even_if_others_are_down=st.sampled_from([False, False, False, True]))
-    def partition_node(self, node: int, even_if_others_are_down: bool) -> None:
-        """Cut a node off from the others and the controller."""
-        if even_if_others_are_down or not self.down():
-            self.run(self.do(lambda: self.cluster.partition_node(node)))
-
-    @rule(node=NODES, even_if_others_are_down=st.sampled_from([False, False, False, True]))
-    def kill(self, node: int, even_if_others_are_down: bool) -> None:
-        """Kill a node."""
-        if even_if_others_are_down or not self.down():
-            self.run(self.do(lambda: self.cluster.kill(node)))
-
-    @precondition(lambda self: self.down())
-    @rule(data=st.data())
-    def bring_back(self, data: st.DataObject) -> None:
-        """Restart a node, or heal it, or both in either order."""
-        node = data.draw(st.sampled_from(sorted(self.down())), "node")
-
-        async def step() -> None:
-            if data.draw(st.booleans(), "healed first"):
-                self.cluster.heal_node(node)
-            if self.cluster.nodes[node].is_stopped:
-                await self.cluster.restart(node)
-            elif data.draw(st.booleans(), "healed"):
-                self.cluster.heal_node(node)
-
-        self.run(step())
-
     @precondition(lambda self: not self.down() and self.leading())
     @rule(
         alone=st.integers(0, 3),
@@ -262,15 +194,6 @@ class Replication(RuleBasedStateMachine):
         self.generation += 1
         self.seen.clear()
 
-    @rule(time_ms=PAUSES_MS)
-    def wait(self, time_ms: int) -> None:
-        """Let time pass."""
-        self.run(asyncio.sleep(time_ms / 1_000))
-
-    async def do(self, change: Any) -> None:
-        """Make a change on the loop."""
-        change()
-
     # -- what holds at any time
 
     @invariant()
@@ -315,12 +238,7 @@ class Replication(RuleBasedStateMachine):
 
     async def heal(self) -> None:
         """Undo every fault, and check that a write succeeds."""
-        for node in range(3):
-            self.cluster.resume_replication(node)
-            self.cluster.set_latency(node, 0)
-            self.cluster.heal_node(node)
-            if self.cluster.nodes[node].is_stopped:
-                await self.cluster.restart(node)
+        await self.undo_faults()
         await asyncio.sleep(40)
         # Every eligible leader is alive, so the partition accepts writes.
         last = self.harness.produce(self.harness.leader, b"last")

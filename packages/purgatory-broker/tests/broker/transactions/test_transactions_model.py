@@ -9,12 +9,11 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.metadata.topics import (
     TRANSACTIONS_TOPIC,
     ControllerError,
@@ -22,45 +21,25 @@ from purgatory_broker.metadata.topics import (
     java_partition,
 )
 from purgatory_broker.replication.replica import Replica
-from purgatory_broker.settings import ClusterSettings
 from tests.broker.log.batches import NOW
 from tests.broker.log.transactions import read_committed, stable_offset
-from tests.broker.replication.cluster_harness import ClusterHarness
+from tests.broker.replication.faulty_cluster import NODES, FaultyCluster
 from tests.broker.transactions.model_producer import ModelProducer, Transaction
 from tests.support.profiles import examples
-from tests.unit.aio.virtual import VirtualLoop
-
-T = TypeVar("T")
 
 KEYS = [TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)]
-NODES = st.integers(0, 2)
-LATENCIES_MS = st.sampled_from([0, 0, 1, 30, 300, 1_200])
-PAUSES_MS = st.sampled_from([0, 1, 7, 45, 260, 700, 1_600, 4_000, 12_000])
 
 
-class Transactions(RuleBasedStateMachine):
+class Transactions(FaultyCluster):
     """Three nodes, three partitions, and three producers that commit and abort.
 
     // A transaction's records are read all or not at all, over partitions.
     """
 
     def __init__(self) -> None:
-        super().__init__()
-        self.runner = asyncio.Runner(loop_factory=VirtualLoop)
-        self.loop = self.runner.get_loop()
-        self.failures: list[dict[str, Any]] = []
-        self.loop.set_exception_handler(lambda _loop, context: self.failures.append(context))
-        self.cluster = AsyncCluster(
-            ClusterSettings(
-                nodes=3,
-                min_insync_replicas=2,
-                replica_lag_time_max_ms=6_000,
-                broker_session_timeout_ms=2_000,
-                transaction_state_log_num_partitions=2,
-            ),
-            wall_ms=lambda: NOW + int(self.loop.time() * 1_000),
+        super().__init__(
+            lambda loop: NOW + int(loop.time() * 1_000), transaction_state_log_num_partitions=2
         )
-        self.harness = ClusterHarness(self.cluster)
         self.producers = [
             ModelProducer(self.harness, "new", 2),
             ModelProducer(self.harness, "newer", 2),
@@ -68,9 +47,6 @@ class Transactions(RuleBasedStateMachine):
         ]
         #: What consumers have read, by partition and offset.
         self.seen: dict[TopicPartition, dict[int, bytes | None]] = {key: {} for key in KEYS}
-
-    def run(self, step: Coroutine[Any, Any, T]) -> T:
-        return self.runner.run(step)
 
     @initialize()
     def begin(self) -> None:
@@ -174,37 +150,6 @@ class Transactions(RuleBasedStateMachine):
 
     # -- faults
 
-    @rule(node=NODES, latency_ms=LATENCIES_MS)
-    def set_latency(self, node: int, latency_ms: int) -> None:
-        self.run(self.do(lambda: self.cluster.set_latency(node, latency_ms)))
-
-    def down(self) -> set[int]:
-        return {
-            node.node_id for node in self.cluster.nodes if node.is_stopped
-        } | self.cluster.network.partitioned_nodes
-
-    @rule(node=NODES, even_if_others_are_down=st.sampled_from([False, False, False, True]))
-    def partition_node(self, node: int, even_if_others_are_down: bool) -> None:
-        if even_if_others_are_down or not self.down():
-            self.run(self.do(lambda: self.cluster.partition_node(node)))
-
-    @rule(node=NODES, even_if_others_are_down=st.sampled_from([False, False, False, True]))
-    def kill(self, node: int, even_if_others_are_down: bool) -> None:
-        if even_if_others_are_down or not self.down():
-            self.run(self.do(lambda: self.cluster.kill(node)))
-
-    @precondition(lambda self: self.down())
-    @rule(data=st.data())
-    def bring_back(self, data: st.DataObject) -> None:
-        node = data.draw(st.sampled_from(sorted(self.down())), "node")
-
-        async def step() -> None:
-            self.cluster.heal_node(node)
-            if self.cluster.nodes[node].is_stopped:
-                await self.cluster.restart(node)
-
-        self.run(step())
-
     @rule(
         node=NODES,
         key=st.sampled_from([*KEYS, *(TopicPartition(TRANSACTIONS_TOPIC, n) for n in range(2))]),
@@ -217,13 +162,6 @@ class Transactions(RuleBasedStateMachine):
                 pass
 
         self.run(step())
-
-    @rule(time_ms=PAUSES_MS)
-    def wait(self, time_ms: int) -> None:
-        self.run(asyncio.sleep(time_ms / 1_000))
-
-    async def do(self, change: Any) -> None:
-        change()
 
     # -- what holds at any time
 
@@ -276,11 +214,7 @@ class Transactions(RuleBasedStateMachine):
 
     async def heal(self) -> None:
         """Undo every fault, and let the producers begin anew, which ends what they had begun."""
-        for node in range(3):
-            self.cluster.set_latency(node, 0)
-            self.cluster.heal_node(node)
-            if self.cluster.nodes[node].is_stopped:
-                await self.cluster.restart(node)
+        await self.undo_faults()
         await asyncio.sleep(60)
         assert not any(producer.is_busy for producer in self.producers)
         for producer in self.producers:
