@@ -40,6 +40,14 @@ def _timeouts(_type: Any, tokens: Tokens) -> list[int]:
     return numbers
 
 
+def comma_separated(_type: Any, tokens: Tokens) -> tuple[str, ...]:
+    text = tokens[-1].value
+    values = tuple(part.strip() for part in text.split(","))
+    if not all(values):
+        raise ValueError(f"expected values with commas between them, got {text!r}")
+    return values
+
+
 def column_mapping(_type: Any, tokens: Tokens) -> dict[str, str | tuple[str, ...]]:
     """Return field names and their columns, from tokens `FIELD=COLUMN`.
 

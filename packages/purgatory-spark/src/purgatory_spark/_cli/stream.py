@@ -103,6 +103,8 @@ def stream(
         FieldsOf(
             TableMapping,
             "Own columns",
+            # Of requests with an end, which those of a stream are without.
+            without=("status", "unanswered"),
             changes={
                 "columns": _columns(
                     "--map",

@@ -16,7 +16,14 @@ from purgatory_command_line.settings_options import FieldsOf, Given
 from purgatory_spark._analysis.replay_folder import replay_trace
 from purgatory_spark._cli import session
 from purgatory_spark._cli.failures import describe_failure
-from purgatory_spark._cli.options import Count, Force, column_mapping, count, print_made
+from purgatory_spark._cli.options import (
+    Count,
+    Force,
+    column_mapping,
+    comma_separated,
+    count,
+    print_made,
+)
 from purgatory_spark._importers.spans import KEY_KINDS
 from purgatory_spark._outcomes.replay import DESIGNS, ReplaySettings
 from purgatory_spark._output_folder import output_folder
@@ -60,6 +67,12 @@ ImportOptions = Annotated[
                 Parameter(name="--map-events", converter=column_mapping, metavar="FIELD=COLUMN"),
             ],
             "events": Parameter(metavar="TABLE"),
+            "status": Parameter(metavar="COLUMN"),
+            "unanswered": Annotated[
+                str, Parameter(converter=comma_separated, metavar="VALUE,VALUE,...")
+            ],
+            "log_format": Parameter(metavar="FORMAT"),
+            "where": Parameter(metavar="CONDITION"),
             "time_unit": Parameter(choices=tuple(TIME_UNITS)),
             "aggregate": Parameter(choices=AGGREGATES),
             "keys": Parameter(choices=KEY_KINDS),

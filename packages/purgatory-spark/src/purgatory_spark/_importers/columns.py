@@ -82,7 +82,8 @@ def map_rows(
 
     Without events, a request watches a key of its own, its id (with its arrival, where an earlier
     request had the same id), and waits for one event on that key, its answer. A row without
-    `ended_at` (or `service_ms`) was never answered: it has no event, and expires. For example, with
+    `ended_at` (or `service_ms`) was never answered: it has no event, and expires. So does one whose
+    status is that of a request that was given up, when it was. For example, with
     columns {"arrived_at": "start", "service_ms": "took"} and the unit "ms":
 
         start  took        request_id    arrived_at  watch_keys        event  occurred_at
@@ -143,6 +144,11 @@ def _note(mapping: TableMapping) -> str:
         return "A request waits for events of a table of their own."
     if mapping.key_columns:
         return "A request waits for its keys; the end of a request is an event on each of its keys."
+    if mapping.status is not None:
+        return (
+            "A request waits for its own answer. One that was given up without an answer "
+            f"({mapping.status} {', '.join(mapping.unanswered)}) expires at that time."
+        )
     return "A request waits for its own answer; a row without one expires."
 
 

@@ -22,8 +22,10 @@ from purgatory_spark._spark.files import (
     RAW,
     SOURCE,
     SUFFIXES,
+    csv_header,
     file_format,
     file_name,
+    parquet_schema,
     quote_column,
     read_rows,
     require_columns,
@@ -84,6 +86,14 @@ class TableSource:
         found = file_format(trace_files(Path(text))[0].name)
         return cls(str(found), name)
 
+    @classmethod
+    def of_log(cls, location: str | Path) -> TableSource:
+        """Return a text log: a file, a folder or a URI of any name."""
+        source = cls("text", str(location))
+        if source.path is not None and not source.path.exists():
+            raise TraceFormatError(f"{location}: no such file or folder")
+        return source
+
     @property
     def path(self) -> Path | None:
         """The local path; None for a URI or a name."""
@@ -103,12 +113,49 @@ class TableSource:
         return self.location
 
 
-def read_source(spark: SparkSession, source: TableSource, required: Iterable[str]) -> DataFrame:
+def read_source(
+    spark: SparkSession, source: TableSource, required: Iterable[str], *, where: str | None = None
+) -> DataFrame:
     """Read the `required` columns of a source, with `SOURCE`, `RAW` and `CORRUPT`.
 
     All columns of CSV are text. A malformed row of CSV or JSON has its text in `CORRUPT`.
+
+    `where`: a condition in SQL on any columns; other rows are left out, but for malformed ones.
     """
     required = list(dict.fromkeys(required))
+    if where is None:
+        return _read_columns(spark, source, required)
+    given = _columns(spark, source)
+    require_columns(source, given, required)
+    rows = rows_where(_read_columns(spark, source, given), source, where)
+    return rows.select(*map(quote_column, required), SOURCE, RAW, CORRUPT)
+
+
+def rows_where(rows: DataFrame, source: TableSource, where: str) -> DataFrame:
+    """Return the rows that a condition in SQL is true for, and the malformed ones."""
+    try:
+        chosen = rows.where(F.col(CORRUPT).isNotNull() | F.expr(f"({where})"))
+        chosen.schema  # noqa: B018 - Spark Connect resolves the condition here
+    except PySparkException as error:
+        first = str(error).strip().splitlines()[0]
+        raise TraceFormatError(
+            f"{source}: the condition {where!r} can't be used ({first})"
+        ) from error
+    return chosen
+
+
+def _columns(spark: SparkSession, source: TableSource) -> list[str]:
+    files = _local_files(source)
+    if files:
+        is_parquet = files[0].name.endswith(PARQUET_SUFFIX)
+        return list(parquet_schema(files[0]).names) if is_parquet else csv_header(files[0])
+    try:
+        return [name for name in _load(spark, source).columns if name != CORRUPT]
+    except _SPARK_ERRORS as error:
+        raise TraceFormatError(_failure(source, error)) from error
+
+
+def _read_columns(spark: SparkSession, source: TableSource, required: list[str]) -> DataFrame:
     files = _local_files(source)
     if files:
         return read_rows(spark, files, required)

@@ -16,16 +16,16 @@ from request_purgatory.errors import InvalidArgumentError
 #: Fields that a column has, or that have one value for all requests.
 _VALUES = ("timeout_ms", "aggregate", "threshold", "quantifier")
 _WORDS = (*AGGREGATES, *QUANTIFIERS)
-_SETTINGS = ("event_columns", "time_unit", "time_zone")
+_SETTINGS = ("event_columns", "status", "time_unit", "time_zone")
 
 
 class TableFields(PassedFields, total=False):
     """What the columns of a table of requests mean, by keyword.
 
-    `host`, `request_id`, `request_type`, `arrived_at`, `ended_at` and `service_ms` are names of
-    columns; `watch_keys` is one or several. `timeout_ms`, `aggregate`, `threshold` and `quantifier`
-    are names of columns, or a value for all requests: a number, or one of the words that the field
-    may have. The others are attributes of `TableMapping`.
+    `host`, `request_id`, `request_type`, `arrived_at`, `ended_at`, `service_ms`, `service_s` and
+    `status` are names of columns; `watch_keys` is one or several. `timeout_ms`, `aggregate`,
+    `threshold` and `quantifier` are names of columns, or a value for all requests: a number, or one
+    of the words that the field may have. The others are attributes of `TableMapping`.
     """
 
     host: str
@@ -33,6 +33,9 @@ class TableFields(PassedFields, total=False):
     arrived_at: str
     ended_at: str
     service_ms: str
+    service_s: str
+    status: str
+    unanswered: Sequence[str | int]
     watch_keys: str | Sequence[str]
     timeout_ms: str | int
     aggregate: str
@@ -49,6 +52,9 @@ def table_mapping(fields: Mapping[str, Any]) -> TableMapping:
     for name, value in fields.items():
         if name in _SETTINGS:
             settings[name] = value
+        elif name == "unanswered":
+            values = (value,) if isinstance(value, str | int) else value
+            settings[name] = tuple(str(each) for each in values)
         elif name in _VALUES and (not isinstance(value, str) or value in _WORDS):
             settings[name] = str(value) if name == "quantifier" else value
         else:

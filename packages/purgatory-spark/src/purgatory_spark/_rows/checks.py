@@ -99,6 +99,11 @@ def parse_us(table: DataFrame, column: str, unit: str, zone: str = "UTC") -> Col
     moment = F.when(
         text.rlike(_ZONELESS), _zoned_us(text.try_cast(T.TimestampNTZType()), zone)
     ).when(text.rlike(r"^\s*\d{4}-\d"), F.unix_micros(text.try_cast(T.TimestampType())))
+    # As logs of web servers have them: 02/Mar/2026:09:00:00 +0100.
+    moment = moment.when(
+        text.rlike(r"^\s*\d\d/[A-Z][a-z]{2}/\d{4}:"),
+        F.unix_micros(F.try_to_timestamp(F.trim(text), F.lit("dd/MMM/yyyy:HH:mm:ss Z"))),
+    )
     if unit == "iso":
         return moment
     if unit == "ns":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -19,8 +19,11 @@ REQUEST_FIELDS = (
     "arrived_at",
     "ended_at",
     "service_ms",
+    "service_s",
     *[name for name in REQUESTS.names if name not in (*IDENTITY, "arrived_at")],
 )
+#: Fields with the time from a request's arrival to its end.
+SERVICE_FIELDS = ("service_ms", "service_s")
 #: Fields of an event, in a table of its own. `key` and `occurred_at` are required.
 EVENT_FIELDS = tuple(EVENTS.names)
 
@@ -38,10 +41,15 @@ class TableMapping:
         columns: The column of each of `REQUEST_FIELDS`. `watch_keys` is an array, or one or several
             columns with a key each. Without `host`, all requests are of "host-0". Without
             `request_id`, the requests of a host are numbered in order of arrival. Without
-            `watch_keys`, a request watches its id.
+            `watch_keys`, a request watches its id. Without `arrived_at`, a request arrives at
+            `ended_at` less `service_ms` or `service_s`.
         event_columns: The column of each of `EVENT_FIELDS`, where events are a table of their own.
-            Without `amount`, it is 1. If empty, the end of a request, `ended_at` or `service_ms`
-            after its arrival, is an event on each of its keys.
+            Without `amount`, it is 1. If empty, the end of a request (`ended_at`, or `service_ms`
+            or `service_s` after its arrival) is an event on each of its keys.
+        status: The column that says how a request ended, such as an HTTP status.
+        unanswered: The values of that column of requests that were given up without an answer. The
+            end of such a request is its timeout and no event; a duration that is null or negative
+            is not known.
         time_unit: Unit of numeric times, one of `checks.TIME_UNITS`.
         time_zone: The zone of timestamps without one.
         timeout_ms: Timeout of every request, unless a column has it.
@@ -53,6 +61,8 @@ class TableMapping:
 
     columns: Columns
     event_columns: Mapping[str, str] = field(default_factory=dict)
+    status: str | None = None
+    unanswered: tuple[str, ...] = ()
     time_unit: str = "iso"
     time_zone: str = "UTC"
     timeout_ms: int = 1000
@@ -72,6 +82,12 @@ class TableMapping:
         if self.quantifier is not None:
             require_values(quantifier=self.quantifier)
         self._require_columns()
+        require_status(self.status, self.unanswered)
+        if self.status is not None and self.event_columns:
+            raise TraceFormatError(
+                "status and unanswered are of requests with an end, but events have a table of "
+                "their own; leave one of them out"
+            )
 
     def _require_columns(self) -> None:
         columns, events = self.columns, self.event_columns
@@ -80,21 +96,20 @@ class TableMapping:
         for name, column in (*columns.items(), *events.items()):
             if name != "watch_keys" and not isinstance(column, str):
                 raise TraceFormatError(f"only watch_keys may have several columns, not {name}")
-        if "arrived_at" not in columns:
+        ends = [name for name in ("ended_at", *SERVICE_FIELDS) if name in columns]
+        if len(ends) > 1 and ("arrived_at" in columns or "ended_at" not in ends):
+            raise TraceFormatError(f"the mapping has {' and '.join(ends)}; leave one of them out")
+        if "arrived_at" not in columns and (len(ends) != 2 or events):
             raise TraceFormatError(
                 "the mapping lacks arrived_at=COLUMN, the column with the time of a request's "
-                "arrival"
-            )
-        ends = [name for name in ("ended_at", "service_ms") if name in columns]
-        if len(ends) == 2:
-            raise TraceFormatError(
-                "the mapping has both ended_at and service_ms; leave one of them out"
+                "arrival; a log with the time of the end and a duration has ended_at=COLUMN and "
+                "service_ms=COLUMN or service_s=COLUMN"
             )
         if not events:
             if not ends:
                 raise TraceFormatError(
-                    "the mapping lacks ended_at=COLUMN or service_ms=COLUMN, and there is no table "
-                    "of events"
+                    "the mapping lacks ended_at=COLUMN, service_ms=COLUMN or service_s=COLUMN, and "
+                    "there is no table of events"
                 )
             return
         if ends:
@@ -139,6 +154,7 @@ class TableMapping:
     def input_columns(self) -> list[str]:
         """The columns that the table of requests must have."""
         names = [column for column in self.columns.values() if isinstance(column, str)]
+        names += [] if self.status is None else [self.status]
         return list(dict.fromkeys([*names, *self.key_columns]))
 
     @property
@@ -153,6 +169,11 @@ class TableMapping:
         """The quantifier of requests, unless a column has it."""
         return self.quantifier or ("all" if self.key_columns else "any")
 
+    @property
+    def service_field(self) -> str | None:
+        """The field of `SERVICE_FIELDS` that has a column."""
+        return next((name for name in SERVICE_FIELDS if name in self.columns), None)
+
     def column(self, field: str) -> str:
         """Return the column of a request's field, which is not `watch_keys`."""
         return str(self.columns[field])
@@ -162,6 +183,15 @@ def require_fields(columns: Mapping[str, object], known: tuple[str, ...], what: 
     unknown = sorted(set(columns) - set(known))
     if unknown:
         raise TraceFormatError(f"unknown field {unknown[0]!r} in {what}; known: {', '.join(known)}")
+
+
+def require_status(status: str | None, unanswered: Sequence[str]) -> None:
+    if status is not None and not unanswered:
+        raise InvalidArgumentError(
+            "unanswered", f"one or more values of {status}, such as 504", unanswered
+        )
+    if status is None and unanswered:
+        raise InvalidArgumentError("status", f"the column that has {', '.join(unanswered)}", status)
 
 
 def require_values(**values: Any) -> None:

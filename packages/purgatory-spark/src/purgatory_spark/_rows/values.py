@@ -15,6 +15,7 @@ from pyspark.sql import types as T  # noqa: N812
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._rows.checks import (
     MAX_TIME_US,
+    MIN_TIME_US,
     Check,
     add_ms,
     amount_checks,
@@ -36,6 +37,9 @@ _COMPLEX = (T.ArrayType, T.MapType, T.StructType)
 
 #: The host of all requests where no column has it.
 _HOST = "host-0"
+
+#: Whether a request was given up without an answer.
+_UNANSWERED = "is_unanswered"
 
 
 @dataclass
@@ -67,9 +71,24 @@ def flagged_rows(rows: DataFrame, values: Values) -> DataFrame:
     """Compute the values of rows that have those columns, and add `REASON`."""
     columns = [column.alias(name) for name, column in values.columns.items()]
     parsed = rows.select(SOURCE, RAW, CORRUPT, *columns)
-    if "service_ms" in values.columns:
+    if "arrived_us" not in values.columns and "service_ms" in values.columns:
+        parsed = parsed.withColumn("arrived_us", add_ms(F.col("ended_us"), -F.col("service_ms")))
+    elif "service_ms" in values.columns:
         parsed = parsed.withColumn("ended_us", add_ms(F.col("arrived_us"), F.col("service_ms")))
-    return flag_rejects(parsed, [malformed_check(), *values.checks])
+    flagged = flag_rejects(parsed, [malformed_check(), *values.checks])
+    return _given_up(flagged) if _UNANSWERED in values.columns else flagged
+
+
+def _given_up(flagged: DataFrame) -> DataFrame:
+    """Let the requests that were given up expire then, instead of having an end."""
+    waited_ms = F.floor(F.try_subtract("ended_us", "arrived_us") / 1000)
+    is_known = F.col(_UNANSWERED) & waited_ms.between(0, MAX_TIMEOUT_MS)
+    return flagged.withColumns(
+        {
+            "timeout_ms": F.when(is_known, waited_ms.cast("int")).otherwise(F.col("timeout_ms")),
+            "ended_us": F.when(~F.col(_UNANSWERED), F.col("ended_us")),
+        }
+    )
 
 
 def request_values(rows: DataFrame, mapping: TableMapping) -> Values:
@@ -88,22 +107,42 @@ def request_values(rows: DataFrame, mapping: TableMapping) -> Values:
     for passed in PASSED:
         text(passed.name, passed.default, required=False)
     unit, zone = mapping.time_unit, mapping.time_zone
-    values.add(time_values(rows, "arrived_us", mapping.column("arrived_at"), unit, zone))
+    is_answered = F.lit(True)
+    if mapping.status is not None:
+        status = text_values(rows, "status", mapping.status, required=False)
+        is_unanswered = status.columns["status"].isin(*mapping.unanswered)
+        values.columns[_UNANSWERED] = F.coalesce(is_unanswered, F.lit(False))
+        is_answered = ~F.col(_UNANSWERED)
+    has_arrival = "arrived_at" in columns
+    if has_arrival:
+        values.add(time_values(rows, "arrived_us", mapping.column("arrived_at"), unit, zone))
     if "ended_at" in columns:
-        values.add(
-            time_values(rows, "ended_us", mapping.column("ended_at"), unit, zone, required=False)
-        )
-    elif "service_ms" in columns:
-        column = mapping.column("service_ms")
-        values.add(duration_values(rows, column))
-        is_given = ~F.col("no_ended_us")
-        values.checks += [
-            (f"unparsable {column}", is_given & F.col("ended_us").isNull()),
-            (f"{column} beyond the year 2199", F.col("ended_us") > MAX_TIME_US),
-        ]
-    else:
+        ended = mapping.column("ended_at")
+        values.add(time_values(rows, "ended_us", ended, unit, zone, required=not has_arrival))
+    service = mapping.service_field
+    if service is not None:
+        column = mapping.column(service)
+        values.add(duration_values(rows, column, in_seconds=service == "service_s"))
+        if has_arrival:
+            is_given = ~F.col("no_service_ms") & is_answered
+            values.checks += [
+                (f"unparsable {column}", is_given & F.col("ended_us").isNull()),
+                (f"{column} beyond the year 2199", F.col("ended_us") > MAX_TIME_US),
+            ]
+        else:
+            # Without a duration it is not known when the request arrived.
+            arrived_us = F.col("arrived_us")
+            values.checks += [
+                (f"null {column}", F.col("no_service_ms")),
+                (f"unparsable {column}", arrived_us.isNull()),
+                (f"negative {column}", F.col("service_ms") < 0),
+                (f"{column} before the year 1900", arrived_us < MIN_TIME_US),
+            ]
+    elif "ended_at" not in columns:
         values.columns["ended_us"] = F.lit(None).cast("bigint")
-    values.checks.append(("end before start", F.col("ended_us") < F.col("arrived_us")))
+    values.checks.append(
+        ("end before start", is_answered & (F.col("ended_us") < F.col("arrived_us")))
+    )
     if "timeout_ms" in columns:
         values.add(timeout_values(rows, mapping.column("timeout_ms")))
     else:
@@ -282,10 +321,15 @@ def number_values(table: DataFrame, name: str, column: str, checks: list[Check])
     )
 
 
-def duration_values(table: DataFrame, column: str) -> Values:
+def duration_values(table: DataFrame, column: str, *, in_seconds: bool = False) -> Values:
     """Return the field `service_ms` as doubles; null for null and for what is not a number."""
     text = _plain_text(F.col(quote_column(column)), _atomic_type(table, column))
-    return Values({"service_ms": text.try_cast("double"), "no_ended_us": text.isNull()})
+    number = text.try_cast("double")
+    if in_seconds:
+        # 1.001 s is 1,001 ms, of which a product of doubles has more.
+        exact = text.try_cast("decimal(28,9)") * F.lit(1000).cast("decimal(4,0)")
+        number = F.coalesce(exact.try_cast("double"), number * 1000)
+    return Values({"service_ms": number, "no_service_ms": text.isNull()})
 
 
 def _atomic_type(table: DataFrame, column: str) -> T.DataType:

@@ -14,7 +14,8 @@ import os
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import closing
 from functools import lru_cache, reduce
 from pathlib import Path
 from typing import Any
@@ -119,19 +120,23 @@ def file_format(name: str) -> str | None:
     return next((kind for kind, suffixes in SUFFIXES.items() if name.endswith(suffixes)), None)
 
 
-def csv_header(file: Path) -> list[str]:
-    """Return the column names of a CSV file, from its first line that is not blank."""
+def csv_rows(file: Path) -> Generator[list[str], None, None]:
+    """Yield the rows of a CSV file that are not blank, the header first."""
     try:
         # "utf-8-sig" accepts a byte order mark, and the csv module needs newline="". Bytes that are
         # not UTF-8 are replaced here as Spark replaces them; only in the header they are an error.
         with OPENERS.get(file.suffix, open)(
             file, "rt", encoding="utf-8-sig", errors="replace", newline=""
         ) as text:
-            names = next(
-                (row for row in csv.reader(text) if "".join(row).strip() or len(row) > 1), None
-            )
+            yield from (row for row in csv.reader(text) if "".join(row).strip() or len(row) > 1)
     except (OSError, EOFError, zlib.error, csv.Error) as error:
         raise TraceFormatError(f"{file}: can't be read as CSV text ({error})") from error
+
+
+def csv_header(file: Path) -> list[str]:
+    """Return the column names of a CSV file, from its first line that is not blank."""
+    with closing(csv_rows(file)) as rows:
+        names = next(rows, None)
     if not names:
         raise TraceFormatError(
             f"{file}: the file is empty; expected a first line with the columns' names"

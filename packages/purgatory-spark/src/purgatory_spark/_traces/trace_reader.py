@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
 
 from purgatory_spark._errors import TraceFormatError, require_one_of
 from purgatory_spark._importers import azure_llm, hash_ids, spans
@@ -16,14 +21,30 @@ from purgatory_spark._importers.azure_llm import import_azure_llm
 from purgatory_spark._importers.columns import map_rows
 from purgatory_spark._importers.hash_ids import import_hash_ids
 from purgatory_spark._importers.imported_trace import ImportedTrace
+from purgatory_spark._importers.likely_columns import likely_options
+from purgatory_spark._importers.log_lines import log_columns, log_settings, read_log
 from purgatory_spark._importers.otlp import import_otlp
 from purgatory_spark._importers.recorded import import_recorded, is_recorded
 from purgatory_spark._importers.spans import KEY_KINDS, import_spans
-from purgatory_spark._importers.table_source import TableSource, read_source
+from purgatory_spark._importers.table_source import TableSource, read_source, rows_where
 from purgatory_spark._rows.mapping import Columns, TableMapping, require_fields, require_values
-from purgatory_spark._spark.files import OPENERS, csv_header, parquet_schema, trace_files
+from purgatory_spark._spark.files import (
+    CORRUPT,
+    OPENERS,
+    RAW,
+    SOURCE,
+    csv_header,
+    csv_rows,
+    parquet_schema,
+    quote_column,
+    require_columns,
+    trace_files,
+)
 from purgatory_spark._traces.marks import Mark
 from request_purgatory.errors import InvalidArgumentError
+
+#: Columns of Locust's `--csv`, of rows that are of many requests.
+_LOCUST_STATISTICS = {"Request Count", "Failure Count", "Median Response Time"}
 
 FORMATS = ("spans", "otlp", "azure-llm", "hash-ids", "columns", "recorded")
 
@@ -38,6 +59,13 @@ class ImportSettings:
             several times.
         events: For columns: the table of the events, if they are a table of their own.
         event_columns: The column for each field of events: host, key, occurred_at, amount.
+        status: For columns: the column that says how a request ended, such as an HTTP status.
+        unanswered: For columns: the values of that column of requests that were given up without an
+            answer.
+        log_format: Of a text log: nginx's `log_format`, Envoy's format string, or one of envoy
+            (Envoy's default) and alb (AWS). Its known variables are mapped unless `columns` are
+            given.
+        where: For columns: a condition in SQL on columns of the input; other rows are left out.
         time_unit: Unit of numeric times, or None for the format's default.
         time_zone: For columns: the zone of timestamps without one, or None for UTC.
         timeout_ms: Timeout of every request, or None for the format's default.
@@ -57,6 +85,10 @@ class ImportSettings:
     columns: Columns = field(default_factory=dict)
     events: str | None = None
     event_columns: Mapping[str, str] = field(default_factory=dict)
+    status: str | None = None
+    unanswered: tuple[str, ...] = ()
+    log_format: str | None = None
+    where: str | None = None
     time_unit: str | None = None
     time_zone: str | None = None
     timeout_ms: int | None = None
@@ -69,6 +101,11 @@ class ImportSettings:
     marks: tuple[Mark, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.log_format is not None:
+            known = log_settings(self.log_format)
+            taken = {"time_unit"} if self.columns else set(known)
+            for name in taken & set(known):
+                object.__setattr__(self, name, getattr(self, name) or known[name])
         if self.format is not None:
             require_one_of(FORMATS, format=self.format)
         require_one_of(KEY_KINDS, keys=self.keys)
@@ -99,6 +136,8 @@ class ImportSettings:
             "aggregate",
             "threshold",
         )
+        given |= self.non_default("status", "log_format", "where")
+        given |= {"unanswered": self.unanswered} if self.unanswered else {}
         return given | ({"event_columns": self.event_columns} if self.event_columns else {})
 
     def mapping(self) -> TableMapping:
@@ -117,6 +156,8 @@ class ImportSettings:
             **self.non_default(
                 "time_unit", "time_zone", "timeout_ms", "aggregate", "threshold", "quantifier"
             ),
+            status=self.status,
+            unanswered=self.unanswered,
         )
 
 
@@ -149,7 +190,7 @@ def read_trace(
     kind = check_source(source, settings)
     if kind == "recorded":
         return import_recorded(spark, Path(source))
-    table = TableSource.parse(source)
+    table = _table_source(source, settings)
     timeout = settings.non_default("timeout_ms")
     if kind == "azure-llm":
         costs = settings.non_default("ms_per_context_token", "ms_per_generated_token")
@@ -170,25 +211,56 @@ def read_trace(
             **timeout,
         )
     mapping = settings.mapping()
-    rows = read_source(spark, table, mapping.input_columns)
+    rows = _read_rows(spark, table, mapping.input_columns, settings)
     events = None
     if settings.events is not None:
         events = read_source(
             spark, TableSource.parse(settings.events), mapping.event_columns.values()
         )
-    return map_rows(rows, mapping, events, cache=True)
+    trace = map_rows(rows, mapping, events, cache=True)
+    if settings.where is not None:
+        trace.notes.append(f"Only the rows where {settings.where}; others were left out.")
+    return trace
+
+
+def _table_source(source: Path | str, settings: ImportSettings) -> TableSource:
+    return TableSource.parse(source) if settings.log_format is None else TableSource.of_log(source)
+
+
+def _read_rows(
+    spark: SparkSession, table: TableSource, required: list[str], settings: ImportSettings
+) -> DataFrame:
+    if settings.log_format is None:
+        return read_source(spark, table, required, where=settings.where)
+    names = log_columns(settings.log_format)
+    require_columns("the log format", names, required, "format")
+    if settings.where is None:
+        return read_log(spark, table, settings.log_format, required)
+    rows = rows_where(read_log(spark, table, settings.log_format, names), table, settings.where)
+    return rows.select(*map(quote_column, required), SOURCE, RAW, CORRUPT)
 
 
 def check_source(source: Path | str, settings: ImportSettings) -> str:
     """Check what can be checked without Spark: files and settings. Return the trace's format."""
-    kind = settings.format or detect_format(source, settings.columns)
+    is_log = settings.log_format is not None
+    kind = settings.format or ("columns" if is_log else detect_format(source, settings.columns))
     if kind not in ("columns", "spans") and (settings.columns or settings.time_unit):
         raise TraceFormatError(
             f"{source}: the format {kind} has fixed columns; leave out --map and --time-unit"
         )
     if kind != "columns":
-        for name in ("events", "event_columns", "time_zone", "aggregate", "threshold"):
-            if getattr(settings, name) not in (None, {}):
+        for name in (
+            "events",
+            "event_columns",
+            "status",
+            "unanswered",
+            "log_format",
+            "where",
+            "time_zone",
+            "aggregate",
+            "threshold",
+        ):
+            if getattr(settings, name) not in (None, {}, ()):
                 option = {"event_columns": "map-events"}.get(name, name.replace("_", "-"))
                 raise TraceFormatError(f"{source}: the format {kind} takes no --{option}")
     has_keys = kind in ("spans", "otlp") or "watch_keys" in settings.columns
@@ -204,13 +276,16 @@ def check_source(source: Path | str, settings: ImportSettings) -> str:
                 "events)"
             )
         return kind
-    table = TableSource.parse(source)
+    table = _table_source(source, settings)
     if kind == "otlp" and table.format != "json":
         raise TraceFormatError(f"{source}: the format otlp is JSON, not {table.format}")
     if kind == "spans":
         require_fields(settings.columns, tuple(spans.COLUMNS), "the mapping")
     if kind == "columns":
-        settings.mapping()
+        mapping = settings.mapping()
+        if settings.log_format is not None:
+            names = log_columns(settings.log_format)
+            require_columns("the log format", names, mapping.input_columns, "format")
         if settings.events is not None:
             TableSource.parse(settings.events)
     return kind
@@ -237,22 +312,33 @@ def detect_format(source: Path | str, columns: Columns) -> str:
             f"{source}: the columns are not known before Spark runs; name the --format, or map "
             "fields to columns, for example --map arrived_at=COLUMN --map ended_at=COLUMN"
         )
+    if set(names) >= _LOCUST_STATISTICS:
+        raise TraceFormatError(
+            f"{source}: these are Locust's statistics, which have no row for each request; write "
+            "one with a listener of its event `request`"
+        )
     raise TraceFormatError(
         f"{source}: no known format has the columns {', '.join(names)}; map fields to them, for "
-        f"example --map arrived_at={names[0]} --map ended_at=..."
+        f"example {likely_options(names)}"
     )
 
 
-def _first_columns(table: TableSource) -> list[str]:
-    """Return the columns of a source's first file; none if only Spark can find them."""
+def _first_columns(table: TableSource) -> Mapping[str, object]:
+    """Return the columns of a source's first file, with their first values, where there are any.
+
+    There are no columns if only Spark can find them.
+    """
     if table.path is None or table.format not in ("csv", "parquet", "json"):
-        return []
+        return {}
     path = table.path
     file = path if path.is_file() else trace_files(path, (table.format,))[0]
     if table.format == "parquet":
-        return list(parquet_schema(file).names)
+        return _first_of_parquet(file)
     if table.format == "csv":
-        return csv_header(file)
+        names = csv_header(file)
+        with closing(csv_rows(file)) as rows:
+            values = next(islice(rows, 1, None), [])
+        return dict(zip_longest(names, values[: len(names)]))
     try:
         with OPENERS.get(file.suffix, open)(file, "rt", encoding="utf-8", errors="replace") as text:
             row = json.loads(next((line for line in text if line.strip()), "{}"))
@@ -260,4 +346,16 @@ def _first_columns(table: TableSource) -> list[str]:
         raise TraceFormatError(
             f"{file}: the first line can't be read as a JSON object ({error})"
         ) from error
-    return list(row) if isinstance(row, dict) else []
+    return row if isinstance(row, dict) else {}
+
+
+def _first_of_parquet(file: Path) -> Mapping[str, object]:
+    names = parquet_schema(file).names
+    batch = next(pq.ParquetFile(file).iter_batches(1), None)
+    if batch is None:
+        return dict.fromkeys(names)
+    # Nanoseconds are times, too, but Python has none.
+    return {
+        name: datetime.min if pa.types.is_timestamp(column.type) else column[0].as_py()
+        for name, column in zip(names, batch.columns, strict=True)
+    }

@@ -243,10 +243,12 @@ def test_largest_number_is_no_time(spark: SparkSession, tmp_path: Path, end: str
     [
         ({"arrival": "a"}, "unknown field 'arrival' in the mapping; known: host, request_id"),
         ({"ended_at": "b"}, "lacks arrived_at=COLUMN"),
-        ({"arrived_at": "a"}, "lacks ended_at=COLUMN or service_ms=COLUMN"),
+        ({"arrived_at": "a"}, "lacks ended_at=COLUMN, service_ms=COLUMN or service_s=COLUMN"),
+        ({"service_ms": "a"}, "lacks arrived_at=COLUMN"),
+        ({"arrived_at": "a", "service_s": "b", "service_ms": "c"}, "service_ms and service_s;"),
         (
             {"arrived_at": "a", "ended_at": "b", "service_ms": "c"},
-            "has both ended_at and service_ms; leave one of them out",
+            "has ended_at and service_ms; leave one of them out",
         ),
         ({"arrived_at": "a", "ended_at": "b"}, "calls.csv: missing columns: b; the file has a, c"),
     ],
