@@ -49,19 +49,19 @@ def contributor(
 
 
 def test_contributors_are_ranked_by_what_they_add(spark: SparkSession) -> None:
-    counts = "requests long, expired long"
+    counts = "requests long, expired long, suspected long"
     summary = spark.createDataFrame(
-        [("all", "", 1000, 100)]
+        [("all", "", 1000, 100, 0)]
         # Less often than the others is not of interest, and comes last.
-        + [("host", name, requests, expired) for name, requests, expired in (
+        + [("host", name, requests, expired - 1, 1) for name, requests, expired in (
             ("a", 600, 10), ("b", 200, 60), ("c", 100, 20), ("d", 100, 10)
         )]
-        + [("request_type", None, 1000, 100)],
+        + [("request_type", None, 1000, 100, 0)],
         f"dimension string, value string, {counts}",
     )  # fmt: skip
     marks = spark.createDataFrame(
         [
-            (label, AT, side_of, "host", name, requests, expired)
+            (label, AT, side_of, "host", name, requests, expired, 0)
             for label, sides in (("slow", ("before", "after")), ("quick", ("after", "before")))
             for name, before, after in (
                 ("a", (300, 9), (300, 1)),
@@ -73,7 +73,7 @@ def test_contributors_are_ranked_by_what_they_add(spark: SparkSession) -> None:
             if counted is not None
             for requests, expired in [counted]
         ]
-        + [("slow", AT, "after", "all", "", 500, 61)],
+        + [("slow", AT, "after", "all", "", 500, 61, 0)],
         f"label string, at timestamp, side string, dimension string, value string, {counts}",
     )
     found = rows_of(find_contributors(summary, marks))

@@ -10,11 +10,12 @@ from pyspark.sql import SparkSession
 from purgatory_spark._analysis.aggregates import (
     QUANTILES,
     UNCUT_QUANTILES,
+    count_answers,
     count_outcomes,
-    satisfied_quantiles_ms,
     summarize_outcomes,
     timeline,
 )
+from purgatory_spark._analysis.answer_times import AnswerTimes
 from purgatory_spark._analysis.time_bins import TimeBins
 from tests.spark.trace_folders import rows_of
 
@@ -93,7 +94,8 @@ def test_quantiles_are_those_of_the_rows(spark: SparkSession) -> None:
             assert is_near(row[name], expected, 0.024)
 
     satisfied = uncut[uncut != _NEVER_US].tolist()
-    quantiles = satisfied_quantiles_ms(counts, [0.25, 0.9995])
+    answers = AnswerTimes.of(rows_of(count_answers(counts)))
+    quantiles = answers.quantiles_ms([0.25, 0.9995])
     assert quantiles is not None
     for quantile, share in zip(quantiles, (0.25, 0.9995), strict=True):
         assert is_near(quantile, exact(satisfied, share), 0.0024)

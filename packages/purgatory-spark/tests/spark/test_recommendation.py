@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from purgatory_spark._analysis.cut_off import Censoring, censoring_of
 from purgatory_spark._analysis.recommendation import GOALS, recommend
+from tests.spark.test_answer_times import times_of
 
 
 def rows_of(requests: int, expired: dict[int, int]) -> list[dict[str, Any]]:
@@ -113,6 +115,64 @@ def test_one_timeout_is_no_choice() -> None:
     assert "two timeouts" in recommend([], []).reason
     shorter = recommend(rows_of(10_000, {500: 9, 600: 9}), [500], late_answers=0)
     assert "try at least a shorter timeout" in shorter.reason
+
+
+def censored(
+    answered: dict[int, int], given_up: dict[int, int], **parameters: Any
+) -> tuple[list[dict[str, Any]], Censoring | None]:
+    """Return rows of `what_if` for those times, and what is known of requests given up."""
+    times = times_of(dict(answered), dict(given_up))
+    requests = times.total
+    expired = {
+        timeout: requests - sum(count for ms, count in answered.items() if ms <= timeout)
+        for timeout in {*answered, *given_up, 5000}
+    }
+    return rows_of(requests, expired), censoring_of(times, [2000], parameters)
+
+
+#: 9,900 answers, the last ones within a second.
+ANSWERS = {10: 5000, 100: 4000, 400: 890, 1000: 10}
+
+
+def test_answers_at_the_timeout_in_use_count_as_none() -> None:
+    rows, censoring = censored(ANSWERS | {2000: 100}, {})
+    found = recommend(rows, [2000], 0, censoring)
+    assert (found.timeout_ms, found.reason) == (
+        1000,
+        "Choose 1 s: it answers all of the 9,900 requests that would be answered within 2 s.",
+    )
+    assert found.details[0] == (
+        "100 requests (1.00 %) took 2 s, as if they were given up then: they count as not "
+        "answered. If a column has their status, import it with --status COLUMN and --unanswered "
+        "VALUE,VALUE."
+    )
+    assert found.details[1].startswith("Then 1.00 % (95 % interval: 0.82 % to 1.21 %) of all")
+    assert found.details[-1].startswith("What a timeout above 2 s would answer is unknown")
+
+
+def test_cut_off_that_hides_the_answers_gives_no_timeout() -> None:
+    rows, censoring = censored({10: 5000, 400: 900, 1000: 60, 2000: 100}, {})
+    found = recommend([row for row in rows if row["timeout_ms"] != 1000], [2000], 0, censoring)
+    assert found.timeout_ms is None
+    assert found.reason.startswith("Choose no timeout below 2 s: 400 ms loses 1.01 % of the 5,960")
+
+
+def test_requests_that_clients_gave_up_are_estimated() -> None:
+    # Half of the clients leave at 50 ms. Of the others all are answered within a second.
+    rows, censoring = censored(
+        {10: 4000, 100: 2000, 1000: 1000}, {50: 3000}, unanswered=["499"], timeout_ms=2000
+    )
+    found = recommend(rows, [2000], 0, censoring)
+    assert found.timeout_ms == 1000
+    assert "answers all of the 10,000 requests" in found.reason
+    assert found.details[0].startswith("3,000 requests (30.0 %) were given up without an answer")
+    assert not any("unknown" in sentence for sentence in found.sentences)
+    # Of those that were watched longer than 50 ms, two thirds end at 100 ms: a fifth is left.
+    shorter = recommend([row for row in rows if row["timeout_ms"] <= 100], [2000], 0, censoring)
+    assert shorter.timeout_ms is None
+    assert "100 ms loses" not in shorter.reason
+    assert "50 ms loses 50.0 % of the 8,000 requests that 100 ms answers" in shorter.reason
+    assert recommend([], [], 0, censoring).timeout_ms is None
 
 
 waits = st.lists(st.one_of(st.none(), st.integers(0, 1000)), min_size=1, max_size=60)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
+from purgatory_spark._analysis.answer_times import NO_BUCKETS, Buckets
 from purgatory_spark._analysis.time_bins import TimeBins
 from purgatory_spark._analysis.wait_buckets import bin_of, bin_start_ms, bucket_of, quantile, ranked
 from purgatory_spark._outcomes.results import outcomes_of
@@ -73,22 +74,27 @@ def _without_time(counts: DataFrame) -> DataFrame:
     return counts.where(F.col("arrived_bin").isNull() & F.col("ended_bin").isNull())
 
 
-def summarize_outcomes(counts: DataFrame) -> DataFrame:
+def summarize_outcomes(counts: DataFrame, suspected: Buckets = NO_BUCKETS) -> DataFrame:
     """Summarize the outcomes of all requests, of each request type and of each host.
 
+    `suspected`: the buckets of the answers that may be none (`cut_off`).
+
     Returns `dimension` (all, request_type or host), `value`, `requests`, `completed`, `expired`,
-    `expired_share`, and of the waiting times `mean_ms`, the columns of `QUANTILES`, `max_ms`. The
+    `suspected` (completed requests in those buckets), `expired_share`, and of the waiting times
+    `mean_ms`, the columns of `QUANTILES`, `max_ms`. The
     columns of `UNCUT_QUANTILES` are of the time from the arrival until the condition holds; null if
     it never does for that share of the requests.
     """
-    return _summarize(_without_time(counts), ())
+    return _summarize(_without_time(counts), (), suspected)
 
 
-def _summarize(counts: DataFrame, columns: Sequence[str]) -> DataFrame:
+def _summarize(counts: DataFrame, columns: Sequence[str], suspected: Buckets) -> DataFrame:
     """Return the summary of `summarize_outcomes` for each combination of further columns."""
     group = (*columns, "dimension", "value")
     dimensions = {"all": F.lit(""), "request_type": F.col("request_type"), "host": F.col("host")}
     none = F.lit(0).cast("bigint")
+    is_suspected = F.col("uncut").between(suspected[0], suspected[1] - 1)
+    in_doubt = F.when(is_suspected, F.col("requests") - F.col("expired")).otherwise(none)
     rows = F.array(
         *[
             F.struct(
@@ -99,6 +105,7 @@ def _summarize(counts: DataFrame, columns: Sequence[str]) -> DataFrame:
                 F.col("requests").alias("number"),
                 (F.col(longest) / 1000).alias("largest"),
                 (none if is_uncut else F.col("expired")).alias("expired"),
+                (none if is_uncut else in_doubt).alias("suspected"),
                 (F.lit(0.0) if is_uncut else F.col("waited_us")).alias("waited_us"),
             )
             for name, value in dimensions.items()
@@ -110,7 +117,8 @@ def _summarize(counts: DataFrame, columns: Sequence[str]) -> DataFrame:
     )
     waits = counts.select(*columns, F.inline(rows))
     # All waits are ranked before all uncut ones, of which there are as many.
-    in_order = ranked(waits, group, ("is_uncut", "bucket"), ("expired", "waited_us"))
+    sums = ("expired", "suspected", "waited_us")
+    in_order = ranked(waits, group, ("is_uncut", "bucket"), sums)
     is_uncut, total = F.col("is_uncut"), F.col("total")
     cut_rank = F.when(~is_uncut, F.col("rank"))
     uncut_rank = F.when(is_uncut, F.col("rank") - total)
@@ -120,6 +128,7 @@ def _summarize(counts: DataFrame, columns: Sequence[str]) -> DataFrame:
         .agg(
             F.max("total").alias("requests"),
             F.sum("expired").alias("expired"),
+            F.sum("suspected").alias("suspected"),
             (F.sum("waited_us") / F.max("total") / 1000).alias("mean_ms"),
             F.max(F.when(~is_uncut, F.col("largest"))).alias("max_ms"),
             *[quantile(share, cut_rank).alias(name) for name, share in QUANTILES.items()],
@@ -130,6 +139,7 @@ def _summarize(counts: DataFrame, columns: Sequence[str]) -> DataFrame:
             "requests",
             (F.col("requests") - F.col("expired")).alias("completed"),
             "expired",
+            "suspected",
             (F.col("expired") / F.col("requests")).alias("expired_share"),
             "mean_ms",
             *QUANTILES,
@@ -171,18 +181,42 @@ def histogram_waits(counts: DataFrame) -> DataFrame:
     )
 
 
-def satisfied_quantiles_ms(counts: DataFrame, shares: list[float]) -> list[float] | None:
-    """Return quantiles, in ms, of the time after which conditions hold; None if none ever does."""
-    satisfied = _without_time(counts).where(F.col("uncut").isNotNull())
-    counted = satisfied.select(
-        F.lit(0).alias("group"),
-        F.col("uncut").alias("bucket"),
-        F.col("requests").alias("number"),
-        (F.col("longest_uncut_us") / 1000).alias("largest"),
+def count_answers(counts: DataFrame) -> DataFrame:
+    """Count when requests were answered, and when those without an answer expired.
+
+    Returns `bucket`, `up_to_ms` (the longest time in it), `answered` (requests whose condition
+    held then, also after their deadline) and `given_up` (requests whose condition never held, by
+    their wait). There are at most as many rows as buckets.
+    """
+    return _count_answers(_without_time(counts))
+
+
+def answers_of(outcomes: DataFrame) -> DataFrame:
+    """Return the table of `count_answers` of outcomes."""
+    arrived_us = F.unix_micros("arrived_at")
+    waits = outcomes_of(outcomes).select(
+        (F.unix_micros("ended_at") - arrived_us).alias("wait_us"),
+        (F.unix_micros("satisfied_at") - arrived_us).alias("uncut_us"),
     )
-    rows = ranked(counted, ["group"], ["bucket"], [])
-    row = rows.groupBy("group").agg(*[quantile(share) for share in shares]).first()
-    return None if row is None else list(row)[1:]
+    counts = waits.groupBy(
+        bucket_of(F.col("wait_us")).alias("wait"), bucket_of(F.col("uncut_us")).alias("uncut")
+    )
+    return _count_answers(
+        counts.agg(
+            F.count("*").alias("requests"),
+            F.max("wait_us").alias("longest_us"),
+            F.max("uncut_us").alias("longest_uncut_us"),
+        )
+    )
+
+
+def _count_answers(counts: DataFrame) -> DataFrame:
+    is_answered, none = F.col("uncut").isNotNull(), F.lit(0).cast("bigint")
+    return counts.groupBy(F.coalesce("uncut", "wait").alias("bucket")).agg(
+        (F.max(F.coalesce("longest_uncut_us", "longest_us")) / 1000).alias("up_to_ms"),
+        F.sum(F.when(is_answered, F.col("requests")).otherwise(none)).alias("answered"),
+        F.sum(F.when(is_answered, none).otherwise(F.col("requests"))).alias("given_up"),
+    )
 
 
 def timeline(counts: DataFrame, bins: TimeBins) -> DataFrame:
@@ -232,7 +266,9 @@ def timeline(counts: DataFrame, bins: TimeBins) -> DataFrame:
     )
 
 
-def compare_marks(counts: DataFrame, marks: list[Mark]) -> DataFrame:
+def compare_marks(
+    counts: DataFrame, marks: list[Mark], suspected: Buckets = NO_BUCKETS
+) -> DataFrame:
     """Summarize the outcomes of the requests that arrived before and after each mark.
 
     `counts`: rows of `count_outcomes` with these marks. Returns `label`, `at`, `side` (before or
@@ -251,7 +287,7 @@ def compare_marks(counts: DataFrame, marks: list[Mark]) -> DataFrame:
     )
     by_side = _without_time(counts).select("*", F.inline(sides))
     return (
-        _summarize(by_side, ("label", "at", "side"))
+        _summarize(by_side, ("label", "at", "side"), suspected)
         .coalesce(1)
         .sortWithinPartitions("at", "label", F.desc("side"), "dimension", "value")
     )

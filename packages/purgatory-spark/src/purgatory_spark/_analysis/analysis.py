@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from functools import reduce
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark._analysis import aggregates
 from purgatory_spark._analysis.agreement import compare_replays, summarize_lateness
 from purgatory_spark._analysis.analysis_folder import MANIFEST, Analysis
+from purgatory_spark._analysis.answer_times import NO_BUCKETS, AnswerTimes
 from purgatory_spark._analysis.contributors import find_contributors
+from purgatory_spark._analysis.cut_off import find_cut_off, timeouts_in_use
 from purgatory_spark._analysis.replay_folder import ReplayFolder, label_replays
 from purgatory_spark._analysis.time_bins import TimeBins
 from purgatory_spark._analysis.what_if import SUGGESTED_QUANTILES, timeouts_for, what_if
@@ -62,7 +66,7 @@ def analyze(
     replays = label_replays(replays)
     require_workers(spark, target)
     sizes = measure_trace(trace.requests(spark), trace.events(spark), max_worker_mb)
-    parts, (shortest_ms, longest_ms) = sizes.parts, sizes.timeouts_ms
+    parts, in_use = sizes.parts, timeouts_in_use(trace.manifest["parameters"], sizes.timeouts_ms)
     folder = target / "outcomes"
     written = Observation()
     results = trace_satisfactions(spark, trace.path, parts=parts)
@@ -74,19 +78,22 @@ def analyze(
     bytes_per_operation = bytes_per_pending_operation(keys_per_request)
     bins = TimeBins.covering(*_timeline_span(written.get))
     counts = aggregates.count_outcomes(outcomes, bins, trace.marks).persist()
-    suggested = timeouts or timeouts_for(
-        aggregates.satisfied_quantiles_ms(counts, SUGGESTED_QUANTILES)
-    )
-    timeouts_ms = sorted({*suggested, shortest_ms, longest_ms})
+    answers = aggregates.count_answers(counts).toArrow().sort_by("bucket")
+    _write_small(answers, target / "answers")
+    times = AnswerTimes.of(answers.to_pylist())
+    cut_off = find_cut_off(times, in_use)
+    suspected = NO_BUCKETS if cut_off is None else cut_off.buckets
+    suggested = timeouts or timeouts_for(times.quantiles_ms(SUGGESTED_QUANTILES))
+    timeouts_ms = sorted({*suggested, *in_use} | ({cut_off.at_ms} if cut_off else set()))
     tables: dict[str, DataFrame] = {
         # Its groups are ranked by several tasks, and written by one.
-        "summary": aggregates.summarize_outcomes(counts).repartition(1),
+        "summary": aggregates.summarize_outcomes(counts, suspected).repartition(1),
         "waits": aggregates.histogram_waits(counts),
         "timeline": aggregates.timeline(counts, bins),
         "what_if": what_if(outcomes, timeouts_ms, bytes_per_operation, parts=parts),
     }
     if trace.marks:
-        tables["marks"] = aggregates.compare_marks(counts, trace.marks)
+        tables["marks"] = aggregates.compare_marks(counts, trace.marks, suspected)
     if replays:
         tables |= _replay_tables(spark, outcomes, replays)
     for name, table in tables.items():
@@ -105,15 +112,20 @@ def analyze(
             "trace": trace.manifest,
             "replays": [replay.settings | {"label": replay.name} for replay in replays],
             "timeouts_ms": timeouts_ms,
-            "timeout_ms": [shortest_ms, longest_ms],
+            "timeout_ms": in_use,
             "bin_ms": bins.width_us / 1000,
             "arrivals_us": [written.get["first_us"], written.get["last_arrival_us"]],
             "keys_per_request": keys_per_request,
             "bytes_per_operation": bytes_per_operation,
-            "tables": sorted([*tables, "contributors"]),
+            "tables": sorted([*tables, "answers", "contributors"]),
         },
     )
     return Analysis(target)
+
+
+def _write_small(table: pa.Table, folder: Path) -> None:
+    folder.mkdir()
+    pq.write_table(table, folder / "part-0.parquet")
 
 
 def _span() -> list[Column]:

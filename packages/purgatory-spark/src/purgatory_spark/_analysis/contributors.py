@@ -26,6 +26,8 @@ _COUNTS = ("requests", "expired", "other_requests", "other_expired")
 def find_contributors(summary: DataFrame, marks: DataFrame | None) -> DataFrame:
     """Find the hosts and request types that contribute most to the expired requests.
 
+    Requests whose answer may be none (`suspected`) count as expired.
+
     `marks`: the table `marks`; None if the trace has no marks. Returns for each `dimension` (host
     or request_type) at most three rows, the largest first: `value`, `requests` and `expired` of it,
     and `other_requests` and `other_expired` of all others; `extra` (how many more requests of it
@@ -36,6 +38,7 @@ def find_contributors(summary: DataFrame, marks: DataFrame | None) -> DataFrame:
     dimension. They are negative where fewer expired; then the least is first.
     """
     is_part = F.col("dimension") != "all"
+    summary, marks = _with_suspected(summary), None if marks is None else _with_suspected(marks)
     no_mark = (F.lit(None).cast("string").alias("label"), F.lit(None).cast("timestamp").alias("at"))
     of_dimension = Window.partitionBy("dimension")
     compared = summary.where(is_part).select(
@@ -69,6 +72,10 @@ def find_contributors(summary: DataFrame, marks: DataFrame | None) -> DataFrame:
         .coalesce(1)
         .sortWithinPartitions(F.col("at").asc_nulls_first(), "label", "dimension", "rank")
     )
+
+
+def _with_suspected(counted: DataFrame) -> DataFrame:
+    return counted.withColumn("expired", F.col("expired") + F.col("suspected"))
 
 
 def _of_both_sides() -> list[Column]:

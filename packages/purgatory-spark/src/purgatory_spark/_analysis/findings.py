@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC
 
 from purgatory_spark._analysis.contributors import is_clear, stands_out
+from purgatory_spark._analysis.cut_off import CutOff
 from purgatory_spark._analysis.recommendation import Recommendation, recommend
 from purgatory_spark._analysis.small_tables import ContributorRow, MarkRow, SmallTables, SummaryRow
 from purgatory_spark._analysis.units import format_ms, format_share
@@ -33,10 +34,13 @@ class Findings:
 def find(tables: SmallTables) -> Findings:
     """Find what an analysis has to say, without a Spark job."""
     late_answers = sum(row["satisfied_late"] for row in tables.waits)
+    censoring = tables.censoring
     return Findings(
-        recommend(tables.what_if, tables.timeouts_in_use, late_answers),
+        recommend(tables.what_if, tables.timeouts_in_use, late_answers, censoring),
         describe_changes(tables.marks, tables.contributors),
-        describe_contributors(tables.overall, tables.contributors),
+        describe_contributors(
+            tables.overall, tables.contributors, None if censoring is None else censoring.cut_off
+        ),
     )
 
 
@@ -100,14 +104,20 @@ def _describe_extra(rows: Sequence[ContributorRow]) -> list[str]:
 
 
 def describe_contributors(
-    overall: SummaryRow, contributors: Sequence[ContributorRow]
+    overall: SummaryRow, contributors: Sequence[ContributorRow], cut_off: CutOff | None = None
 ) -> tuple[str, ...]:
     """Describe the hosts and request types that have more than their part of expired requests.
 
-    There is no sentence on a single host or type, or if no request expired.
+    Requests of the cut-off count as expired. There is no sentence on a single host or type, or if
+    no request expired.
     """
-    if not overall["expired"]:
+    expired = overall["expired"] + (cut_off.requests if cut_off else 0)
+    if not expired:
         return ()
+    which = "expired"
+    if cut_off is not None:
+        took = f"took {format_ms(cut_off.at_ms)}"
+        which = f"expired or {took}" if overall["expired"] else took
     sentences = []
     of_trace = _without_doubles([row for row in contributors if row["at"] is None])
     for dimension, noun in _NOUNS.items():
@@ -115,7 +125,7 @@ def describe_contributors(
         standing_out = [row for row in rows if row["extra"] > 0 and stands_out(row)]
         sentences += [
             f"{_named(row)} has {_part(row['requests'] / overall['requests'])} of the "
-            f"requests, and {_part(row['expired'] / overall['expired'])} of those that expired."
+            f"requests, and {_part(row['expired'] / expired)} of those that {which}."
             for row in standing_out
         ]
         if rows and not standing_out:

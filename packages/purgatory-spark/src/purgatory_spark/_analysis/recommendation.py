@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from purgatory_spark._analysis.answer_times import AnswerTimes, Unanswered
+from purgatory_spark._analysis.cut_off import Censoring
 from purgatory_spark._analysis.small_tables import WhatIfRow
 from purgatory_spark._analysis.units import format_bytes, format_ms, format_share
 
@@ -34,23 +36,35 @@ class Recommendation:
 
 
 def recommend(
-    rows: Sequence[WhatIfRow], in_use: Sequence[int], late_answers: int | None = None
+    rows: Sequence[WhatIfRow],
+    in_use: Sequence[int],
+    late_answers: int | None = None,
+    censoring: Censoring | None = None,
 ) -> Recommendation:
     """Recommend the shortest timeout that answers almost what the longest one would.
 
     A trace may not say what happens after its own timeouts: nothing in it was answered later,
     although requests expired. Then timeouts above the shortest one in use are not considered.
 
+    Where requests were given up (`censoring`), the share that a timeout leaves unanswered is
+    estimated, and timeouts that no request was watched for are not considered.
+
     There is no recommendation if fewer than two timeouts were tried, if there are too few answers,
     or if the longest timeout still answers clearly more than the others. If it is not known how
     many requests were satisfied after their own timeout, `rows` tell, where they have the longest
     one in use.
     """
-    ends_at_timeout = bool(in_use) and _ends_at_timeout(rows, max(in_use), late_answers)
-    known = [row for row in rows if not ends_at_timeout or row["timeout_ms"] <= min(in_use)]
+    intervals: dict[int, Unanswered] = {}
+    if censoring is not None:
+        known, intervals = _estimated(rows, censoring.times)
+        ends_at_timeout = len(known) < len(rows) or any(row["expired"] for row in known[-1:])
+    else:
+        ends_at_timeout = bool(in_use) and _ends_at_timeout(rows, max(in_use), late_answers)
+        known = [row for row in rows if not ends_at_timeout or row["timeout_ms"] <= min(in_use)]
+    doubt = () if censoring is None else _censored(censoring)
     if len(known) < 2:
         tried = "a shorter timeout" if ends_at_timeout else "two timeouts"
-        return Recommendation(None, f"No timeout is recommended: try at least {tried}.")
+        return Recommendation(None, f"No timeout is recommended: try at least {tried}.", doubt)
     longest = known[-1]
     answered = _answered(longest)
     limit = format_ms(longest["timeout_ms"])
@@ -60,6 +74,7 @@ def recommend(
             None,
             f"No timeout is recommended: {limit} answers {answered:,} requests, and at least "
             f"{_answers_needed(GOALS[-1]):,} are needed to compare shares.",
+            doubt,
         )
     chosen = next(row for row in known if _answered(row) >= goal * answered)
     unanswered = (longest["requests"] - answered) / longest["requests"]
@@ -77,9 +92,14 @@ def recommend(
                 f"No timeout is recommended: {limit}, the longest one tried, still answers "
                 f"{format_share(lost)} more than {shorter}. Try longer ones."
             )
-        return Recommendation(None, reason, (*_steep(known), *caveat))
+        return Recommendation(None, reason, (*doubt, *_steep(known), *caveat))
     details = (
-        *_expired_share(chosen, in_use, rows),
+        *doubt,
+        *(
+            _unanswered_share(chosen, in_use, intervals)
+            if intervals
+            else _expired_share(chosen, in_use, rows)
+        ),
         *_steep([row for row in known if row["timeout_ms"] <= chosen["timeout_ms"]]),
         *_memory(chosen),
         *(caveat or _never_answered(longest)),
@@ -98,6 +118,58 @@ def _ends_at_timeout(
     if late_answers is not None:
         return late_answers == 0
     return len(beyond) > 1 and beyond[-1]["expired"] == beyond[0]["expired"]
+
+
+def _estimated(
+    rows: Sequence[WhatIfRow], times: AnswerTimes
+) -> tuple[list[WhatIfRow], dict[int, Unanswered]]:
+    """Return the rows of timeouts that are known, with estimates, and these by timeout."""
+    known: list[WhatIfRow] = []
+    intervals = {}
+    for row in rows:
+        estimate = times.unanswered_after(row["timeout_ms"], _answered(row))
+        if estimate is not None:
+            intervals[row["timeout_ms"]] = estimate
+            expired = round(estimate.share * row["requests"])
+            known.append({**row, "expired": expired, "expired_share": estimate.share})
+    return known, intervals
+
+
+def _censored(censoring: Censoring) -> tuple[str, ...]:
+    """Return sentences on the requests of which it is not known when they would have ended."""
+    cut_off, requests = censoring.cut_off, censoring.times.total
+    sentences = []
+    if cut_off is not None:
+        share = format_share(cut_off.requests / requests)
+        sentences.append(
+            f"{cut_off.requests:,} requests ({share}) took {format_ms(cut_off.at_ms)}, as if they "
+            "were given up then: they count as not answered. If a column has their status, import "
+            "it with --status COLUMN and --unanswered VALUE,VALUE."
+        )
+    given_up = censoring.requests - (cut_off.requests if cut_off else 0)
+    if given_up:
+        sentences.append(
+            f"{given_up:,} requests ({format_share(given_up / requests)}) were given up without an "
+            "answer; how long they would have taken is estimated from the others (Kaplan-Meier)."
+        )
+    return tuple(sentences)
+
+
+def _unanswered_share(
+    chosen: WhatIfRow, in_use: Sequence[int], intervals: Mapping[int, Unanswered]
+) -> tuple[str, ...]:
+    then = f"Then {_interval(intervals[chosen['timeout_ms']])} of all requests are not answered"
+    used = [timeout for timeout in dict.fromkeys(in_use) if timeout in intervals]
+    if len(used) != 1 or used == [chosen["timeout_ms"]]:
+        return (f"{then}.",)
+    return (
+        f"{then}; with {format_ms(used[0])}, which is in use, {_interval(intervals[used[0]])}.",
+    )
+
+
+def _interval(estimate: Unanswered) -> str:
+    low, high = format_share(estimate.low), format_share(estimate.high)
+    return f"{format_share(estimate.share)} (95 % interval: {low} to {high})"
 
 
 def _answered(row: WhatIfRow) -> int:

@@ -212,7 +212,7 @@ def _in_utc(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
 
 
 def _given(parameters: Row) -> Row:
-    return {name: value for name, value in parameters.items() if value not in ({}, None)}
+    return {name: value for name, value in parameters.items() if value not in ({}, (), [], None)}
 
 
 def _settings(manifest: Row) -> Row:

@@ -13,6 +13,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark._analysis.analysis_folder import Analysis
+from purgatory_spark._analysis.answer_times import AnswerTimes
+from purgatory_spark._analysis.cut_off import Censoring, censoring_of
 
 
 class Counts(TypedDict):
@@ -28,6 +30,7 @@ class SummaryRow(Counts):
     dimension: str
     value: str | None
     completed: int
+    suspected: int
     expired_share: float
     mean_ms: float
     p50_ms: float
@@ -150,6 +153,12 @@ class SmallTables:
     def what_if(self) -> list[WhatIfRow]:
         """What other timeouts would have done, ascending."""
         return sorted(self._rows("what_if"), key=lambda row: int(row["timeout_ms"]))
+
+    @cached_property
+    def censoring(self) -> Censoring | None:
+        """What is known of requests that were given up; None if that is all (`censoring_of`)."""
+        times = AnswerTimes.of(self._rows("answers"))
+        return censoring_of(times, self.timeouts_in_use, self.manifest["trace"]["parameters"])
 
     @cached_property
     def contributors(self) -> list[ContributorRow]:

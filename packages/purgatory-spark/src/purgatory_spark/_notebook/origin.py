@@ -70,6 +70,11 @@ class Files:
         return self.folder.manifest
 
     @property
+    def parameters(self) -> Mapping[str, Any]:
+        parameters: Mapping[str, Any] = self.folder.manifest["parameters"]
+        return parameters
+
+    @property
     def rejects(self) -> DataFrame:
         return self.folder.rejects(self.spark)
 

@@ -12,8 +12,10 @@ from markupsafe import Markup
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from purgatory_spark._analysis.aggregates import answers_of
 from purgatory_spark._analysis.analysis import analyze
 from purgatory_spark._analysis.analysis_folder import Analysis
+from purgatory_spark._analysis.cut_off import timeouts_in_use
 from purgatory_spark._analysis.replay_folder import replay_trace_in_designs
 from purgatory_spark._analysis.report import write_report
 from purgatory_spark._analysis.what_if import suggest_timeouts, what_if
@@ -242,7 +244,8 @@ class Trace:
         row = usable.agg(mean_keys, F.min("timeout_ms"), F.max("timeout_ms")).first()
         if row is None or row[0] is None:
             return bytes_per_pending_operation(), []
-        return bytes_per_pending_operation(max(1, round(row[0]))), sorted({row[1], row[2]})
+        in_use = timeouts_in_use(self._origin.parameters, row[1:])
+        return bytes_per_pending_operation(max(1, round(row[0]))), sorted(set(in_use))
 
     def outcomes(self) -> DataFrame:
         """Return how each request ended, computed with vectors.
@@ -303,10 +306,11 @@ class Trace:
             HostTooLargeError: A host does not fit into a worker, and can't be cut.
         """
         require_package(self.requests.sparkSession)
-        bytes_per_operation, timeouts_in_use = self._usage
+        bytes_per_operation, in_use = self._usage
         chosen = suggest_timeouts(self._results) if timeouts is None else list(timeouts)
         table = what_if(self._results, chosen, bytes_per_operation, parts=self._parts)
-        return WhatIf(chosen, table, timeouts_in_use)
+        answers = answers_of(self._results)
+        return WhatIf(chosen, table, in_use, answers, self._origin.parameters)
 
     def report(
         self,

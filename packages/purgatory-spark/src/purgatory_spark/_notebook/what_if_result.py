@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 from markupsafe import Markup
 from pyspark.sql import DataFrame
 
+from purgatory_spark._analysis.answer_times import AnswerTimes
+from purgatory_spark._analysis.cut_off import censoring_of
 from purgatory_spark._analysis.palette import themed
 from purgatory_spark._analysis.recommendation import Recommendation, recommend
 from purgatory_spark._analysis.small_tables import WhatIfRow
@@ -29,11 +32,19 @@ class WhatIf:
     """
 
     def __init__(
-        self, timeouts: Sequence[int], table: DataFrame, timeouts_in_use: Sequence[int]
+        self,
+        timeouts: Sequence[int],
+        table: DataFrame,
+        timeouts_in_use: Sequence[int],
+        answers: DataFrame,
+        parameters: Mapping[str, Any],
     ) -> None:
+        """`answers`: the table of `aggregates.answers_of`. `parameters`: those of the trace."""
         self.timeouts = sorted(set(timeouts))
         self.table = table
         self.timeouts_in_use = list(timeouts_in_use)
+        self._answers = answers
+        self._parameters = parameters
 
     @cached_property
     def rows(self) -> list[WhatIfRow]:
@@ -44,7 +55,10 @@ class WhatIf:
     @cached_property
     def recommendation(self) -> Recommendation:
         """The timeout to choose of those tried, and why; computed at the first use."""
-        return recommend(self.rows, self.timeouts_in_use)
+        # As few rows as there are buckets of times.
+        times = AnswerTimes.of(self._answers.toArrow().to_pylist())
+        censoring = censoring_of(times, self.timeouts_in_use, self._parameters)
+        return recommend(self.rows, self.timeouts_in_use, censoring=censoring)
 
     def _repr_html_(self) -> str:
         if not self.rows:
