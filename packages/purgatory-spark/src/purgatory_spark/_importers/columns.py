@@ -9,6 +9,7 @@ from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._importers.imported_trace import ImportedTrace
 from purgatory_spark._rows.checks import accepted_rows, rejected_rows
 from purgatory_spark._rows.mapping import TableMapping
+from purgatory_spark._rows.repeated_hours import is_of_repeated_hour
 from purgatory_spark._rows.repeats import IS_FIRST, flag_repeated, mark_chains
 from purgatory_spark._rows.schema import with_passed
 from purgatory_spark._rows.values import (
@@ -117,7 +118,7 @@ def map_rows(
         events=_ends(accepted),
         rejects=rejected_rows(flagged),
         rows={"rows": flagged},
-        notes=[_note(mapping)],
+        notes=[_note(mapping), *_zone_notes(mapping)],
         cached=[cached] if cache else [],
     )
     if event_rows is not None:
@@ -127,6 +128,11 @@ def map_rows(
         trace.events = accepted_rows(flagged).select(event_columns())
         trace.rejects = trace.rejects.unionByName(rejected_rows(flagged))
         trace.rows["events"] = flagged
+    trace.rows |= {
+        f"{name} of a repeated hour": table.where(is_of_repeated_hour(table))
+        for name, table in trace.rows.items()
+        if mapping.time_zone != "UTC"
+    }
     return trace
 
 
@@ -137,6 +143,12 @@ def _ends(accepted: DataFrame) -> DataFrame:
         F.timestamp_micros("ended_us").alias("occurred_at"),
         F.lit(1.0).alias("amount"),
     )
+
+
+def _zone_notes(mapping: TableMapping) -> list[str]:
+    if mapping.time_zone == "UTC":
+        return []
+    return [f"Times without a zone are of {mapping.time_zone}; the report's times are UTC."]
 
 
 def _note(mapping: TableMapping) -> str:

@@ -15,7 +15,13 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._importers.table_source import TableSource
-from purgatory_spark._spark.files import CORRUPT, RAW, SOURCE, file_name, spark_read_path
+from purgatory_spark._spark.files import (
+    CORRUPT,
+    RAW,
+    file_name,
+    file_position,
+    spark_read_path,
+)
 
 #: Formats that need not be written out: Envoy's default, and that of AWS.
 KNOWN_FORMATS = {
@@ -97,7 +103,7 @@ def read_log(
     ]
     lines = spark.read.text(location).where(F.trim(line) != "")
     corrupt = F.when(~matches, line).alias(CORRUPT)
-    return lines.select(*columns, file_name().alias(SOURCE), line.alias(RAW), corrupt)
+    return lines.select(*columns, file_name(), file_position(), line.alias(RAW), corrupt)
 
 
 def _compiled(log_format: str) -> tuple[str, list[str]]:

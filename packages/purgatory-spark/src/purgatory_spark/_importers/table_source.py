@@ -19,12 +19,14 @@ from purgatory_spark._spark.files import (
     CSV_OPTIONS,
     JSON_OPTIONS,
     PARQUET_SUFFIX,
+    POSITION,
     RAW,
     SOURCE,
     SUFFIXES,
     csv_header,
     file_format,
     file_name,
+    file_position,
     parquet_schema,
     quote_column,
     read_rows,
@@ -128,7 +130,8 @@ def read_source(
     given = _columns(spark, source)
     require_columns(source, given, required)
     rows = rows_where(_read_columns(spark, source, given), source, where)
-    return rows.select(*map(quote_column, required), SOURCE, RAW, CORRUPT)
+    others = [name for name in (SOURCE, POSITION, RAW, CORRUPT) if name in rows.columns]
+    return rows.select(*map(quote_column, required), *others)
 
 
 def rows_where(rows: DataFrame, source: TableSource, where: str) -> DataFrame:
@@ -170,7 +173,11 @@ def _read_columns(spark: SparkSession, source: TableSource, required: list[str])
     whole = F.to_json(F.struct(*[F.col(quote_column(name)) for name in given]), JSON_OPTIONS)
     return table.select(
         *[F.col(quote_column(name)) for name in required],
-        file_name() if source.format in SUFFIXES else F.lit(source.location).alias(SOURCE),
+        *(
+            [file_name(), file_position()]
+            if source.format in SUFFIXES
+            else [F.lit(source.location).alias(SOURCE)]
+        ),
         F.coalesce(corrupt, whole).alias(RAW),
         corrupt.alias(CORRUPT),
     )

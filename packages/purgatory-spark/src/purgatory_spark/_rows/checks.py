@@ -32,6 +32,9 @@ MAX_TIME_US = 7_258_118_400_000_000 - 1
 #: A date, or a date and a time, that ends without a zone.
 _ZONELESS = r"^\s*\d{4}-\d[\d-]*([T ]+[\d:.]*)?\s*$"
 
+#: Types of times without a zone.
+_LOCAL = ("timestamp_ntz", "date")
+
 #: Longer durations, in ms, would overflow 64-bit microseconds.
 _MAX_DURATION_MS = 1e15
 
@@ -83,17 +86,16 @@ def parse_us(table: DataFrame, column: str, unit: str, zone: str = "UTC") -> Col
     """Return a column of times as whole microseconds, rounded down; null for what is no time.
 
     Timestamps, dates and ISO 8601 text are parsed with every unit of `TIME_UNITS`; with "iso",
-    numbers are not times. Of a local time that `zone` has twice, the first is meant; one that it
-    skips is not a time.
+    numbers are not times. Of a local time that `zone` has twice, the first is meant
+    (`parse_second_us`); one that it skips is not a time.
     """
     kind = dict(table.dtypes)[column]
     value = F.col(quote_column(column))
     if kind == "timestamp":
         return F.unix_micros(value)
-    if kind in ("timestamp_ntz", "date"):
+    if kind in _LOCAL:
         return _zoned_us(value.cast(T.TimestampNTZType()), zone)
-    # The text of a single-precision number has fewer digits than its value.
-    text = (value.cast("double") if kind == "float" else value).cast("string")
+    text = _text(value, kind)
     # Spark would also parse a year alone, although "2022" may be a number of ms, and a time of day,
     # as one of the current day. It would read text without a zone in that of the session.
     moment = F.when(
@@ -115,6 +117,33 @@ def parse_us(table: DataFrame, column: str, unit: str, zone: str = "UTC") -> Col
         scale = F.lit(int(_US_PER_UNIT[unit])).cast("decimal(10,0)")
         number = F.floor(text.try_cast("decimal(28,9)") * scale).try_cast("bigint")
     return F.coalesce(number, moment)
+
+
+def parse_second_us(table: DataFrame, column: str, zone: str) -> Column:
+    """Return a column of times as `parse_us` does, where `zone` has them twice: the second time.
+
+    Others are null.
+    """
+    kind = dict(table.dtypes)[column]
+    value = F.col(quote_column(column))
+    none = F.lit(None).cast("bigint")
+    if zone == "UTC" or kind == "timestamp":
+        return none
+    local = value.cast(T.TimestampNTZType())
+    if kind not in _LOCAL:
+        text = _text(value, kind)
+        local = F.when(text.rlike(_ZONELESS), text.try_cast(T.TimestampNTZType()))
+    # A day later the zone has the offset that it has after the hour that it repeats.
+    day = F.expr("interval 1 day")
+    utc = F.convert_timezone(F.lit(zone), F.lit("UTC"), local + day) - day
+    is_same = F.convert_timezone(F.lit("UTC"), F.lit(zone), utc) == local
+    second_us = _utc_us(utc)
+    return F.when(is_same & (second_us > _zoned_us(local, zone)), second_us)
+
+
+def _text(value: Column, kind: str) -> Column:
+    # The text of a single-precision number has fewer digits than its value.
+    return (value.cast("double") if kind == "float" else value).cast("string")
 
 
 def _zoned_us(local: Column, zone: str) -> Column:

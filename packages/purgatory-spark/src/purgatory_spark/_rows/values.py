@@ -22,13 +22,22 @@ from purgatory_spark._rows.checks import (
     flag_rejects,
     is_number,
     malformed_check,
+    parse_second_us,
     parse_us,
     quantifier_checks,
     time_checks,
 )
 from purgatory_spark._rows.mapping import TableMapping
+from purgatory_spark._rows.repeated_hours import second_of, with_repeated_hours
 from purgatory_spark._rows.schema import AGGREGATES, EVENTS, MAX_TIMEOUT_MS, PASSED, REQUESTS
-from purgatory_spark._spark.files import CORRUPT, JSON_OPTIONS, RAW, SOURCE, quote_column
+from purgatory_spark._spark.files import (
+    CORRUPT,
+    JSON_OPTIONS,
+    POSITION,
+    RAW,
+    SOURCE,
+    quote_column,
+)
 
 #: Doubles below have all whole numbers.
 _EXACT_DOUBLE = 2.0**53
@@ -70,7 +79,8 @@ def with_row_columns(table: DataFrame, source: str | None = None) -> DataFrame:
 def flagged_rows(rows: DataFrame, values: Values) -> DataFrame:
     """Compute the values of rows that have those columns, and add `REASON`."""
     columns = [column.alias(name) for name, column in values.columns.items()]
-    parsed = rows.select(SOURCE, RAW, CORRUPT, *columns)
+    position = [POSITION] if POSITION in rows.columns else []
+    parsed = with_repeated_hours(rows.select(SOURCE, RAW, CORRUPT, *position, *columns))
     if "arrived_us" not in values.columns and "service_ms" in values.columns:
         parsed = parsed.withColumn("arrived_us", add_ms(F.col("ended_us"), -F.col("service_ms")))
     elif "service_ms" in values.columns:
@@ -270,6 +280,8 @@ def time_values(
     )
     if required:
         values.checks.append((f"null {column}", F.col(is_null)))
+    if zone != "UTC":
+        values.columns[second_of(name)] = parse_second_us(table, column, zone)
     checks = time_checks(column, F.col(name))
     if unit == "iso":
         values.columns[f"{name}_is_number"] = is_number(column)

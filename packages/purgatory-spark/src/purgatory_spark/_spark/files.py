@@ -37,6 +37,8 @@ from purgatory_spark._spark.schemas import text_schema
 SOURCE = "_purgatory_source"
 #: The row as JSON, or as text if it is malformed.
 RAW = "_purgatory_raw"
+#: Where a row is in its file: rows of one file are in this order.
+POSITION = "_purgatory_position"
 #: The text of a malformed row, null for others.
 CORRUPT = "_purgatory_corrupt"
 #: Options of Spark's JSON readers: times without a zone are in UTC, whatever the session's zone.
@@ -300,7 +302,8 @@ def _read_csv(
         F.struct(*[F.col(ours).alias(theirs) for ours, theirs in zip(plain, names, strict=True)])
     )
     wanted = [F.col(plain[names.index(name)]).alias(name) for name in required]
-    return rows.select(*wanted, file_name(), F.coalesce(CORRUPT, whole).alias(RAW), CORRUPT)
+    raw = F.coalesce(CORRUPT, whole).alias(RAW)
+    return rows.select(*wanted, file_name(), file_position(), raw, CORRUPT)
 
 
 def _read_parquet(spark: SparkSession, files: list[Path], required: list[str]) -> DataFrame:
@@ -320,7 +323,11 @@ def _read_parquet(spark: SparkSession, files: list[Path], required: list[str]) -
         for name in required
     ]
     return rows.select(
-        *wanted, file_name(), whole.alias(RAW), F.lit(None).cast("string").alias(CORRUPT)
+        *wanted,
+        file_name(),
+        file_position(),
+        whole.alias(RAW),
+        F.lit(None).cast("string").alias(CORRUPT),
     )
 
 
@@ -349,3 +356,11 @@ def file_name() -> Column:
     """Return the name of a row's file, as the column `SOURCE`."""
     # Spark encodes the name for a URL, except for "+", which `url_decode` would turn into a blank.
     return F.url_decode(F.replace("_metadata.file_name", F.lit("+"), F.lit("%2B"))).alias(SOURCE)
+
+
+def file_position() -> Column:
+    """Return where a row is in its file, as the column `POSITION`."""
+    # Ids grow within a part of a file. Spark does not number the parts in the file's order.
+    number = F.monotonically_increasing_id()
+    parts = ("_metadata.file_path", "_metadata.file_block_start")
+    return F.struct(*parts, number.alias("row")).alias(POSITION)

@@ -175,9 +175,7 @@ def _count(imported: ImportedTrace, target: Path) -> tuple[dict[str, int], dict[
     requests, events, rejects = (
         read_spark_table(spark, target / name) for name in ("requests", "events", "rejects")
     )
-    tables = {
-        f"{name} in" if "kept" not in name else name: table for name, table in imported.rows.items()
-    }
+    tables = {name if " " in name else f"{name} in": table for name, table in imported.rows.items()}
     names = [*tables, "rejected", "requests out", "events out"]
     tables |= {"requests out": requests, "events out": events}
     named = [

@@ -31,6 +31,7 @@ from purgatory_spark._rows.mapping import Columns, TableMapping, require_fields,
 from purgatory_spark._spark.files import (
     CORRUPT,
     OPENERS,
+    POSITION,
     RAW,
     SOURCE,
     csv_header,
@@ -237,7 +238,7 @@ def _read_rows(
     if settings.where is None:
         return read_log(spark, table, settings.log_format, required)
     rows = rows_where(read_log(spark, table, settings.log_format, names), table, settings.where)
-    return rows.select(*map(quote_column, required), SOURCE, RAW, CORRUPT)
+    return rows.select(*map(quote_column, required), SOURCE, POSITION, RAW, CORRUPT)
 
 
 def check_source(source: Path | str, settings: ImportSettings) -> str:
