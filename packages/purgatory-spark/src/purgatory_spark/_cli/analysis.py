@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,16 +24,17 @@ from purgatory_spark._analysis.small_tables import SmallTables
 from purgatory_spark._cli import session
 from purgatory_spark._cli.failures import describe_failure
 from purgatory_spark._cli.options import Force, LocalPaths, Timeouts, count, print_made
-from purgatory_spark._cli.traces import ImportOptions
+from purgatory_spark._cli.traces import IMPORT_OPTIONS, ImportOptions
 from purgatory_spark._outcomes.replay import DESIGNS, ReplaySettings
 from purgatory_spark._output_folder import OutputExistsError, output_folder
 from purgatory_spark._run import RunPlan, print_findings, print_summary, run
 from purgatory_spark._spark.job_progress import step
 from purgatory_spark._traces.trace_folder import TraceFolder
-from purgatory_spark._traces.trace_reader import check_source
+from purgatory_spark._traces.trace_reader import ImportSettings, check_source
 from purgatory_spark._traces.workload import CASES, Workload
 from request_purgatory.errors import InvalidArgumentError
 
+_NO_IMPORT = ImportSettings()
 _AnalysisOptions = Annotated[
     Given,
     FieldsOf(
@@ -75,6 +76,8 @@ def run_all(
         output: See `Output`.
     """
     sources = trace or []
+    if not sources:
+        _require_no_import_options(imports)
     # With a trace to import, published workloads are made only on request.
     cases = workload or ([] if sources else list(CASES))
     plan = RunPlan(
@@ -101,6 +104,16 @@ def run_all(
         },
     )
     return _agreement(output, differing)
+
+
+def _require_no_import_options(imports: ImportSettings) -> None:
+    """Check that nothing says how to import a trace, as there is none."""
+    for setting in fields(ImportSettings):
+        value = getattr(imports, setting.name)
+        if value != getattr(_NO_IMPORT, setting.name):
+            raise InvalidArgumentError(
+                IMPORT_OPTIONS.get(setting.name, setting.name), "used with --trace", value
+            )
 
 
 @command(describe_failure)

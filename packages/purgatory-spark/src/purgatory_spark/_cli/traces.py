@@ -50,6 +50,8 @@ def _marks(_type: Any, tokens: Sequence[Any]) -> tuple[Mark, ...]:
     return tuple(Mark.parse(token.value) for token in tokens)
 
 
+#: The names of the options whose settings have others.
+IMPORT_OPTIONS = {"columns": "map", "event_columns": "map_events", "marks": "mark"}
 #: The options of reading a trace.
 ImportOptions = Annotated[
     ImportSettings,

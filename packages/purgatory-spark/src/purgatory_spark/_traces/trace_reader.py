@@ -27,7 +27,13 @@ from purgatory_spark._importers.otlp import import_otlp
 from purgatory_spark._importers.recorded import import_recorded, is_recorded
 from purgatory_spark._importers.spans import KEY_KINDS, import_spans
 from purgatory_spark._importers.table_source import TableSource, read_source, rows_where
-from purgatory_spark._rows.mapping import Columns, TableMapping, require_fields, require_values
+from purgatory_spark._rows.mapping import (
+    Columns,
+    TableMapping,
+    require_fields,
+    require_status,
+    require_values,
+)
 from purgatory_spark._spark.files import (
     CORRUPT,
     OPENERS,
@@ -107,6 +113,7 @@ class ImportSettings:
             taken = {"time_unit"} if self.columns else set(known)
             for name in taken & set(known):
                 object.__setattr__(self, name, getattr(self, name) or known[name])
+        require_status(self.status, self.unanswered)
         if self.format is not None:
             require_one_of(FORMATS, format=self.format)
         require_one_of(KEY_KINDS, keys=self.keys)

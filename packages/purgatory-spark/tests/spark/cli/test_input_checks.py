@@ -21,6 +21,9 @@ TIME_LIMIT = 0.5
 def folder(tmp_path: Path) -> Path:
     """Make a folder with some inputs."""
     (tmp_path / "table.csv").write_text("when,what\n1,2\n")
+    (tmp_path / "log.csv").write_text(
+        "request_id,pod,start,took,status\n17,a,1661169600000,3.5,200\n"
+    )
     (tmp_path / "junk.csv").write_bytes(b"\x00\xff\xfe\x01 not text")
     (tmp_path / "file").touch()
     for name in ("requests", "events", "full", "empty"):
@@ -38,7 +41,23 @@ def folder(tmp_path: Path) -> Path:
     [
         ("import nowhere --out new", "nowhere: no such file or folder"),
         ("import junk.csv --out new", "junk.csv: can't be read as CSV text"),
-        ("import table.csv --out new", "table.csv: no known format has the columns when, what"),
+        (
+            "import table.csv --out new",
+            "table.csv: no known format has the columns when, what; map fields to them, for "
+            "example --map arrived_at=... --map service_ms=...",
+        ),
+        (
+            "import log.csv --out new",
+            "for example --map arrived_at=start --map service_ms=took --map host=pod --time-unit "
+            "ms --status status --unanswered 504,499",
+        ),
+        ("import table.csv --status what --out new", "unanswered must be one or more values of"),
+        ("import table.csv --unanswered 504, --out new", "expected values with commas between"),
+        ("import nowhere.log --log-format envoy --out new", "nowhere.log: no such file or folder"),
+        ("import table.csv --log-format main --out new", "log format 'main' has no variables"),
+        ("run --map arrived_at=when --out new", "map must be used with --trace, got"),
+        ("run --timeout-ms 500 --out new", "timeout_ms must be used with --trace, got 500"),
+        ("run --workload low --mark 2026-01-01 --out new", "mark must be used with --trace"),
         ("import table.csv --format recorded --out new", "table.csv is not a recorded trace"),
         ("import table.csv --mark yesterday --out new", "mark must be TIME or TIME=LABEL"),
         ("import table.csv --timeout-ms -1 --out new", "timeout_ms must be from 0 to"),
