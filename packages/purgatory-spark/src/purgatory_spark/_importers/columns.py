@@ -108,9 +108,10 @@ def map_rows(
         key = F.col("request_id")
         if "request_id" in mapping.columns and event_rows is None:
             # An answer that comes after the deadline must not complete the next request of that
-            # id. No id begins with a blank.
+            # id. No other key begins with a blank.
             reused_key = F.concat(F.lit(" "), "arrived_us", F.lit(" "), "request_id")
-            key = F.when(F.col(IS_FIRST), key).otherwise(reused_key)
+            is_plain = F.col(IS_FIRST) & ~F.startswith(key, F.lit(" "))
+            key = F.when(is_plain, key).otherwise(reused_key)
         accepted = accepted.withColumn("watch_keys", F.array(key))
     trace = ImportedTrace(
         format="columns",

@@ -138,7 +138,7 @@ def _flagged_spans(rows: DataFrame, names: Mapping[str, str], time_unit: str) ->
         SOURCE,
         RAW,
         CORRUPT,
-        *[checks.text_or_null(names[field]).alias(field) for field in ids],
+        *[checks.name_or_null(names[field]).alias(field) for field in ids],
         checks.parse_us(rows, names["start"], time_unit).alias("start_us"),
         checks.parse_us(rows, names["end"], time_unit).alias("end_us"),
         checks.text_or_null(names["start"]).isNull().alias("no_start"),

@@ -71,9 +71,15 @@ def rejected_rows(table: DataFrame) -> DataFrame:
     )
 
 
+def name_or_null(column: str) -> Column:
+    """Return a column as text, as it is; null where it is empty but for blanks."""
+    text = F.col(quote_column(column)).cast("string")
+    return F.when(F.trim(text) != "", text)
+
+
 def text_or_null(column: str) -> Column:
     """Return a column as text without surrounding blanks, null where it is empty."""
-    return F.nullif(F.trim(F.col(quote_column(column)).cast("string")), F.lit(""))
+    return F.trim(name_or_null(column))
 
 
 def is_number(column: str) -> Column:

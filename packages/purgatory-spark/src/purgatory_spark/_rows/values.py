@@ -208,15 +208,16 @@ def event_values(rows: DataFrame, mapping: TableMapping) -> Values:
 
 
 def text_values(table: DataFrame, name: str, column: str, *, required: bool = True) -> Values:
-    """Return a column as text: names and ids.
+    """Return a column as text, as it is: names and ids.
 
     A whole number that is a float is written without a fraction, like the same number in another
     table that has no nulls.
     """
     kind = _atomic_type(table, column)
-    values = Values({name: _plain_text(F.col(quote_column(column)), kind)})
+    values = Values({name: _name(F.col(quote_column(column)), kind)})
     if required:
         values.checks.append((f"null {column}", F.col(name).isNull()))
+        values.checks.append((f"empty {column}", _is_blank(F.col(name))))
     if isinstance(kind, _FLOATS):
         inexact = f"{name}_inexact"
         values.columns[inexact] = _is_inexact(F.col(quote_column(column)))
@@ -227,7 +228,7 @@ def text_values(table: DataFrame, name: str, column: str, *, required: bool = Tr
 def key_values(table: DataFrame, columns: tuple[str, ...]) -> Values:
     """Return the field `watch_keys`: the elements of an array, or the values of several columns.
 
-    A null in an array is a reason to reject the row. Of several columns some may be null.
+    A null or empty text in an array is a reason to reject the row. Of several columns some may be.
     """
     kinds = [table.schema[column].dataType for column in columns]
     inputs = [F.col(quote_column(column)) for column in columns]
@@ -239,17 +240,19 @@ def key_values(table: DataFrame, columns: tuple[str, ...]) -> Values:
                 f"column {names} is {kinds[0].simpleString()}; expected an array of text or numbers"
             )
         values = Values(
-            {"watch_keys": F.transform(inputs[0], lambda key: _plain_text(key, element))},
+            {"watch_keys": F.transform(inputs[0], lambda key: _name(key, element))},
             [
                 (f"null {names}", F.col("watch_keys").isNull()),
                 ("null watch key", F.exists("watch_keys", lambda key: key.isNull())),
+                ("empty watch key", F.exists("watch_keys", _is_blank)),
             ],
         )
         if isinstance(element, _FLOATS):
             values.columns["inexact_key"] = F.exists(inputs[0], _is_inexact)
     else:
         kinds = [_atomic_type(table, column) for column in columns]
-        keys = [_plain_text(each, kind) for each, kind in zip(inputs, kinds, strict=True)]
+        given = [_name(each, kind) for each, kind in zip(inputs, kinds, strict=True)]
+        keys = [F.when(~_is_blank(each), each) for each in given]
         values = Values(
             {"watch_keys": F.array_compact(F.array(*keys))},
             [(f"null {names}", F.size("watch_keys") == 0)],
@@ -354,14 +357,24 @@ def _atomic_type(table: DataFrame, column: str) -> T.DataType:
 
 
 def _plain_text(value: Column, kind: T.DataType) -> Column:
-    """Return a value as text without surrounding blanks; null for empty text and NaN."""
+    """Return a number or a time as text without surrounding blanks; null for empty text and NaN."""
+    return F.nullif(F.trim(_name(value, kind)), F.lit(""))
+
+
+def _name(value: Column, kind: T.DataType) -> Column:
+    """Return a value as text, with all its blanks; null for NaN."""
     if isinstance(kind, _FLOATS):
         number = value.cast("double")
         is_whole = (F.abs(number) < _EXACT_DOUBLE) & (number % F.lit(1.0) == 0)
         # A NaN would fail a plain cast in ANSI mode.
         whole = F.when(is_whole, number).try_cast("bigint").cast("string")
         return F.when(~F.isnan(number), F.coalesce(whole, number.cast("string")))
-    return F.nullif(F.trim(value.cast("string")), F.lit(""))
+    return value.cast("string")
+
+
+def _is_blank(text: Column) -> Column:
+    """Return whether text is empty but for blanks; null for null."""
+    return F.trim(text) == ""
 
 
 def _is_inexact(value: Column) -> Column:

@@ -142,7 +142,7 @@ def good(
 
 BAD = {
     "malformed row": ["x,web,/,2022-08-22", good("x") + ",more"],
-    "null pod": ["x1, ,/,2022-08-22,2022-08-22,9"],
+    "empty pod": ["x1, ,/,2022-08-22,2022-08-22,9"],
     "null id": [good("")],
     "null start": [good("x2", start="")],
     "unparsable start": [
