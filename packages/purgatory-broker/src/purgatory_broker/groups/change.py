@@ -28,9 +28,9 @@ class Change:
     shards: Shards
     shard: Shard
     group: ModernGroup
-    records: list[Record] = field(default_factory=list)
     #: Called when the change was undone.
     on_undone: Callable[[], object] = lambda: None
+    records: list[Record] = field(default_factory=list)
     _former: AnyGroup | None = None
     _before: list[tuple[ModernKey, Any | None]] = field(default_factory=list)
 

@@ -81,7 +81,7 @@ class ClassicMembers:
         if known is not None and known != member_id:
             former = group.members[known]
             downgrade = self.migration.downgrade_for(
-                self._change(group),
+                self.membership.change(group),
                 known,
                 member_id,
                 member,
@@ -96,7 +96,7 @@ class ClassicMembers:
                 )
                 downgrade.append(self.actions, partial(_join_done, reply, result))
                 return
-        change = self._change(group)
+        change = self.membership.change(group)
         if known is not None and known != member_id:
             self.membership.replace_member(change, known, member_id)
             self.membership.timers.cancel_member(group, known)
@@ -112,17 +112,7 @@ class ClassicMembers:
         timers.cancel(group, member_id, JOIN)
         timers.schedule(group, member_id, SESSION, request.session_timeout_ms)
         timers.schedule(group, member_id, SYNC, request.rebalance_timeout_ms)
-
-        def undone() -> None:
-            for each in {member for member, _ in group.timers} - set(group.members):
-                timers.cancel_member(group, each)
-
-        change.on_undone = undone
         change.append(self.actions, partial(_join_done, reply, result))
-
-    def _change(self, group: ConsumerGroup) -> Change:
-        shards = self.membership.shards
-        return Change(shards, shards.shard_of(group.group_id), group)
 
     def _put(
         self,
@@ -172,7 +162,7 @@ class ClassicMembers:
             protocol_name=request.protocol_name,
             assignment=assignment,
         )
-        change = self._change(group)
+        change = self.membership.change(group)
         change.append(self.actions, partial(_sync_done, reply, result))
 
     def heartbeat(self, group: ConsumerGroup, request: Heartbeat) -> None:

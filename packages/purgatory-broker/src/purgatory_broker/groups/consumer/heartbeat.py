@@ -82,9 +82,6 @@ class ConsumerHeartbeatHandler:
         group = change.group
         assert isinstance(group, ConsumerGroup)
         if error is not ErrorCode.NONE:
-            for member_id in {each for each, _ in group.timers} - set(group.members):
-                with self.actions:
-                    self.membership.timers.cancel_member(group, member_id)
             result = ConsumerHeartbeatResult(error)
         elif change.records:
             self.membership.on_change(group.group_id)
@@ -232,8 +229,7 @@ class ConsumerHeartbeatHandler:
         result = ConsumerHeartbeatResult(member_id=member_id, member_epoch=request.member_epoch)
         logger.info("group %r: member %r leaves", group.group_id, member_id)
         if request.member_epoch == STATIC_LEAVE_EPOCH:
-            shards = self.membership.shards
-            change = Change(shards, shards.shard_of(group.group_id), group)
+            change = self.membership.change(group)
             left = replace(
                 group.current_of(member_id),
                 epoch=STATIC_LEAVE_EPOCH,

@@ -8,6 +8,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
@@ -63,6 +64,11 @@ class ConsumerMembership:
     session_timeout_ms: Callable[[str], int]
     on_change: Callable[[str], object]
 
+    def change(self, group: ConsumerGroup) -> Change:
+        """Begin a change of a group that the node coordinates."""
+        shard = self.shards.shard_of(group.group_id)
+        return Change(self.shards, shard, group, partial(self._mend_timers, group))
+
     # -- members
 
     def put_member(self, change: Change, member_id: str, member: ConsumerMemberValue) -> None:
@@ -96,7 +102,7 @@ class ConsumerMembership:
 
     def fence(self, group: ConsumerGroup, member_ids: Iterable[str]) -> Change:
         """Remove members; the others get their partitions with their next heartbeats."""
-        change = Change(self.shards, self.shards.shard_of(group.group_id), group)
+        change = self.change(group)
         for member_id in member_ids:
             self.remove_member(change, member_id)
             self.timers.cancel_member(group, member_id)
@@ -176,17 +182,26 @@ class ConsumerMembership:
 
     # -- time
 
+    def _mend_timers(self, group: ConsumerGroup) -> None:
+        """Wait for the members that there are again, since a change was undone."""
+        for member_id in {member_id for member_id, _ in group.timers} - {*group.members, ""}:
+            self.timers.cancel_member(group, member_id)
+        for member_id in group.members:
+            if (member_id, SESSION) not in group.timers:
+                self._expect_member(group, member_id)
+
     def expect_members(self, group: ConsumerGroup) -> None:
         """Wait for the members of a group that was loaded."""
-        for member_id, member in group.members.items():
-            classic = member.classic
-            self.timers.schedule(
-                group,
-                member_id,
-                SESSION,
-                self.session_timeout_ms(group.group_id)
-                if classic is None
-                else classic.session_timeout_ms,
-            )
-            if group.current_of(member_id).state is MemberState.UNREVOKED_PARTITIONS:
-                self.timers.schedule(group, member_id, REBALANCE, member.rebalance_timeout_ms)
+        for member_id in group.members:
+            self._expect_member(group, member_id)
+
+    def _expect_member(self, group: ConsumerGroup, member_id: str) -> None:
+        member = group.members[member_id]
+        timeout_ms = (
+            self.session_timeout_ms(group.group_id)
+            if member.classic is None
+            else member.classic.session_timeout_ms
+        )
+        self.timers.schedule(group, member_id, SESSION, timeout_ms)
+        if group.current_of(member_id).state is MemberState.UNREVOKED_PARTITIONS:
+            self.timers.schedule(group, member_id, REBALANCE, member.rebalance_timeout_ms)

@@ -93,7 +93,7 @@ class Migration:
         shard = shards.shard_of(group_id)
         present = shard.groups.get(group_id)
         if isinstance(present, ConsumerGroup):
-            return Change(shards, shard, present)
+            return self.membership.change(present)
         if present is None:
             if not creates:
                 raise _not_found(group_id, f"Consumer group {group_id} not found.")
@@ -102,9 +102,9 @@ class Migration:
         elif not present.is_empty:
             return self._upgrade(shard, present)
         group = ConsumerGroup(group_id)
-        change = Change(shards, shard, group)
+        change = self.membership.change(group)
         if present is not None:
-            change.replace(present)
+            change.replace(present, change.on_undone)
             if present.is_stored:
                 change.records.append((GroupKey(group_id), None))
         shard.groups[group_id] = group
@@ -264,10 +264,6 @@ class Migration:
         logger.warning(
             "group %r: cannot remove member %r: %s", group.group_id, member_id, error.name
         )
-        if member_id in group.members:  # It was put back: try again later.
-            with self.membership.actions:
-                timeout_ms = self.membership.session_timeout_ms(group.group_id)
-                self.membership.timers.schedule(group, member_id, SESSION, timeout_ms)
 
     def _may_downgrade(
         self, group: ConsumerGroup, remaining: Mapping[str, ConsumerMemberValue]
