@@ -71,6 +71,33 @@ class _Transactions:
         return next(found, None)
 
 
+class _Output:
+    """What is copied into a segment, written in large parts."""
+
+    def __init__(self, segment: Segment) -> None:
+        self.segment = segment
+        self.records = 0
+        self._data = bytearray()
+        self._entries: list[BatchEntry] = []
+
+    @property
+    def size(self) -> int:
+        return self.segment.size + len(self._data)
+
+    def add(self, batch: bytes) -> None:
+        header = read_header(batch)
+        self.records += 0 if header.is_control else header.record_count
+        self._entries.append(BatchEntry.of(header))
+        self._data += batch
+        if len(self._data) >= _WRITE_BYTES:
+            self.write()
+
+    def write(self) -> None:
+        self.segment.append(self._data, self._entries)
+        self.segment.store.flush()
+        self._data, self._entries = bytearray(), []
+
+
 class Compaction:
     """One pass over a log, in slices, while others append to it and read it.
 
@@ -108,6 +135,8 @@ class Compaction:
         self.stats = CompactionStats()
         self._last_offsets: dict[bytes, int] = {}
         self._cost = 0
+        #: The leader epoch of the last batch that was copied.
+        self._epoch = UNSET
 
     def run(self) -> Iterator[None]:
         """Do one slice of the work with each step; see the errors of `Segments` and `FileStore`.
@@ -125,9 +154,9 @@ class Compaction:
             aborted.setdefault(transaction.producer_id, []).append(transaction)
         transactions = _Transactions(aborted)
         yield from self._note_keys(transactions)
-        epoch = UNSET
-        for group in _groups(self._segments, self._settings.segment_bytes):
-            epoch = yield from self._clean(group, transactions, epoch)
+        done = 0
+        while done < len(self._segments):
+            done += yield from self._clean(self._segments[done:], transactions)
         self._log.note_cleaned(self.end_offset)
 
     def _take_turn(self, records: int, bound: list[Segment]) -> Iterator[None]:
@@ -178,39 +207,42 @@ class Compaction:
     # -- segments
 
     def _clean(
-        self, group: list[Segment], transactions: _Transactions, epoch: int
+        self, segments: list[Segment], transactions: _Transactions
     ) -> Generator[None, None, int]:
-        """Compact some segments into one, and return the leader epoch at their end."""
-        cleaned = self._log.new_cleaned_segment(group[0].base_offset)
+        """Compact the first segments into one, and return their number.
+
+        They are as many as fit together into a segment. One without records gets the next one, too:
+        a consumer that fetches only empty batches returns nothing to its caller, who may take that
+        for the end.
+        """
+        output = _Output(self._log.new_cleaned_segment(segments[0].base_offset))
+        group: list[Segment] = []
+        dropped: BatchHeader | None = None
         is_replaced = False
         try:
-            written = bytearray()
-            entries: list[BatchEntry] = []
-            for segment in group:
+            for segment in segments:
+                is_full = output.size + segment.size > self._settings.segment_bytes
+                if group and output.records and is_full:
+                    break
+                group.append(segment)
                 for index in range(len(segment)):
                     header, batch = self._read(segment, index)
                     yield from self._take_turn(header.record_count, group)
-                    is_last = segment is group[-1] and index == len(segment) - 1
-                    must_stay = is_last or header.leader_epoch != epoch
-                    epoch = header.leader_epoch
-                    kept = self._kept(header, batch, transactions, cleaned, must_stay=must_stay)
+                    kept = self._kept(header, batch, transactions, output.segment)
                     self._count(header, batch, kept)
-                    if kept is None:
-                        continue
-                    entries.append(BatchEntry.of(read_header(kept)))
-                    written += kept
-                    if len(written) >= _WRITE_BYTES:
-                        cleaned.append(written, entries)
-                        cleaned.store.flush()
-                        written, entries = bytearray(), []
-            if written:
-                cleaned.append(written, entries)
-            self._log.replace_segments(group, cleaned)
+                    dropped = header if kept is None else None
+                    if kept is not None:
+                        output.add(kept)
+            if dropped is not None:
+                # The next segment begins where this one ends.
+                output.add(self._emptied(dropped, transactions))
+            output.write()
+            self._log.replace_segments(group, output.segment)
             is_replaced = True
         finally:
             if not is_replaced:
-                cleaned.delete()
-        return epoch
+                output.segment.delete()
+        return len(group)
 
     def _count(self, header: BatchHeader, batch: bytes, kept: bytes | None) -> None:
         self.stats.bytes_read += len(batch)
@@ -220,15 +252,11 @@ class Compaction:
             self.stats.records_written += read_header(kept).record_count
 
     def _kept(
-        self,
-        header: BatchHeader,
-        batch: bytes,
-        transactions: _Transactions,
-        cleaned: Segment,
-        *,
-        must_stay: bool,
+        self, header: BatchHeader, batch: bytes, transactions: _Transactions, cleaned: Segment
     ) -> bytes | None:
         """Return what stays of a batch, None for nothing; note aborted transactions."""
+        begins_epoch = header.leader_epoch != self._epoch
+        self._epoch = header.leader_epoch
         if header.is_control:
             kept = self._kept_marker(header, batch, transactions, cleaned)
         else:
@@ -237,11 +265,17 @@ class Compaction:
             kept = None
             if not transactions.is_aborted(header):
                 kept = self._kept_records(header, batch)
-        if kept is None and (must_stay or self._is_last_of_producer(header)):
-            kept = empty_batch(header)
-        if kept is not None and header.is_transactional and not header.is_control:
+        if kept is None:
+            if begins_epoch or self._is_last_of_producer(header):
+                return self._emptied(header, transactions)
+        elif header.is_transactional and not header.is_control:
             transactions.kept.setdefault(header.producer_id, header.base_offset)
         return kept
+
+    def _emptied(self, header: BatchHeader, transactions: _Transactions) -> bytes:
+        if header.is_transactional and not header.is_control:
+            transactions.kept.setdefault(header.producer_id, header.base_offset)
+        return empty_batch(header)
 
     def _kept_records(self, header: BatchHeader, batch: bytes) -> bytes | None:
         records = decompress_records(header, batch)
@@ -294,17 +328,3 @@ class Compaction:
         if header.is_control:
             return not producer.batches and producer.last_offset == header.last_offset
         return any(each.base_offset == header.base_offset for each in producer.batches)
-
-
-def _groups(segments: list[Segment], segment_bytes: int) -> Iterator[list[Segment]]:
-    """Divide into groups of consecutive segments that are at most as large as one together."""
-    group: list[Segment] = []
-    size = 0
-    for segment in segments:
-        if group and size + segment.size > segment_bytes:
-            yield group
-            group, size = [], 0
-        group.append(segment)
-        size += segment.size
-    if group:
-        yield group

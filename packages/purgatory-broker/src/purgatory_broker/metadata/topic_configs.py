@@ -164,6 +164,12 @@ def topic_config_error(configs: Mapping[str, str | None]) -> str | None:
         error = config.error(value)
         if error is not None:
             return error
+    least, longest = (configs.get(f"{which}.compaction.lag.ms") for which in ("min", "max"))
+    if least is not None and longest is not None and int(least) > int(longest):
+        return (
+            f"conflict topic config setting min.compaction.lag.ms ({least}) > "
+            f"max.compaction.lag.ms ({longest})"
+        )
     return None
 
 

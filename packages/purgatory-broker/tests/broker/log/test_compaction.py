@@ -9,7 +9,7 @@ import pytest
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log import compaction as compaction_module
-from purgatory_broker.log.batch import DELETE_HORIZON
+from purgatory_broker.log.batch import DELETE_HORIZON, split_batches
 from purgatory_broker.log.compaction import CompactionAbortedError
 from purgatory_broker.log.compression import CODEC_NAMES
 from purgatory_broker.log.control_batch import read_end_marker
@@ -367,6 +367,17 @@ def test_small_segments_become_one(make_log: MakeLog) -> None:
     together = [segment.size for segment in segments(log)]
     assert together[:-1] == [sum(sizes[start : start + 5]) for start in range(0, 20, 5)]
     assert [segment.base_offset for segment in segments(log)] == [0, 5, 10, 15, 20]
+
+
+def test_segment_without_records_gets_the_next_ones(make_log: MakeLog) -> None:
+    """Java's consumer returns nothing from a poll that has fetched only empty batches."""
+    log = make_log(compacted=True, segment_bytes=400)
+    for number in range(40):
+        put(log, (b"%d" % (number % 4), b"x" * 200))
+    compact(log)
+    assert [segment.base_offset for segment in segments(log)] == [0, 37, 38, 39, 40]
+    data = log.read(0, 1_000, EVERYTHING, at_least_one=True)
+    assert max(header.record_count for header, _ in split_batches(data)) == 1
 
 
 @pytest.mark.parametrize("clean", [True, False])

@@ -113,6 +113,6 @@ def test_nothing_is_lost_wherever_the_process_dies(tmp_path: Path) -> None:
         shutil.copytree(whole, folder)
         step += 1
         assert step < MOST_STEPS
-    assert step > 15
+    assert step > 10
     # It died before, between and after the segments' replacement.
     assert {records, min(lengths)} < lengths
