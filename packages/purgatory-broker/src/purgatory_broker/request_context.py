@@ -25,6 +25,8 @@ class Client(NamedTuple):
     listener: str = "PLAINTEXT"
     #: Who has logged in, or the subject of the client's certificate.
     user: str = ANONYMOUS
+    #: The name and the version of the client's software, as it tells them.
+    software: tuple[str, str] = ("unknown", "unknown")
 
 
 class LoginFailedError(Exception):
@@ -89,6 +91,8 @@ class RequestContext:
     on_cancel: Callable[[], None] | None = None
     #: Called when the handler fails, if a function of a test intercepts the request.
     on_failure: Callable[[Exception], None] | None = None
+    #: The client's software, if the request tells it.
+    software: tuple[str, str] | None = None
     #: The client's login; None if the client needs none, or is logged in.
     login: _Login | None = None
     #: Why the connection is closed after the response; None leaves it open.

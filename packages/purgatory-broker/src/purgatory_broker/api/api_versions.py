@@ -16,12 +16,16 @@ from purgatory_broker._wire.protocol.api_versions import (
 )
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
+from purgatory_broker.metadata.topic_configs import ResourceType
 from purgatory_broker.request_context import RequestContext
 
 #: The first version with the client software's name (KIP-511).
 CLIENT_SOFTWARE_SINCE = 3
 #: The first version whose clients know features whose lowest level is 0.
 LEVEL_0_SINCE = 4
+#: They are advertised while there are subscriptions: clients would ask for them at each start. In
+#: Kafka they are if it has a plugin that receives metrics.
+TELEMETRY = ("GetTelemetrySubscriptions", "PushTelemetry")
 #: The features that clients look at, and their highest levels. With `group.version` 1 there is the
 #: consumer protocol.
 TRANSACTION_VERSION = "transaction.version"
@@ -38,12 +42,15 @@ def _api_versions(
         software = request.client_software_name, request.client_software_version
         if not all(map(_is_software_name, software)):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        context.software = software
     if is_supported and context.login is not None:
         context.login.note_versions()
     code = ErrorCode.NONE if is_supported else ErrorCode.UNSUPPORTED_VERSION
     advertised: Iterable[Api] = broker.apis.values() if is_supported else [API_VERSIONS]
     keys = []
     for api in sorted(advertised, key=lambda api: api.key):
+        if api.name in TELEMETRY and not _has_subscriptions(broker):
+            continue
         min_version, max_version = api.advertised_versions
         keys.append(ApiVersion(api_key=api.key, min_version=min_version, max_version=max_version))
     response = ApiVersionsResponse(error_code=code, api_keys=keys)
@@ -51,6 +58,10 @@ def _api_versions(
         levels = {GROUP_VERSION: 1, TRANSACTION_VERSION: broker.settings.transaction_version}
         _add_features(response, levels, context.version)
     return response
+
+
+def _has_subscriptions(broker: BrokerApi) -> bool:
+    return any(kind == ResourceType.CLIENT_METRICS for kind, _ in broker.metadata.resource_configs)
 
 
 def _add_features(response: ApiVersionsResponse, levels: dict[str, int], version: int) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 from purgatory_broker._wire.apis import ApiTable
 from purgatory_broker.groups.coordinator import GroupCoordinator
 from purgatory_broker.metadata.authorizer import Authorizer
+from purgatory_broker.metadata.client_telemetry import ClientTelemetry
 from purgatory_broker.metadata.controller import Controller
 from purgatory_broker.metadata.metadata_cache import MetadataCache
 from purgatory_broker.metadata.producer_ids import ProducerIds
@@ -59,6 +60,7 @@ class BrokerApi(Protocol):
     transactions: TransactionCoordinator
     producer_ids: ProducerIds
     fetch_sessions: FetchSessions
+    telemetry: ClientTelemetry
     scram_credentials: ScramCredentials
 
     @property

@@ -166,10 +166,12 @@ def _form_error(broker: BrokerApi, resource: _ConfigResource) -> str | None:
         return f"Unexpected broker id, expected {broker.node_id}, but received {resource.name}"
     if resource.type == ResourceType.GROUP and not resource.name:
         return "Default group resources are not allowed."
-    if resource.type not in (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP):
+    if resource.type == ResourceType.CLIENT_METRICS and not resource.name:
+        return "Subscription name can't be empty"
+    if resource.type not in set(ResourceType) - {ResourceType.BROKER_LOGGER}:
         return (
-            "Only configs of topics, groups and brokers can be changed, got resource type "
-            f"{resource.type}."
+            "Only configs of topics, groups, brokers and client metrics can be changed, got "
+            f"resource type {resource.type}."
         )
     return None
 

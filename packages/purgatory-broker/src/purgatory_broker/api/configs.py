@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from purgatory_broker._wire.api_messages import NamedTopic
 from purgatory_broker._wire.error_code import ErrorCode
@@ -32,6 +32,7 @@ from purgatory_broker.metadata.broker_configs import (
     THROTTLES,
     changed_values,
 )
+from purgatory_broker.metadata.client_metrics import CLIENT_METRICS_CONFIGS
 from purgatory_broker.metadata.resource_configs import GROUP_CONFIGS
 from purgatory_broker.metadata.topic_configs import (
     TOPIC_CONFIGS,
@@ -39,6 +40,7 @@ from purgatory_broker.metadata.topic_configs import (
     ConfigSource,
     ConfigType,
     ResourceType,
+    TopicConfig,
     broker_config_name,
     broker_configs,
     topic_value,
@@ -133,7 +135,30 @@ def _configs_of(
     elif resource.resource_type == ResourceType.GROUP:
         if not name:
             raise ControllerError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
-        configs = _group_configs(broker, name, synonyms=synonyms)
+        configs = _configs_or_defaults(
+            broker,
+            ResourceType.GROUP,
+            name,
+            GROUP_CONFIGS,
+            ConfigSource.GROUP_CONFIG,
+            synonyms=synonyms,
+        )
+    elif resource.resource_type == ResourceType.CLIENT_METRICS:
+        if not name:
+            raise ControllerError(
+                ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"
+            )
+        configs = _configs_or_defaults(
+            broker,
+            ResourceType.CLIENT_METRICS,
+            name,
+            CLIENT_METRICS_CONFIGS,
+            ConfigSource.CLIENT_METRICS_CONFIG,
+            synonyms=synonyms,
+        )
+        for config in configs:
+            if config.config_source == ConfigSource.DEFAULT_CONFIG:
+                config.synonyms = []
     else:
         raise ControllerError(
             ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}"
@@ -185,15 +210,21 @@ def _topic_configs(
     return configs
 
 
-def _group_configs(
-    broker: BrokerApi, group: str, *, synonyms: bool
+def _configs_or_defaults(
+    broker: BrokerApi,
+    kind: ResourceType,
+    resource: str,
+    known: Mapping[str, TopicConfig],
+    own_source: ConfigSource,
+    *,
+    synonyms: bool,
 ) -> list[DescribeConfigsResourceResult]:
-    """Return the configs of a group, whether or not the group exists."""
-    own = broker.metadata.resource_configs.get((ResourceType.GROUP, group), {})
+    """Return the configs of a group or a subscription, whether or not it exists."""
+    own = broker.metadata.resource_configs.get((kind, resource), {})
     configs = []
-    for name, config in GROUP_CONFIGS.items():
+    for name, config in known.items():
         value = own.get(name, config.default(broker.settings))
-        source = ConfigSource.GROUP_CONFIG if name in own else ConfigSource.DEFAULT_CONFIG
+        source = own_source if name in own else ConfigSource.DEFAULT_CONFIG
         configs.append(_config(name, config.type, [(name, value, source)], synonyms=synonyms))
     return configs
 
@@ -283,10 +314,10 @@ def _list_config_resources(
         ResourceType.TOPIC: broker.metadata.topics,
         ResourceType.BROKER: brokers,
         ResourceType.BROKER_LOGGER: brokers,
-        ResourceType.CLIENT_METRICS: (),
-        ResourceType.GROUP: [
-            name for kind, name in broker.metadata.resource_configs if kind == ResourceType.GROUP
-        ],
+        **{
+            listed: [name for kind, name in broker.metadata.resource_configs if kind == listed]
+            for listed in (ResourceType.CLIENT_METRICS, ResourceType.GROUP)
+        },
     }
     return ListConfigResourcesResponse(
         config_resources=[

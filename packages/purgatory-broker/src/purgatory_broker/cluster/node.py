@@ -30,6 +30,7 @@ from purgatory_broker.listeners import Listener
 from purgatory_broker.metadata.authorizer import Authorizer
 from purgatory_broker.metadata.broker_configs import effective_settings
 from purgatory_broker.metadata.client_quotas import ClientLimit, client_limit
+from purgatory_broker.metadata.client_telemetry import ClientTelemetry
 from purgatory_broker.metadata.controller import Controller
 from purgatory_broker.metadata.metadata_cache import MetadataCache
 from purgatory_broker.metadata.partition_leaders import AlterPartitionRequest
@@ -163,6 +164,7 @@ class Node:
         self.halted: asyncio.Future[None]
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self.fetch_sessions = FetchSessions()
+        self.telemetry = ClientTelemetry()
         self._quotas = {
             key: ByteRateQuota(settings.quota_window_num, settings.quota_window_size_ms)
             for key in ("producer_byte_rate", "consumer_byte_rate")

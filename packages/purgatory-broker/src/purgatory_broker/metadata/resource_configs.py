@@ -1,4 +1,4 @@
-"""Changes of the settings of groups and brokers.
+"""Changes of the settings of groups and brokers, and of subscriptions of client metrics.
 
 They are stored and described. Those of groups of the consumer protocol have an effect; the others
 are for share and streams groups.
@@ -16,6 +16,7 @@ from purgatory_broker.metadata.broker_configs import (
     MIN_INSYNC_REPLICAS,
     OF_ONE_BROKER,
 )
+from purgatory_broker.metadata.client_metrics import check_client_metrics
 from purgatory_broker.metadata.metadata_store import MetadataStore
 from purgatory_broker.metadata.partition_leaders import PartitionLeaders
 from purgatory_broker.metadata.topic_configs import ConfigType, ResourceType, TopicConfig, constant
@@ -88,9 +89,11 @@ class ResourceConfigs:
     def alter(
         self, kind: ResourceType, name: str, configs: dict[str, str], *, validate_only: bool
     ) -> None:
-        """Replace the settings of a group, of a broker, or of all brokers, whose name is empty."""
+        """Replace the settings of a resource; the name of all brokers is empty."""
         if kind is ResourceType.GROUP:
             _check_group(configs, self._settings)
+        elif kind is ResourceType.CLIENT_METRICS:
+            check_client_metrics(configs)
         else:
             _check_broker(name, configs)
         before = self._store.resource_configs

@@ -360,6 +360,8 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active_ms = self._now_ms()
         self._release_memory()
         self._end_login()
+        if context.software is not None:
+            self._client = self._client._replace(software=context.software)
         if context.close_reason is not None:
             # Some clients drop the response to a failed login if the connection closes at once.
             self._is_muted = True

@@ -64,6 +64,7 @@ VALUES: dict[str, Any] = {
     "count": 2,
     "producer_id": -1,
     "producer_epoch": -1,
+    "client_instance_id": uuid.UUID("7e57c11e-7e57-4c1e-8e57-7e57c11e7e57"),
     "client_software_name": "hostile",
     "client_software_version": "1.0",
     "endpoint_type": 1,
