@@ -11,13 +11,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import fields
 from pathlib import Path
 from textwrap import fill
 
 import purgatory_broker
 from purgatory_broker.api.registry import APIS
-from purgatory_broker.metadata import client_quotas, resource_configs, topic_configs
-from purgatory_broker.settings import SASL_MECHANISMS
+from purgatory_broker.metadata import (
+    broker_configs,
+    client_quotas,
+    resource_configs,
+    topic_configs,
+)
+from purgatory_broker.settings import SASL_MECHANISMS, ClusterSettings
 
 PAGE = Path(__file__).parents[1] / "docs" / "kafka_tests.md"
 BEGIN = "<!-- This list is made by tools/limits_page.py. -->\n"
@@ -60,7 +66,7 @@ UNSTABLE = {"InitProducerId": 6, "OffsetCommit": 10, "OffsetFetch": 10}
 #: The login mechanisms of Kafka.
 MECHANISMS = ("GSSAPI", "OAUTHBEARER", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 #: The modules that define settings, and so name each.
-_TABLES = (client_quotas, resource_configs, topic_configs)
+_TABLES = (broker_configs, client_quotas, resource_configs, topic_configs)
 
 
 def limits() -> Iterator[str]:
@@ -81,12 +87,26 @@ def limits() -> Iterator[str]:
     for whose, names in (
         ("topics", topic_configs.TOPIC_CONFIGS),
         ("groups", resource_configs.GROUP_CONFIGS),
-        ("brokers, at run time", resource_configs.BROKER_CONFIGS),
+        ("brokers", _own_broker_configs()),
         ("quotas", client_quotas.QUOTA_KEYS),
     ):
         unused = _unused(names)
         if unused:
             yield f"Effects of these settings of {whose}, which are stored: {_listed(unused)}"
+
+
+def _own_broker_configs() -> list[str]:
+    """Return the settings of brokers that change at run time, but for the topics' defaults.
+
+    Those that are settings of the cluster, too, have an effect.
+    """
+    defaults = set(map(topic_configs.broker_config_name, topic_configs.TOPIC_CONFIGS))
+    given = {field.name for field in fields(ClusterSettings)}
+    return [
+        name
+        for name in broker_configs.BROKER_CONFIGS
+        if name not in defaults and name.replace(".", "_") not in given
+    ]
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer, not_null
 
@@ -20,26 +20,34 @@ _HIII = struct.Struct(">hiii")
 _I = struct.Struct(">i")
 
 
-@dataclass(slots=True)
-class TopicRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class TopicRequest(MessageStruct):
+    """TopicRequest of Kafka."""
+
     name: str = ""
 
 
-@dataclass(slots=True)
-class Cursor:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class Cursor(MessageStruct):
+    """Cursor of Kafka."""
+
     topic_name: str = ""
     partition_index: int = 0
 
 
-@dataclass(slots=True)
-class DescribeTopicPartitionsRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeTopicPartitionsRequest(MessageStruct):
+    """DescribeTopicPartitionsRequest of Kafka."""
+
     topics: list[TopicRequest] = field(default_factory=list)
     response_partition_limit: int = 2000
     cursor: Cursor | None = None
 
 
-@dataclass(slots=True)
-class DescribeTopicPartitionsResponsePartition:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeTopicPartitionsResponsePartition(MessageStruct):
+    """DescribeTopicPartitionsResponsePartition of Kafka."""
+
     error_code: int = 0
     partition_index: int = 0
     leader_id: int = 0
@@ -51,8 +59,10 @@ class DescribeTopicPartitionsResponsePartition:
     offline_replicas: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeTopicPartitionsResponseTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeTopicPartitionsResponseTopic(MessageStruct):
+    """DescribeTopicPartitionsResponseTopic of Kafka."""
+
     error_code: int = 0
     name: str | None = ""
     topic_id: UUID | None = None
@@ -61,8 +71,10 @@ class DescribeTopicPartitionsResponseTopic:
     topic_authorized_operations: int = -2147483648
 
 
-@dataclass(slots=True)
-class DescribeTopicPartitionsResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeTopicPartitionsResponse(MessageStruct):
+    """DescribeTopicPartitionsResponse of Kafka."""
+
     throttle_time_ms: int = 0
     topics: list[DescribeTopicPartitionsResponseTopic] = field(default_factory=list)
     next_cursor: Cursor | None = None
