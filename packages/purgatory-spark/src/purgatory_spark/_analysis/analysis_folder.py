@@ -22,8 +22,9 @@ class Analysis:
     """An analysis on disk.
 
     The folder has Parquet tables, and the analysis' parameters in `analysis.json`. `outcomes/` has
-    a row for each request. The small tables are `summary`, `waits`, `timeline`, `contributors` and
-    `what_if`; with marks `marks`; and with replays `lateness`, `hosts` and `agreement`.
+    a row for each request. The small tables are `summary`, `waits`, `answers`, `timeline`,
+    `contributors` and `what_if`; with marks `marks`; and with replays `lateness`, `hosts` and
+    `agreement`.
 
     Attributes:
         path: The folder.
