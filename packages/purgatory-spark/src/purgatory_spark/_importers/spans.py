@@ -152,6 +152,7 @@ def _flagged_spans(rows: DataFrame, names: Mapping[str, str], time_unit: str) ->
                 (f"null {names[field]}", F.col(field).isNull())
                 for field in ("span_id", "parent_id", "service", "operation")
             ],
+            *[checks.not_utf8_check(names[field], F.col(field)) for field in ids],
             (f"null {names['start']}", F.col("no_start")),
             (f"null {names['end']}", F.col("no_end")),
             *checks.time_checks(names["start"], F.col("start_us")),

@@ -77,6 +77,16 @@ def name_or_null(column: str) -> Column:
     return F.when(F.trim(text) != "", text)
 
 
+def not_utf8_check(name: str, text: Column) -> Check:
+    """Return the check that bytes of a name or an id are text.
+
+    Spark's readers of files put U+FFFD in the place of others, which makes different ids equal.
+    """
+    replaced = F.contains(text, F.lit("\ufffd"))
+    reason = f"{name} is not UTF-8, or has the character U+FFFD that stands for such bytes"
+    return reason, replaced | ~F.is_valid_utf8(text)
+
+
 def text_or_null(column: str) -> Column:
     """Return a column as text without surrounding blanks, null where it is empty."""
     return F.trim(name_or_null(column))

@@ -22,6 +22,7 @@ from purgatory_spark._rows.checks import (
     flag_rejects,
     is_number,
     malformed_check,
+    not_utf8_check,
     parse_second_us,
     parse_us,
     quantifier_checks,
@@ -215,6 +216,7 @@ def text_values(table: DataFrame, name: str, column: str, *, required: bool = Tr
     """
     kind = _atomic_type(table, column)
     values = Values({name: _name(F.col(quote_column(column)), kind)})
+    values.checks.append(not_utf8_check(column, F.col(name)))
     if required:
         values.checks.append((f"null {column}", F.col(name).isNull()))
         values.checks.append((f"empty {column}", _is_blank(F.col(name))))
@@ -264,6 +266,8 @@ def key_values(table: DataFrame, columns: tuple[str, ...]) -> Values:
         ]
         if floats:
             values.columns["inexact_key"] = F.greatest(*floats, F.lit(False))
+    joined = F.concat_ws("", "watch_keys")
+    values.checks.append(not_utf8_check(names, joined))
     if "inexact_key" in values.columns:
         values.checks.append((f"{names} is a float beyond 2^53", F.col("inexact_key")))
     return values

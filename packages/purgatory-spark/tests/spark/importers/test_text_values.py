@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pyspark.sql import SparkSession
 
 from purgatory_spark import TableMapping, map_tables, outcomes_of
 from purgatory_spark._importers.imported_trace import ImportedTrace
 from purgatory_spark._outcomes.batch import batch_outcomes
+from tests.spark.trace_folders import imported_rows
 
 MAPPING = TableMapping(
     {"host": "pod", "request_id": "id", "request_type": "path", "arrived_at": "at"}
@@ -83,3 +86,48 @@ def test_reused_ids_that_begin_with_a_blank_have_keys_of_their_own(spark: SparkS
         ("r", "completed"),
         ("r", "expired"),
     ]
+
+
+NOT_TEXT = b"x\xff", b"x\xfe"
+REASON = "is not UTF-8, or has the character U+FFFD that stands for such bytes"
+
+
+def test_bytes_of_a_csv_file_that_are_no_text_make_no_equal_ids(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = [b"id,at,keys,note", *[b"%s,1000,k,1" % text for text in NOT_TEXT]]
+    rows += [b"a,1000,%s,2" % NOT_TEXT[0], b"b,1000,k,%s" % NOT_TEXT[0]]
+    source = tmp_path / "calls.csv"
+    source.write_bytes(b"\n".join(rows))
+    columns = {"request_id": "id", "arrived_at": "at", "ended_at": "at", "watch_keys": "keys"}
+    found = imported_rows(spark, source, columns=columns, time_unit="ms")
+    assert [row["request_id"] for row in found.requests] == ["b"]
+    assert found.rejected == {f"id {REASON}": 2, f"keys {REASON}": 1}
+
+
+def test_bytes_of_an_own_table_that_are_no_text_are_rejected(spark: SparkSession) -> None:
+    requests = spark.createDataFrame(
+        [(b"a", b"a"), *[(text, b"k") for text in NOT_TEXT], (b"b", NOT_TEXT[0])],
+        "id binary, key binary",
+    ).selectExpr(
+        "CAST(id AS STRING) AS id",
+        "'p' AS pod",
+        "ARRAY(CAST(key AS STRING)) AS keys",
+        "'/' AS path",
+        "1000 AS at",
+    )
+    events = requests.selectExpr("pod", "keys[0] AS key", "at")
+    trace = map_tables(requests, MAPPING, events=events)
+    assert [row["request_id"] for row in trace.requests.collect()] == ["a"]
+    assert reasons(trace) == sorted([f"id {REASON}"] * 2 + [f"keys {REASON}", f"key {REASON}"])
+
+
+def test_bytes_of_spans_that_are_no_text_make_no_equal_ids(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    names = b"TraceID,SpanID,ParentID,PodName,OperationName,StartTimeUnixNano,EndTimeUnixNano"
+    rows = [b"t,%s,root,web,get,1,2" % text for text in NOT_TEXT]
+    source = tmp_path / "spans.csv"
+    source.write_bytes(b"\n".join([names, *rows, b"t,s,root,web,get,1,2"]))
+    found = imported_rows(spark, source)
+    assert found.rejected == {f"SpanID {REASON}": 2}
