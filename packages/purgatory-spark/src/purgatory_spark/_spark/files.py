@@ -22,6 +22,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -73,6 +74,8 @@ _SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 #: Options of Spark's Parquet writers. The session's default, INT96, is deprecated, and few other
 #: readers keep its microseconds.
 PARQUET_OPTIONS = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+_QUOTE, _NEWLINE = b'"\n'
+_CHUNK_BYTES = 4 * 2**20
 #: Functions that open packed files, by suffix.
 OPENERS: Mapping[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 
@@ -279,24 +282,57 @@ def read_rows(spark: SparkSession, files: list[Path], required: Iterable[str]) -
         return _read_parquet(spark, files, required)
     # Files of one folder may have their columns in different orders. Spark would use the order of
     # the first file for all.
-    by_header: dict[tuple[str, ...], list[Path]] = defaultdict(list)
+    by_header: dict[tuple[tuple[str, ...], bool], list[Path]] = defaultdict(list)
     for file in files:
         names = csv_header(file)
         require_columns(file, names, required)
-        by_header[tuple(names)].append(file)
+        by_header[tuple(names), has_quoted_newline(file)].append(file)
     return reduce(
         DataFrame.unionByName,
-        [_read_csv(spark, group, names, required) for names, group in by_header.items()],
+        [
+            _read_csv(spark, group, names, required, multi_line=multi_line)
+            for (names, multi_line), group in by_header.items()
+        ],
     )
 
 
+def has_quoted_newline(file: Path) -> bool:
+    """Return whether a field of a CSV file may have newlines, by the quotes before each newline.
+
+    Spark does not divide a file among tasks where it looks for them, so other files are searched
+    first: 1 GB in 0.2 s without quotes, and in 3 s with many. Packed files are not divided anyway.
+    """
+    if file.suffix in OPENERS:
+        return True
+    is_open = False
+    with file.open("rb") as content:
+        while chunk := content.read(_CHUNK_BYTES):
+            if b'"' not in chunk:
+                if is_open and b"\n" in chunk:
+                    return True
+                continue
+            marks = np.frombuffer(chunk, dtype=np.uint8)
+            marks = marks[(marks == _QUOTE) | (marks == _NEWLINE)]
+            opens = np.logical_xor.accumulate(np.append(is_open, marks == _QUOTE))[1:]
+            if (opens & (marks == _NEWLINE)).any():
+                return True
+            is_open = bool(opens[-1])
+    return False
+
+
 def _read_csv(
-    spark: SparkSession, files: list[Path], names: tuple[str, ...], required: list[str]
+    spark: SparkSession,
+    files: list[Path],
+    names: tuple[str, ...],
+    required: list[str],
+    *,
+    multi_line: bool,
 ) -> DataFrame:
     # The columns are read under generated names. The file's own may differ by case only, which
     # Spark can't distinguish, or have characters that it can't parse.
     plain = [f"c{number}" for number in range(len(names))]
-    reader = spark.read.schema(text_schema(*plain, CORRUPT)).options(**CSV_OPTIONS)
+    options = {**CSV_OPTIONS, "multiLine": multi_line}
+    reader = spark.read.schema(text_schema(*plain, CORRUPT)).options(**options)
     rows = reader.csv([spark_read_path(file) for file in files])
     whole = F.to_json(
         F.struct(*[F.col(ours).alias(theirs) for ours, theirs in zip(plain, names, strict=True)])

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._importers.table_source import TableSource
+from purgatory_spark._spark.files import has_quoted_newline
 from purgatory_spark._traces.trace_reader import ImportSettings, check_source
 from tests.spark.trace_folders import NOON, Row, imported_rows, write_lines
 
@@ -154,3 +155,49 @@ def test_missing_column_of_json_is_an_error(spark: SparkSession, tmp_path: Path)
     source = write_json(tmp_path / "calls.json", {"start": 1, "took": 2})
     with pytest.raises(TraceFormatError, match=r"missing columns: at; the file has start, took"):
         imported_rows(spark, source, columns={"arrived_at": "at", "ended_at": "start"})
+
+
+def test_quoted_fields_may_have_newlines(spark: SparkSession, tmp_path: Path) -> None:
+    lines = ["id,note,at,end", '"a\nb","x ""y""\n",1000,1010', "c,,2000,", '"d\r\n",5" wide,3000,x']
+    text = "\n".join([*lines, "short", '"e",plain,4000,4001,more', ""])
+    files = {"plain.csv": text.encode(), "packed.csv.gz": gzip.compress(text.encode())}
+    found = []
+    for name, content in files.items():
+        source = tmp_path / name
+        source.write_bytes(content)
+        columns = {"request_id": "id", "arrived_at": "at", "ended_at": "end"}
+        rows = imported_rows(spark, source, columns=columns, time_unit="ms")
+        rejects = [(reason, row) for reason, _, row in rows.rejects]
+        found.append((sorted(row["request_id"] for row in rows.requests), rejects))
+    assert found[0] == found[1]
+    ids, rejects = found[0]
+    assert ids == ["a\nb", "c"]
+    assert rejects == [
+        ("malformed row", '"e",plain,4000,4001,more'),
+        ("malformed row", "short"),
+        (
+            "unparsable end",
+            json.dumps(
+                {"id": "d\r\n", "note": '5" wide', "at": "3000", "end": "x"}, separators=(",", ":")
+            ),
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (b"", False),
+        (b'a,"b"\n"c ""d""",\n', False),
+        (b'a,"b\nc"\n', True),
+        (b"a,b\nc,d\n" * 700_000 + b'"e\nf"', True),
+        (b"a," + b"x" * 2**23 + b'"\n"', True),
+        (b'a,"' + b"x" * 2**23 + b"\n", True),
+        (b'"a","b"\n' * 700_000, False),
+    ],
+    ids=["empty", "none", "one", "late", "between", "open", "quoted"],
+)
+def test_newlines_in_quotes_are_found(tmp_path: Path, text: bytes, found: bool) -> None:
+    file = tmp_path / "calls.csv"
+    file.write_bytes(text)
+    assert has_quoted_newline(file) is found
