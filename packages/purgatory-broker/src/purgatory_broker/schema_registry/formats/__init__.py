@@ -1,0 +1,1 @@
+"""The formats of schemas: each parses, and says what a reader can't read."""
