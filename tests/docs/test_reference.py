@@ -45,5 +45,5 @@ def test_page_on_fixtures_lists_each() -> None:
     source = inspect.getsource(plugin)
     names = re.findall(r"@pytest\.fixture.*\ndef (\w+)", source)
     names += re.findall(r'addini\(\s*"(\w+)"', source)
-    assert len(names) == 8
+    assert len(names) == 9
     assert [name for name in names if f"| `{name}` |" not in text] == []

@@ -88,6 +88,7 @@ COMMANDS = {
     "fence-producer": (
         "Fence the producer of a transactional id, as another producer with the id would."
     ),
+    "start-schema-registry": "Start a schema registry on the cluster; no-op if it runs.",
     "records": (
         "Print the records of a topic that consumers can read: those below the high watermarks."
     ),

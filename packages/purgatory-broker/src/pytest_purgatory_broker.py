@@ -194,6 +194,15 @@ def kafka_cluster(make_kafka_cluster: ClusterFactory) -> Iterator[ClusterClient]
     cluster.close()
 
 
+@pytest.fixture
+def kafka_schema_registry(kafka_cluster: ClusterClient) -> str:
+    """Return the URL of a schema registry on `kafka_cluster`, such as `http://127.0.0.1:8081`.
+
+    Other clusters have the method `start_schema_registry`.
+    """
+    return kafka_cluster.start_schema_registry()
+
+
 @pytest.fixture(scope="session")
 def reused_kafka_cluster(make_kafka_cluster: ClusterFactory) -> ClusterClient:
     """Return the cluster that `empty_kafka_cluster` makes empty for each test.

@@ -50,6 +50,19 @@ def test_fixtures_provide_clusters_and_topics(
     pytester.runpytest_subprocess(*_WITHOUT).assert_outcomes(passed=4)
 
 
+def test_fixture_provides_a_schema_registry(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        from urllib.request import urlopen
+
+        def test_of_a_registry(kafka_schema_registry, kafka_cluster):
+            assert urlopen(kafka_schema_registry + "/subjects", timeout=30).read() == b"[]"
+            assert kafka_cluster.describe_topic("_schemas")
+        """
+    )
+    pytester.runpytest_subprocess(*_WITHOUT).assert_outcomes(passed=1)
+
+
 @pytest.mark.parametrize("subprocess", ["false", "true"])
 def test_fixtures_cause_no_warnings(pytester: pytest.Pytester, subprocess: str) -> None:
     pytester.makeini(f"[pytest]\nkafka_subprocess = {subprocess}\n")

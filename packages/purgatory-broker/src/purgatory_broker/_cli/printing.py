@@ -209,6 +209,7 @@ PRINTERS: dict[str, Callable[[Console, Any], None]] = {
     "metrics": print_metrics,
     "records": _print_records,
     "requests": _print_requests,
+    "start_schema_registry": lambda console, url: console.print(Text(url), soft_wrap=True),
     "summary": lambda console, text: console.print(Text(text), soft_wrap=True),
     "transactions": _print_transactions,
 }
@@ -226,7 +227,9 @@ def _is_refusal(error: Exception) -> bool:
 
 
 def describe_failure(error: Exception) -> tuple[ExitCode, str]:
-    if isinstance(error, RecorderError) and isinstance(error.__cause__, ImportError):
+    if isinstance(error.__cause__, ImportError) and isinstance(
+        error, (RecorderError, ClusterError)
+    ):
         return ExitCode.MISSING_DEPENDENCY, str(error)
     if isinstance(error, InvalidArgumentError) or _is_refusal(error):
         return ExitCode.BAD_INPUT, str(error)

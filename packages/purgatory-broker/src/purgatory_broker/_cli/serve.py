@@ -73,6 +73,9 @@ def serve(
     record: LocalPath | None = None,
     metrics_listen: Annotated[str | None, Parameter(metavar="[HOST:]PORT")] = None,
     dashboard: Annotated[int | None, Parameter(converter=whole_number, metavar="PORT")] = None,
+    schema_registry: Annotated[
+        int | None, Parameter(converter=whole_number, metavar="PORT")
+    ] = None,
     settings: Annotated[
         ClusterSettings,
         FieldsOf(
@@ -104,6 +107,7 @@ def serve(
             given, port 0 is a free port.
         dashboard: Serve a live page of the cluster, with buttons for faults, at this port of
             127.0.0.1; 0 is a free port.
+        schema_registry: Serve a schema registry at this port of 127.0.0.1; 0 is a free port.
         settings: The cluster.
         output: See `Output`.
 
@@ -115,7 +119,16 @@ def serve(
         port = PORT if settings.listeners is None else 0
     settings = replace(settings, port=port)
     with collecting_less():
-        serving = _serve(settings, topics, control_port, record, output, metrics_listen, dashboard)
+        serving = _serve(
+            settings,
+            topics,
+            control_port,
+            record,
+            output,
+            metrics_listen,
+            dashboard,
+            schema_registry,
+        )
         stop = asyncio.run(serving)
     if record is not None:
         output.console.print(
@@ -132,6 +145,7 @@ async def _serve(
     output: Output,
     metrics_listen: str | None,
     dashboard: int | None,
+    schema_registry: int | None,
 ) -> StopRequest:
     stop, stopped = StopRequest(), asyncio.Event()
 
@@ -155,6 +169,8 @@ async def _serve(
         if dashboard is not None:
             page = serve_dashboard(port=dashboard, title="broker", panels=[broker_panel(cluster)])
             pages["dashboard"] = stack.enter_context(page).url
+        if schema_registry is not None:
+            pages["schema_registry"] = await cluster.start_schema_registry(port=schema_registry)
         _print_addresses(output, cluster, control.address, pages)
         await stopped.wait()
         metrics = cluster.metrics()

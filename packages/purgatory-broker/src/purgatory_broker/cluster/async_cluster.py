@@ -246,6 +246,8 @@ class AsyncCluster(ClusterCommands):
         self.loop = None
         try:
             self._stop_all()
+            if self._schema_registry is not None:
+                await self._schema_registry.stop()
             # A restart or reset under way, and those that wait for it, find the cluster stopped.
             async with self._start_lock:
                 pass

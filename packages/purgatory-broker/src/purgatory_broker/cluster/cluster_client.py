@@ -193,6 +193,7 @@ class ClusterClient(ABC):
     groups = _remote(ClusterCommands.groups)
     transactions = _remote(ClusterCommands.transactions)
     fence_producer = _remote_coroutine(ClusterCommands.fence_producer)
+    start_schema_registry = _remote_coroutine(ClusterCommands.start_schema_registry)
     requests = _remote_coroutine(ClusterCommands.requests)
     summary = _remote(ClusterCommands.summary)
     forget_requests = _remote(ClusterCommands.forget_requests)

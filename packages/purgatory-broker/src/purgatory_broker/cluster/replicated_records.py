@@ -124,3 +124,17 @@ class ReplicatedTransactions(_ReplicatedRecords):
     ) -> None:
         batch = build_batch(records, self.now_ms())
         self._append(TopicPartition(TRANSACTIONS_TOPIC, partition), batch, timeout_ms, done)
+
+
+@dataclass(slots=True, eq=False)
+class ReplicatedSchemas(_ReplicatedRecords):
+    """The appends of the schema registry."""
+
+    def append(
+        self,
+        key: TopicPartition,
+        records: list[tuple[bytes, bytes | None]],
+        timeout_ms: int,
+        done: Callable[[ErrorCode], None],
+    ) -> None:
+        self._append(key, build_batch(records, self.now_ms()), timeout_ms, done)

@@ -21,7 +21,15 @@ _MAX_WAIT_S = 3e7
 
 #: Commands that wait for what happens on the event loop later.
 WAITING_COMMANDS = frozenset(
-    {"compact", "fence_producer", "reset", "restart", "truncate", "wait_for"}
+    {
+        "compact",
+        "fence_producer",
+        "reset",
+        "restart",
+        "start_schema_registry",
+        "truncate",
+        "wait_for",
+    }
 )
 #: Commands that change nothing, and may end half way.
 LOOKING_COMMANDS = frozenset({"transactions", *InspectionCommands.commands()}) - {"forget_requests"}

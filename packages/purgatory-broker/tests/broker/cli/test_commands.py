@@ -134,10 +134,10 @@ def test_served_cluster_prints_its_addresses_as_json_and_stops_on_sigterm() -> N
     assert (process.returncode, rest) == (ExitCode.TERMINATED, "")
 
 
-def test_served_cluster_serves_metrics_and_a_live_page(
+def test_served_cluster_serves_metrics_a_registry_and_a_live_page(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    pages = ("--metrics-listen", "0", "--dashboard", "0")
+    pages = ("--metrics-listen", "0", "--dashboard", "0", "--schema-registry", "0")
     with subprocess.Popen(
         [*SERVE, "--json", "--topic", "orders", *pages],
         stdout=subprocess.PIPE,
@@ -146,14 +146,28 @@ def test_served_cluster_serves_metrics_and_a_live_page(
     ) as process:
         assert process.stdout is not None
         served = json.loads(process.stdout.readline())
-        assert sorted(served) == ["bootstrap_servers", "control", "dashboard", "metrics"]
+        assert sorted(served) == [
+            "bootstrap_servers",
+            "control",
+            "dashboard",
+            "metrics",
+            "schema_registry",
+        ]
+        with urllib.request.urlopen(
+            f"{served['schema_registry']}/subjects", timeout=TIME_LIMIT
+        ) as response:
+            assert response.read() == b"[]"
+        assert (
+            run_command(capsys, served["control"], "start-schema-registry")
+            == (served["schema_registry"])
+        )
         with urllib.request.urlopen(served["metrics"], timeout=TIME_LIMIT) as response:
             assert 'purgatory_pending{purgatory="Produce-0"} 0.0' in response.read().decode()
         port = port_of(served["dashboard"])
         with LivePage(port) as page:
             assert "NOT_ENOUGH_REPLICAS" in page.hello["about"]["panels"]["broker"]["errors"]
             panel = page.hello["now"]["panels"]["broker"]
-            assert [each["topic"] for each in panel["partitions"]] == ["orders"]
+            assert [each["topic"] for each in panel["partitions"]] == ["_schemas", "orders"]
             fault = {"api": "Produce", "error": "NOT_ENOUGH_REPLICAS"}
             assert press(port, "broker", "inject_request_error", fault) == (200, {"result": 1})
             (listed,) = run_command(capsys, served["control"], "faults")

@@ -114,7 +114,9 @@ class Subjects(RuleBasedStateMachine):
 
     @rule(subject=SUBJECTS, mode=MODES)
     def set_mode(self, subject: str, mode: str) -> None:
-        assert self.run(self.registry.settings.set_mode(subject, {"mode": mode}, force=False)) == mode
+        assert (
+            self.run(self.registry.settings.set_mode(subject, {"mode": mode}, force=False)) == mode
+        )
         if mode == "READONLY":
             self.read_only.add(subject)
         else:

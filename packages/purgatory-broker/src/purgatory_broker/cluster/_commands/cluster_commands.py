@@ -8,12 +8,18 @@ from typing import Any
 from purgatory_broker.cluster._commands.fault_commands import FaultCommands
 from purgatory_broker.cluster._commands.inspection_commands import InspectionCommands
 from purgatory_broker.cluster._commands.node_commands import NodeCommands
+from purgatory_broker.cluster._commands.registry_commands import RegistryCommands
 from purgatory_broker.cluster._commands.topic_commands import TopicCommands
 from purgatory_broker.cluster._commands.transaction_commands import TransactionCommands
 
 
 class ClusterCommands(
-    TopicCommands, NodeCommands, FaultCommands, TransactionCommands, InspectionCommands
+    TopicCommands,
+    NodeCommands,
+    FaultCommands,
+    TransactionCommands,
+    RegistryCommands,
+    InspectionCommands,
 ):
     """The commands of a cluster, on its event loop.
 
@@ -27,5 +33,6 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     **NodeCommands.commands(),
     **FaultCommands.commands(),
     **TransactionCommands.commands(),
+    **RegistryCommands.commands(),
     **InspectionCommands.commands(),
 }

@@ -6,7 +6,7 @@ import asyncio
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.cluster._commands.arguments import checked_call
@@ -14,6 +14,9 @@ from purgatory_broker.cluster.cluster_errors import ClusterError
 from purgatory_broker.cluster.node import ClusterParts, Node
 from purgatory_broker.metadata.topics import ControllerError, Topic
 from request_purgatory.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from purgatory_broker.schema_registry.registry_server import RegistryServer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -77,6 +80,8 @@ class CommandGroup:
         #: The event loop while the cluster runs: not before its block, nor from its end on.
         self.loop: asyncio.AbstractEventLoop | None = None
         self._fence_timers: dict[int, asyncio.TimerHandle] = {}
+        #: From `start_schema_registry` on.
+        self._schema_registry: RegistryServer | None = None
         #: Held while nodes start.
         self._start_lock = asyncio.Lock()
 
