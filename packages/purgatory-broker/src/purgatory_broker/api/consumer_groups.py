@@ -127,6 +127,7 @@ def _with_allowed_topics(
         topic.topic_name
         for member in group.members
         for assignment in (member.assignment, member.target_assignment)
+        if assignment is not None
         for topic in assignment.topic_partitions
     }
     allowed = allowed_topics(broker, context, AclOperation.DESCRIBE, names)
