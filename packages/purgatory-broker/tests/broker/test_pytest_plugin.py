@@ -384,6 +384,7 @@ def test_what_a_function_raises_fails_the_test_that_does_not_see_it(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subprocess", ["false", "true"])
 def test_fixtures_keep_no_clusters_that_are_closed(
     pytester: pytest.Pytester, subprocess: str

@@ -350,6 +350,7 @@ LARGE_REQUESTS: dict[str, tuple[Api, int, Fields]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("api", "version", "fields"), LARGE_REQUESTS.values(), ids=LARGE_REQUESTS)
 def test_large_request_is_handled_soon(
     run_scenario: RunScenario, api: Api, version: int, fields: Fields
