@@ -147,7 +147,12 @@ class Migration:
         logger.info("group %r is upgraded to the consumer protocol", group_id)
         group = ConsumerGroup(group_id)
         change = Change(self.membership.shards, shard, group)
-        change.replace(former, lambda: self._expect_classic(former))
+
+        def undone() -> None:
+            self.membership.timers.cancel_group(group)
+            self._expect_classic(former)
+
+        change.replace(former, undone)
         change.records.append((GroupKey(group_id), None))
         shard.groups[group_id] = group
         group.has_offsets = classic.has_offsets

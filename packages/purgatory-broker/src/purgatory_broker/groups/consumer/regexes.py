@@ -27,6 +27,8 @@ REGEX = "regex"
 #: Kafka's REGEX_BATCH_REFRESH_MIN_INTERVAL_MS.
 _LEAST_INTERVAL_MS = 10_000
 _STEPS_PER_SLICE = 20_000
+#: After which a slice begins; a timer without a delay would not give way to the event loop.
+_PAUSE_MS = 1
 
 
 @dataclass(slots=True, eq=False)
@@ -76,7 +78,7 @@ class Regexes:
         )
         if is_due:
             self._work[group] = self._resolve(group)
-            self.membership.timers.schedule(group, "", REGEX, 0)
+            self.membership.timers.schedule(group, "", REGEX, _PAUSE_MS)
 
     def go_on(self, group: ModernGroup) -> None:
         """Do the next slice of the work."""
@@ -88,7 +90,7 @@ class Regexes:
         except StopIteration:
             del self._work[group]
         else:
-            self.membership.timers.schedule(group, "", REGEX, 0)
+            self.membership.timers.schedule(group, "", REGEX, _PAUSE_MS)
 
     def forget(self, group: ModernGroup) -> None:
         """Do no more for a group that this node does not coordinate any more."""

@@ -1,0 +1,280 @@
+"""Time, failures and limits of consumer groups; parity cases compare the answers with Kafka's."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from purgatory_broker._wire.error_code import ErrorCode
+from purgatory_broker.groups.modern.consumer_group import ConsumerGroup, ConsumerGroupState
+from purgatory_broker.groups.modern.records import MemberState
+from tests.broker.groups.consumers import ModelClassic, Owned, beat, partitions_of
+from tests.broker.groups.harness import GROUP, CoordinatorHarness, run_scenario
+
+T1: list[str] = ["t1"]
+
+
+def all_of(count: int) -> Owned:
+    return frozenset(("t1", index) for index in range(count))
+
+
+def consumer_group(harness: CoordinatorHarness) -> ConsumerGroup:
+    group = next(each for each in harness.coordinator.groups if each.group_id == GROUP)
+    assert isinstance(group, ConsumerGroup)
+    return group
+
+
+def join(harness: CoordinatorHarness, member_id: str, **options: object) -> int:
+    """Join, and return the member's epoch."""
+    answer = beat(harness, member_id, 0, owned=frozenset(), topics=T1, **options)  # type: ignore[arg-type]
+    assert answer.error is ErrorCode.NONE, answer.response
+    return int(answer.response.member_epoch)
+
+
+def test_member_without_heartbeats_is_removed_after_its_session() -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.topics.create("t1", 2)
+        join(harness, "a")
+        await asyncio.sleep(44.9)
+        assert "a" in consumer_group(harness).members
+        await asyncio.sleep(0.2)
+        group = consumer_group(harness)
+        assert group.state is ConsumerGroupState.EMPTY
+        assert group.epoch == 2
+
+    run_scenario(scenario)
+
+
+def test_setting_of_the_group_is_its_session_timeout_and_interval() -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.topics.create("t1", 2)
+        harness.group_configs["consumer.session.timeout.ms"] = 50_000
+        harness.group_configs["consumer.heartbeat.interval.ms"] = 7_000
+        answer = beat(harness, "a", 0, owned=frozenset(), topics=T1)
+        assert answer.response.heartbeat_interval_ms == 7_000
+        await asyncio.sleep(49.9)
+        assert "a" in consumer_group(harness).members
+        await asyncio.sleep(0.2)
+        assert not consumer_group(harness).members
+
+    run_scenario(scenario)
+
+
+def test_member_that_keeps_partitions_is_removed_after_its_rebalance_timeout() -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.topics.create("t1", 2)
+        epoch = join(harness, "a", rebalance_ms=5_000)
+        second = join(harness, "b")
+        beat(harness, "a", epoch, owned=all_of(2), topics=T1, rebalance_ms=5_000)
+        assert consumer_group(harness).current_of("a").state is MemberState.UNREVOKED_PARTITIONS
+        await asyncio.sleep(4)
+        beat(harness, "a", epoch, full=False)  # A heartbeat is not enough.
+        await asyncio.sleep(1.1)
+        assert set(consumer_group(harness).members) == {"b"}
+        answer = beat(harness, "b", second, owned=frozenset(), topics=T1)
+        assert partitions_of(harness, answer.response) == all_of(2)
+
+    run_scenario(scenario)
+
+
+def test_member_that_gives_up_partitions_in_time_stays() -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.topics.create("t1", 2)
+        epoch = join(harness, "a", rebalance_ms=5_000)
+        join(harness, "b")
+        told = beat(harness, "a", epoch, owned=all_of(2), topics=T1, rebalance_ms=5_000)
+        kept = partitions_of(harness, told.response)
+        assert kept is not None
+        assert len(kept) == 1
+        after = beat(harness, "a", epoch, owned=kept, topics=T1, rebalance_ms=5_000)
+        assert after.response.member_epoch == 2
+        await asyncio.sleep(5.1)
+        assert set(consumer_group(harness).members) == {"a", "b"}
+
+    run_scenario(scenario)
+
+
+def test_advanced_time_ends_sessions() -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.topics.create("t1", 2)
+        join(harness, "a")
+        harness.advanced_ms = 45_001
+        harness.coordinator.time_advanced()
+        await asyncio.sleep(0.01)
+        assert not consumer_group(harness).members
+
+    run_scenario(scenario)
+
+
+def test_change_that_is_not_stored_leaves_the_group_as_it_was() -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.topics.create("t1", 2)
+        epoch = join(harness, "a")
+        group = consumer_group(harness)
+        before = (dict(group.members), dict(group.current), dict(group.targets), group.epoch)
+        harness.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        for answer in (
+            beat(harness, "b", 0, owned=frozenset(), topics=T1),
+            beat(harness, "a", epoch, topics=["t1", "t2"], owned=all_of(2)),
+            beat(harness, "a", -1, full=False),
+        ):
+            assert answer.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert before == (group.members, group.current, group.targets, group.epoch)
+        harness.log.error = ErrorCode.NONE
+        await asyncio.sleep(45.1)
+        assert not group.members
+
+    run_scenario(scenario)
+
+
+def test_group_that_is_not_stored_does_not_exist() -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.topics.create("t1", 2)
+        harness.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        beat(harness, "a", 0, owned=frozenset(), topics=T1)
+        assert not harness.coordinator.groups
+        harness.log.error = ErrorCode.NONE
+
+    run_scenario(scenario)
+
+
+def test_upgrade_that_is_not_stored_leaves_a_classic_group() -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.topics.create("t1", 2)
+        classic = ModelClassic(T1)
+        for _ in range(3):
+            classic.act(harness)
+            await asyncio.sleep(0.1)
+        assert classic.owned == all_of(2)
+        harness.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        answer = beat(harness, "a", 0, owned=frozenset(), topics=T1)
+        assert answer.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        harness.log.error = ErrorCode.NONE
+        assert harness.heartbeat(classic.member_id, classic.generation) is ErrorCode.NONE
+        assert classic.member_id in harness.group.members
+
+    run_scenario(scenario)
+
+
+def test_answer_waits_until_the_change_before_is_replicated() -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.topics.create("t1", 2)
+        harness.log.is_held = True
+        first = beat(harness, "a", 0, owned=frozenset(), topics=T1)
+        again = beat(harness, "a", 1, full=False)
+        assert not first.is_done
+        assert not again.is_done
+        harness.log.release()
+        assert first.response.member_epoch == again.response.member_epoch == 1
+        harness.log.is_held = False
+
+    run_scenario(scenario)
+
+
+def test_next_coordinator_goes_on_in_the_middle() -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.topics.create("t1", 2)
+        epoch = join(harness, "a", rebalance_ms=5_000)
+        join(harness, "b")
+        told = beat(harness, "a", epoch, owned=all_of(2), topics=T1, rebalance_ms=5_000)
+        before = vars(consumer_group(harness))["current"]
+        harness.restart()
+        group = consumer_group(harness)
+        assert group.current == before
+        assert group.current_of("a").state is MemberState.UNREVOKED_PARTITIONS
+        kept = partitions_of(harness, told.response)
+        after = beat(harness, "a", epoch, owned=kept, topics=T1, rebalance_ms=5_000)
+        assert after.response.member_epoch == 2
+
+    run_scenario(scenario)
+
+
+def test_loaded_member_has_its_rebalance_timeout_again() -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.topics.create("t1", 2)
+        epoch = join(harness, "a", rebalance_ms=5_000)
+        join(harness, "b")
+        beat(harness, "a", epoch, owned=all_of(2), topics=T1, rebalance_ms=5_000)
+        harness.restart()
+        await asyncio.sleep(5.1)
+        assert set(consumer_group(harness).members) == {"b"}
+
+    run_scenario(scenario)
+
+
+def test_full_group_refuses_further_members() -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.topics.create("t1", 2)
+        join(harness, "a")
+        answer = beat(harness, "b", 0, owned=frozenset(), topics=T1)
+        assert answer.error is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+    run_scenario(scenario, group_consumer_max_size=1)
+
+
+def test_most_members_choose_the_assignor() -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.topics.create("t1", 2)
+        describe = harness.coordinator.describe_consumer_group
+        join(harness, "a")
+        assert describe(GROUP).assignor == "uniform"
+        join(harness, "b", assignor="range")
+        assert describe(GROUP).assignor == "range"
+
+    run_scenario(scenario)
+
+
+@pytest.mark.parametrize(
+    ("policy", "code"),
+    [("upgrade", ErrorCode.NONE), ("downgrade", ErrorCode.GROUP_ID_NOT_FOUND)],
+)
+def test_policy_decides_about_upgrades(policy: str, code: ErrorCode) -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.topics.create("t1", 2)
+        classic = ModelClassic(T1)
+        for _ in range(3):
+            classic.act(harness)
+            await asyncio.sleep(0.1)
+        assert beat(harness, "a", 0, owned=frozenset(), topics=T1).error is code
+        if code is ErrorCode.NONE:
+            beat(harness, "a", -1, full=False)
+            # Without downgrades, the classic member stays in the consumer group.
+            assert set(consumer_group(harness).members) == {classic.member_id}
+
+    run_scenario(scenario, group_consumer_migration_policy=policy)
+
+
+def test_expression_is_looked_at_again_for_new_topics() -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.topics.create("t1", 1)
+        beat(harness, "a", 0, owned=frozenset(), topics=None, regex="t[0-9]")
+        await asyncio.sleep(0.1)
+        got = beat(harness, "a", 1, owned=frozenset(), regex="t[0-9]")
+        assert partitions_of(harness, got.response) == {("t1", 0)}
+        harness.topics.create("t2", 1)
+        harness.topics.create("u2", 1)
+        harness.coordinator.topics_changed(["t2", "u2"])
+        await asyncio.sleep(10)
+        beat(harness, "a", 2, owned=frozenset([("t1", 0)]), regex="t[0-9]")
+        await asyncio.sleep(0.1)
+        got = beat(harness, "a", 2, owned=frozenset([("t1", 0)]), regex="t[0-9]")
+        assert partitions_of(harness, got.response) == {("t1", 0), ("t2", 0)}
+
+    run_scenario(scenario)
+
+
+def test_long_work_with_expressions_gives_way_to_heartbeats() -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
+        for number in range(300):
+            harness.topics.create(f"t{number:0>200}", 1)
+        beat(harness, "a", 0, owned=frozenset(), topics=None, regex="(t|0|[0-9])*(0|1)?(0|2)?")
+        slices = 0
+        while not consumer_group(harness).regexes:
+            await asyncio.sleep(0.001)
+            slices += 1
+            assert beat(harness, "a", 1, full=False).error is ErrorCode.NONE
+        assert slices > 1
+        assert len(consumer_group(harness).regexes.popitem()[1].topics) == 300
+
+    run_scenario(scenario)
