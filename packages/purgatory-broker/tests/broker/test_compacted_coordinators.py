@@ -38,9 +38,35 @@ def _is_complete(transaction: TransactionSnapshot) -> bool:
 
 
 def _state(cluster: Cluster) -> list[Any]:
-    """Return the groups with their offsets, and the transactions."""
-    groups = {name: (group.offsets, group.generation) for name, group in cluster.groups().items()}
+    """Return the groups with their members and offsets, and the transactions."""
+    groups = {
+        name: (group.offsets, group.generation, group.state, group.members)
+        for name, group in cluster.groups().items()
+    }
     return [groups, cluster.transactions()]
+
+
+def _member(cluster: Cluster, protocol: str) -> Consumer:
+    """Let a consumer join a group, after another one that leaves it."""
+    group = f"group-of-{protocol}"
+    members = [
+        Consumer(
+            {
+                "bootstrap.servers": cluster.bootstrap_servers,
+                "group.id": group,
+                "group.protocol": protocol,
+                "enable.auto.commit": False,
+            }
+        )
+        for _ in range(2)
+    ]
+    for member in members:
+        member.subscribe(["orders"])
+        until(lambda member=member: member.poll(0.05) or len(member.assignment()) == 4)
+        if member is members[0]:
+            member.close()
+    until(lambda: cluster.groups()[group].state == "Stable")
+    return members[1]
 
 
 @pytest.mark.parametrize("in_files", [True, False])
@@ -65,9 +91,10 @@ def test_coordinators_find_the_same_in_a_compacted_log(tmp_path: Path, in_files:
         for number in range(9):
             _produce(cluster, number, commits=number % 4 != 3, consumer=consumers[number % 3])
         consumers[2].close()
+        members = [_member(cluster, protocol) for protocol in ("classic", "consumer")]
         until(lambda: all(_is_complete(each) for each in cluster.transactions().values()))
         before = _state(cluster)
-        assert len(before[0]) == 3
+        assert len(before[0]) == 5
         assert len(before[1]) == 3
         records = {topic: len(cluster.records(topic)) for topic in OWN_TOPICS}
         for topic in OWN_TOPICS:
@@ -76,10 +103,10 @@ def test_coordinators_find_the_same_in_a_compacted_log(tmp_path: Path, in_files:
         assert _state(cluster) == before
         cluster.kill(0)
         cluster.restart(0)
-        until(lambda: len(cluster.groups()) == 3 and len(cluster.transactions()) == 3)
+        until(lambda: len(cluster.groups()) == 5 and len(cluster.transactions()) == 3)
         assert _state(cluster) == before
         # They can go on.
         _produce(cluster, 1, commits=True, consumer=consumers[1])
         cluster.compact("__consumer_offsets")
-        for consumer in consumers[:2]:
+        for consumer in [*consumers[:2], *members]:
             consumer.close()

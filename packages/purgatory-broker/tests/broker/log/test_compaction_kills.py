@@ -37,7 +37,8 @@ def write_log(folder: Path) -> None:
     log = open_log(folder)
     for number in range(20):
         epoch = 1 + number // 12
-        put(log, (b"k%d" % (number % 4), None if number % 9 == 8 else b"%d" % number), epoch=epoch)
+        value = None if number % 9 == 8 else (b"%d" % number).ljust(150)
+        put(log, (b"k%d" % (number // 2), value), epoch=epoch)
         if number % 6 == 3:
             producer = 7, 0, number // 6
             put(log, (b"k1", b"t"), producer=producer, transactional=True, epoch=epoch)
@@ -87,7 +88,8 @@ def killed_at(step: int, work: Callable[[], object]) -> bool:
     return os.WIFSIGNALED(status)
 
 
-def test_nothing_is_lost_wherever_the_process_dies(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stride", [4, pytest.param(1, marks=pytest.mark.slow)])
+def test_nothing_is_lost_wherever_the_process_dies(tmp_path: Path, stride: int) -> None:
     whole, folder = tmp_path / "whole", tmp_path / "t-0"
     write_log(whole)
     shutil.copytree(whole, folder)
@@ -111,7 +113,7 @@ def test_nothing_is_lost_wherever_the_process_dies(tmp_path: Path) -> None:
         log.close()
         shutil.rmtree(folder)
         shutil.copytree(whole, folder)
-        step += 1
+        step += stride
         assert step < MOST_STEPS
     assert step > 10
     # It died before, between and after the segments' replacement.
