@@ -241,6 +241,27 @@ def _groups(names: _Names) -> dict[str, _Request]:
             group | {"topics": None, "require_stable": False},
         ),
         "OffsetFetch v1": ("OffsetFetch", 1, group | {"topics": fetched}),
+        "ConsumerGroupHeartbeat": (
+            "ConsumerGroupHeartbeat",
+            1,
+            group
+            | {
+                "member_id": "nobody",
+                "member_epoch": 5,
+                "instance_id": None,
+                "rack_id": None,
+                "rebalance_timeout_ms": -1,
+                "subscribed_topic_names": [names.topic],
+                "subscribed_topic_regex": None,
+                "server_assignor": None,
+                "topic_partitions": None,
+            },
+        ),
+        "ConsumerGroupDescribe": (
+            "ConsumerGroupDescribe",
+            1,
+            {"group_ids": [names.group], "include_authorized_operations": True},
+        ),
         "DescribeGroups": (
             "DescribeGroups",
             5,
