@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
 from pathlib import Path
 from textwrap import fill
 
@@ -23,7 +22,7 @@ from purgatory_broker.metadata import (
     resource_configs,
     topic_configs,
 )
-from purgatory_broker.settings import SASL_MECHANISMS, ClusterSettings
+from purgatory_broker.settings import SASL_MECHANISMS
 
 PAGE = Path(__file__).parents[1] / "docs" / "kafka_tests.md"
 BEGIN = "<!-- This list is made by tools/limits_page.py. -->\n"
@@ -84,29 +83,24 @@ def limits() -> Iterator[str]:
     mechanisms = [each for each in MECHANISMS if each not in SASL_MECHANISMS]
     if mechanisms:
         yield f"Logins by {_listed(mechanisms)}"
-    for whose, names in (
-        ("topics", topic_configs.TOPIC_CONFIGS),
-        ("groups", resource_configs.GROUP_CONFIGS),
-        ("brokers", _own_broker_configs()),
-        ("quotas", client_quotas.QUOTA_KEYS),
+    of_topics = _unused(topic_configs.TOPIC_CONFIGS)
+    for whose, unused in (
+        ("topics", of_topics),
+        ("groups", _unused(resource_configs.GROUP_CONFIGS)),
+        ("brokers, at run time", list(_without_effect(of_topics))),
+        ("quotas", _unused(client_quotas.QUOTA_KEYS)),
     ):
-        unused = _unused(names)
         if unused:
             yield f"Effects of these settings of {whose}, which are stored: {_listed(unused)}"
 
 
-def _own_broker_configs() -> list[str]:
-    """Return the settings of brokers that change at run time, but for the topics' defaults.
-
-    Those that are settings of the cluster, too, have an effect.
-    """
-    defaults = set(map(topic_configs.broker_config_name, topic_configs.TOPIC_CONFIGS))
-    given = {field.name for field in fields(ClusterSettings)}
-    return [
-        name
-        for name in broker_configs.BROKER_CONFIGS
-        if name not in defaults and name.replace(".", "_") not in given
-    ]
+def _without_effect(unused_of_topics: list[str]) -> Iterator[str]:
+    """Yield the settings of brokers that are no limits, and no defaults with an effect."""
+    for name in broker_configs.BROKER_CONFIGS:
+        topic_config = broker_configs.TOPIC_DEFAULTS.get(name)
+        is_used = topic_config not in unused_of_topics
+        if not is_used or (topic_config is None and name not in broker_configs.LIMITS):
+            yield name
 
 
 def _listed(names: Iterable[str]) -> str:

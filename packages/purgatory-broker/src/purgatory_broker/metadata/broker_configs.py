@@ -42,7 +42,7 @@ _WITHOUT_DEFAULT = frozenset(
     }
 )
 #: The topic settings by the names of the broker settings that are their defaults.
-_TOPIC_DEFAULTS = {
+TOPIC_DEFAULTS = {
     broker_config_name(name): name for name in TOPIC_CONFIGS if name not in _WITHOUT_DEFAULT
 }
 
@@ -63,7 +63,7 @@ def _limit(name: str) -> TopicConfig:
     return TopicConfig(name, ConfigType.INT, lambda s: str(getattr(s, setting)), minimum=1)
 
 
-_LIMITS = {name: _limit(name) for name in ("max.connections", "producer.id.expiration.ms")}
+LIMITS = {name: _limit(name) for name in ("max.connections", "producer.id.expiration.ms")}
 _RETENTION = "log.retention.ms"
 _RELOGIN = "sasl.kerberos.min.time.before.relogin"
 #: They can be changed for one broker alone. There is no Kerberos; librdkafka's tests change it.
@@ -81,10 +81,10 @@ THROTTLES = {
 BROKER_CONFIGS: dict[str, TopicConfig] = {
     **{
         name: replace(TOPIC_CONFIGS[topic_config], name=name)
-        for name, topic_config in _TOPIC_DEFAULTS.items()
+        for name, topic_config in TOPIC_DEFAULTS.items()
     },
     _RETENTION: _RetentionTime(_RETENTION, ConfigType.LONG, TOPIC_CONFIGS["retention.ms"].default),
-    **_LIMITS,
+    **LIMITS,
     _RELOGIN: TopicConfig(_RELOGIN, ConfigType.LONG, constant("60000")),
     **THROTTLES,
 }
@@ -113,10 +113,10 @@ def effective_settings(
     if node is not None:
         changed |= configs.get((ResourceType.BROKER, str(node)), {})
     defaults = {
-        _TOPIC_DEFAULTS[name]: value for name, value in changed.items() if name in _TOPIC_DEFAULTS
+        TOPIC_DEFAULTS[name]: value for name, value in changed.items() if name in TOPIC_DEFAULTS
     }
     limits: dict[str, Any] = {
-        name.replace(".", "_"): int(value) for name, value in changed.items() if name in _LIMITS
+        name.replace(".", "_"): int(value) for name, value in changed.items() if name in LIMITS
     }
     if not defaults and not limits:
         return settings
