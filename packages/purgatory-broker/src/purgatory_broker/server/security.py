@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from purgatory_broker.listeners import Listener, join_address
 from purgatory_broker.metadata.scram_credentials import ScramCredentials
+from purgatory_broker.server.oauth_bearer import OAUTHBEARER
 from purgatory_broker.server.sasl import Credentials
 from purgatory_broker.settings import ClusterSettings
 from request_purgatory.errors import InvalidArgumentError
@@ -70,9 +71,12 @@ def warn_if_reachable(settings: ClusterSettings) -> None:
     listeners = [listener for listener in settings.node_listeners()[0] if not listener.is_loopback]
     if listeners:
         logger.warning(
-            "other machines can connect: %s; there are no ACLs, so every client that connects may "
-            "read, change and delete everything",
+            "other machines can connect: %s; %s",
             "; ".join(_describe(listener, settings) for listener in listeners),
+            "every client that connects may do what ACLs allow it"
+            if settings.authorizer
+            else "there are no ACLs, so every client that connects may read, change and delete "
+            "everything",
         )
 
 
@@ -81,6 +85,8 @@ def _describe(listener: Listener, settings: ClusterSettings) -> str:
     login = "clients are not authenticated"
     if listener.protocol.has_sasl:
         login = "clients log in with a password"
+        if OAUTHBEARER in settings.sasl_mechanisms:
+            login = "clients log in as anybody, with a token that nobody has signed"
     elif listener.protocol.has_tls and settings.ssl_client_auth == "required":
         login = "clients need a certificate"
     address = join_address(listener.host, listener.port)

@@ -210,6 +210,19 @@ def test_warning_says_what_each_listener_protects(
     assert "no ACLs" in first
 
 
+def test_warning_says_what_an_authorizer_allows(caplog: pytest.LogCaptureFixture) -> None:
+    warn_if_reachable(
+        ClusterSettings(
+            listeners="SASL_PLAINTEXT://10.0.0.1:1",
+            sasl_enabled_mechanisms="OAUTHBEARER",
+            authorizer=True,
+        )
+    )
+    (warning,) = (each.getMessage() for each in caplog.records)
+    assert "clients log in as anybody, with a token that nobody has signed;" in warning
+    assert warning.endswith("every client that connects may do what ACLs allow it")
+
+
 def test_settings_of_listeners_are_described(certificates: Certificates, connect: Connect) -> None:
     """Passwords are not, as in Kafka."""
     listeners = "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0"

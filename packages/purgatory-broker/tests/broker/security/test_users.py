@@ -92,6 +92,19 @@ def test_quota_is_of_the_certificates_subject(certificates: Certificates) -> Non
             assert throttle_ms(client) > 0
 
 
+def test_permission_is_of_the_certificates_subject(certificates: Certificates) -> None:
+    own = ssl._ssl._test_decode_cert(str(certificates.client))  # type: ignore[attr-defined]
+    principal = f"User:{distinguished_name(own['subject'])}"
+    options = settings(certificates, ssl_client_auth="requested")
+    with Cluster(**options, authorizer=True, super_users=principal) as cluster:
+        cluster.create_topic("t")
+        context = trusting(certificates, certificates.client)
+        with tls_client(cluster.bootstrap_servers, context) as known:
+            assert known.call("Metadata", 9, topics=[{"name": "t"}]).topics[0].error_code == 0
+        with tls_client(cluster.bootstrap_servers, trusting(certificates)) as client:
+            assert client.call("Metadata", 9, topics=[{"name": "t"}]).topics[0].error_code == 29
+
+
 @pytest.mark.parametrize(
     ("subject", "expected"),
     [
