@@ -106,7 +106,8 @@ class Connection(asyncio.Protocol):
         if len(self._buffer) >= end and self._response is not None:
             response = bytes(self._buffer[_SIZE.size : end])
             del self._buffer[:end]
-            self._response.set_result(response)
+            if not self._response.done():  # Whoever waited was cancelled.
+                self._response.set_result(response)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         if self._response is not None and not self._response.done():

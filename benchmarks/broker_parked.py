@@ -62,12 +62,12 @@ def measure(side: str, fetches: int, ms: int = _OBSERVED_MS) -> dict[str, float]
         RuntimeError: A fetch was answered before there was anything to read.
     """
     # Our broker accepts connections for at most three quarters of its open files limit.
-    with _allow_open_files(fetches * 3 // 2 + 1_000), running_broker(side, 1) as broker:
+    with allow_open_files(fetches * 3 // 2 + 1_000), running_broker(side, 1) as broker:
         return asyncio.run(_measure(broker.addresses, broker.pids, fetches, ms / 1_000))
 
 
 @contextmanager
-def _allow_open_files(needed: int) -> Iterator[None]:
+def allow_open_files(needed: int) -> Iterator[None]:
     """Allow this process and its children to open that many files while the block runs."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < needed:

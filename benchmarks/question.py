@@ -34,6 +34,7 @@ NAMES = (
     "broker_start",
     "broker_produce",
     "broker_parked",
+    "broker_idle",
     "broker_transactions",
 )
 
