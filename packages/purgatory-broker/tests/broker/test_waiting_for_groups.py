@@ -218,6 +218,50 @@ def test_wait_for_an_assignment_ends_when_the_member_has_its_partitions() -> Non
     run(scenario)
 
 
+def test_wait_for_an_assignment_of_the_consumer_protocol() -> None:
+    async def scenario(harness: ClusterHarness) -> None:
+        wait = waiting(harness, assignment=("readers", "test", "orders", [0]))
+        await harness.settle()
+        assert not wait.done()
+        fields = {"group_id": "readers", "member_id": "AAAAAAAAAAAAAAAAAAAAAA"}
+        joined = await ask_coordinator(
+            harness,
+            "ConsumerGroupHeartbeat",
+            1,
+            **fields,
+            member_epoch=0,
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=["orders"],
+            topic_partitions=[],
+        )
+        assert joined.error_code == 0
+        await asyncio.wait_for(wait, 1)
+        await harness.produce(0, b"one").get()
+        lag = waiting(harness, lag=("readers", "orders", 0))
+        await harness.settle()
+        assert not lag.done()
+        partition = {
+            "partition_index": 0,
+            "committed_offset": 1,
+            "committed_leader_epoch": -1,
+            "committed_metadata": None,
+        }
+        committed = await ask_coordinator(
+            harness,
+            "OffsetCommit",
+            9,
+            group_id="readers",
+            member_id=joined.member_id,
+            generation_id_or_member_epoch=joined.member_epoch,
+            group_instance_id=None,
+            topics=[{"name": KEY.topic, "partitions": [partition]}],
+        )
+        assert committed.topics[0].partitions[0].error_code == 0
+        await asyncio.wait_for(lag, 1)
+
+    run(scenario)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
