@@ -162,6 +162,9 @@ def _read_columns(spark: SparkSession, source: TableSource, required: list[str])
     files = _local_files(source)
     if files:
         return read_rows(spark, files, required)
+    partitions = _partition_files(source)
+    if partitions:
+        return read_rows(spark, partitions, required, base=source.path)
     try:
         table = _load(spark, source)
         names = table.columns
@@ -195,6 +198,19 @@ def _local_files(source: TableSource) -> list[Path]:
     suffixes = SUFFIXES[source.format]
     has_files = any(entry.is_file() and entry.name.endswith(suffixes) for entry in path.iterdir())
     return trace_files(path, (source.format,)) if has_files else []
+
+
+def _partition_files(source: TableSource) -> list[Path]:
+    """Return the Parquet files of a partitioned table on this machine, in folders `NAME=VALUE`."""
+    path = source.path
+    if path is None or source.format != "parquet" or not path.is_dir():
+        return []
+    inner = [(file, file.relative_to(path).parts) for file in path.rglob(f"*{PARQUET_SUFFIX}")]
+    return sorted(
+        file
+        for file, (*folders, name) in inner
+        if not name.startswith((".", "_")) and all("=" in folder for folder in folders)
+    )
 
 
 def _load(spark: SparkSession, source: TableSource) -> DataFrame:

@@ -235,17 +235,19 @@ def read_spark_table(spark: SparkSession, folder: Path) -> DataFrame:
     return reader.parquet(spark_read_path(folder))
 
 
-def read_parquet(spark: SparkSession, *paths: Path) -> DataFrame:
+def read_parquet(spark: SparkSession, *paths: Path, base: Path | None = None) -> DataFrame:
     """Read Parquet files of any writer: of one schema, or in one folder.
 
     Spark has no timestamps of nanoseconds, as pandas and Arrow write them. They are read as
     bigints, in every session.
+
+    `base`: the folder of a partitioned table.
     """
     first = paths[0]
     file = min(first.rglob(f"*{PARQUET_SUFFIX}")) if first.is_dir() else first
     schema = parquet_schema(file)
     readable = pa.schema([field.with_type(_readable_type(field.type)) for field in schema])
-    reader = spark.read
+    reader = spark.read if base is None else spark.read.option("basePath", spark_write_path(base))
     if any(_has_nanoseconds(field.type) for field in schema):
         reader = reader.schema(from_arrow_schema(readable, prefer_timestamp_ntz=True))
     return reader.parquet(*[spark_read_path(path) for path in paths])
@@ -272,14 +274,18 @@ def _readable_type(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def read_rows(spark: SparkSession, files: list[Path], required: Iterable[str]) -> DataFrame:
+def read_rows(
+    spark: SparkSession, files: list[Path], required: Iterable[str], *, base: Path | None = None
+) -> DataFrame:
     """Read the `required` columns of CSV or Parquet files, with `SOURCE`, `RAW` and `CORRUPT`.
 
     All columns of CSV are text. A row with too few or too many fields has its text in `CORRUPT`.
+
+    `base`: the folder of a partitioned table, whose partitions are columns of Parquet files.
     """
     required = list(dict.fromkeys(required))
     if files[0].name.endswith(PARQUET_SUFFIX):
-        return _read_parquet(spark, files, required)
+        return _read_parquet(spark, files, required, base)
     # Files of one folder may have their columns in different orders. Spark would use the order of
     # the first file for all.
     by_header: dict[tuple[tuple[str, ...], bool], list[Path]] = defaultdict(list)
@@ -342,29 +348,55 @@ def _read_csv(
     return rows.select(*wanted, file_name(), file_position(), raw, CORRUPT)
 
 
-def _read_parquet(spark: SparkSession, files: list[Path], required: list[str]) -> DataFrame:
-    first: dict[str, tuple[Path, pa.DataType]] = {}
+def _read_parquet(
+    spark: SparkSession, files: list[Path], required: list[str], base: Path | None
+) -> DataFrame:
+    # Files of one folder may differ: pandas writes the integers and times that it has.
+    by_schema: dict[pa.Schema, list[Path]] = defaultdict(list)
+    found: dict[str, dict[pa.DataType, Path]] = defaultdict(dict)
     for file in files:
-        schema = parquet_schema(file)
-        require_columns(file, schema.names, required)
-        for name in required:
-            kind = _storage_type(schema.field(name).type)
-            other, known = first.setdefault(name, (file, kind))
-            if kind != known:
-                raise TraceFormatError(f"{file}: column {name} is {kind}, but {known} in {other}")
-    rows = read_parquet(spark, *files)
-    whole = F.to_json(F.struct(*[F.col(quote_column(name)) for name in rows.columns]), JSON_ZONE)
-    wanted = [
-        without_nanoseconds(F.col(quote_column(name)), first[name][1]).alias(name)
-        for name in required
-    ]
-    return rows.select(
-        *wanted,
-        file_name(),
-        file_position(),
-        whole.alias(RAW),
-        F.lit(None).cast("string").alias(CORRUPT),
-    )
+        schema = parquet_schema(file).remove_metadata()
+        partitions = file.relative_to(base).parts[:-1] if base else ()
+        names = [*schema.names, *[part.partition("=")[0] for part in partitions]]
+        require_columns(file, names, required)
+        by_schema[schema].append(file)
+        for field in schema:
+            found[field.name].setdefault(_storage_type(field.type), file)
+    common = {name: _common_type(name, found[name]) for name in required if found[name]}
+    tables = []
+    for schema, group in by_schema.items():
+        rows = read_parquet(spark, *group, base=base)
+        columns = {name: F.col(quote_column(name)) for name in rows.columns}
+        whole = F.to_json(F.struct(*columns.values()), JSON_ZONE)
+        for name, kind in common.items():
+            column = without_nanoseconds(columns[name], _storage_type(schema.field(name).type))
+            columns[name] = column.cast(kind) if kind else column
+        wanted = [columns[name].alias(name) for name in required]
+        no_text = F.lit(None).cast("string").alias(CORRUPT)
+        raw = whole.alias(RAW)
+        tables.append(rows.select(*wanted, file_name(), file_position(), raw, no_text))
+    return reduce(DataFrame.unionByName, tables)
+
+
+def _common_type(name: str, found: Mapping[pa.DataType, Path]) -> str | None:
+    """Return the SQL type that holds all types of a column; None if it needs no cast."""
+    first, *others = found
+    family = _family(first)
+    for kind in others:
+        if _family(kind) != family:
+            raise TraceFormatError(
+                f"{found[kind]}: column {name} is {kind}, but {first} in {found[first]}"
+            )
+    return family if others and family in ("bigint", "double") else None
+
+
+def _family(kind: pa.DataType) -> str:
+    """Return the same for types that one type holds: that one, where a cast is needed."""
+    if pa.types.is_timestamp(kind):
+        return "timestamp" if kind.tz else "timestamp without zone"
+    if pa.types.is_signed_integer(kind):
+        return "bigint"
+    return "double" if pa.types.is_floating(kind) else str(kind)
 
 
 def _storage_type(kind: pa.DataType) -> pa.DataType:

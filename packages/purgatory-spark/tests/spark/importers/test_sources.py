@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+from datetime import UTC
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 from pyspark.sql import SparkSession
@@ -14,7 +16,7 @@ from pyspark.sql import SparkSession
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._importers.table_source import TableSource
 from purgatory_spark._spark.files import has_quoted_newline
-from purgatory_spark._traces.trace_reader import ImportSettings, check_source
+from purgatory_spark._traces.trace_reader import ImportSettings, check_source, read_trace
 from tests.spark.trace_folders import NOON, Row, imported_rows, write_lines
 
 COLUMNS = {"request_id": "id", "arrived_at": "at", "watch_keys": "keys"}
@@ -201,3 +203,41 @@ def test_newlines_in_quotes_are_found(tmp_path: Path, text: bytes, found: bool) 
     file = tmp_path / "calls.csv"
     file.write_bytes(text)
     assert has_quoted_newline(file) is found
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_parquet_files_as_pandas_writes_them(
+    spark: SparkSession, tmp_path: Path, partitioned: bool
+) -> None:
+    folder = tmp_path / "calls"
+    times = {"ns": 1_000_000_000_999, "us": 1_000_000_001, "ms": 1_000_001}
+    widths = [pa.int32(), pa.int64(), pa.int16()]
+    floats = [pa.float32(), pa.float64(), pa.float32()]
+    for number, (unit, at) in enumerate(times.items()):
+        table = pa.table(
+            {
+                "id": pa.array([number], widths[number]),
+                "at": pa.array([at], pa.timestamp(unit)),
+                "took": pa.array([0.5], floats[number]),
+            }
+        )
+        part = folder / f"pod={number % 2}" if partitioned else folder
+        part.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, part / f"{number}.parquet")
+    (part / "_ignored.parquet").touch()
+    columns = {"request_id": "id", "arrived_at": "at", "service_ms": "took"}
+    source = f"parquet:{folder}"
+    found = imported_rows(spark, source, columns=columns | ({"host": "pod"} if partitioned else {}))
+    assert found.rejects == []
+    moments = ["00:16:40", "00:16:40.000001", "00:16:40.001000"]
+    assert sorted(
+        (row["request_id"], row["host"], str(row["arrived_at"].astimezone(UTC).time()))
+        for row in found.requests
+    ) == [
+        (str(number), str(number % 2) if partitioned else "host-0", moment)
+        for number, moment in enumerate(moments)
+    ]
+    assert len(found.events) == 3
+    pq.write_table(pa.table({**table.to_pydict(), "id": ["x"]}), part / "text.parquet")
+    with pytest.raises(TraceFormatError, match=r"text\.parquet: column id is string, but int"):
+        read_trace(spark, source, ImportSettings(columns=columns))
