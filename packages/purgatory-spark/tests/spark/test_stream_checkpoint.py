@@ -77,3 +77,27 @@ def test_other_folder_is_refused_as_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="not a checkpoint of a purgatory stream, and not"):
         require_compatible_checkpoint(tmp_path, StreamSettings(), {})
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("metadata", "", "nothing in it"),
+        ("metadata", '{"id', "Unterminated string"),
+        ("offsets/10", "", "nothing in it"),
+        ("offsets/10", '{"id', "no version in its first line"),
+        ("commits/7", "v1", "nothing in it"),
+        ("commits/7", 'v1\n{"x', "Unterminated string"),
+    ],
+)
+def test_torn_file_of_sparks_is_named(tmp_path: Path, name: str, content: str, reason: str) -> None:
+    folder = tmp_path / "checkpoint"
+    require_compatible_checkpoint(folder, StreamSettings(), {})
+    good = {"metadata": '{"id":"x"}', "offsets/9": "", "offsets/10": 'v1\n{}\n-\n{"logOffset":0}'}
+    for file, text in (good | {"commits/7": 'v1\n{"next":0}', "offsets/.11.crc": "x"}).items():
+        (folder / file).parent.mkdir(exist_ok=True)
+        (folder / file).write_text(text)
+    require_compatible_checkpoint(folder, StreamSettings(), {})
+    (folder / name).write_text(content)
+    with pytest.raises(CheckpointError, match=rf"{name}: damaged, .*{reason}.*; restore the file"):
+        require_compatible_checkpoint(folder, StreamSettings(), {})

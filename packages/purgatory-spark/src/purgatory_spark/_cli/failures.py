@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import unquote
 
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
@@ -13,6 +12,7 @@ from purgatory_spark._errors import SchemaError, TraceFormatError
 from purgatory_spark._output_folder import OutputExistsError
 from purgatory_spark._rows.host_sizes import HostTooLargeError
 from purgatory_spark._spark.archive import ArchiveError
+from purgatory_spark._spark.damage import describe_damage, file_named_in
 from purgatory_spark._spark.java import JavaNotFoundError
 from purgatory_spark._spark.session import SessionSettingError
 from purgatory_spark._spark.workers import WorkersError
@@ -23,8 +23,6 @@ from purgatory_spark._stream.run import DrainError
 from purgatory_spark._stream.state.layout import StateLayoutError
 from request_purgatory.errors import InvalidArgumentError
 
-#: A file that Spark can't read, somewhere in a message of many lines.
-_FILE = re.compile(r"(?:file:/*)?(/[^\s'\"]+\.(?:csv|parquet|gz|bz2))")
 #: The last line of a traceback.
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception): ")
 #: Spark's message for a Parquet column of another type than the schema's.
@@ -52,14 +50,6 @@ _JVM_GONE = (
     "Spark's JVM has ended or does not answer any more; the system may have killed it for lack of "
     "memory, or another process did. Start the command again (-v shows the traceback)"
 )
-_CORRUPT = (
-    "ZipException",
-    "EOFException",
-    "not a Parquet file",
-    "CANNOT_READ_FILE",
-    "FAILED_READ_FILE",
-    "DataFormatException",
-)
 
 
 def describe_failure(error: Exception) -> tuple[ExitCode, str]:
@@ -80,22 +70,13 @@ def describe_failure(error: Exception) -> tuple[ExitCode, str]:
 
 def _describe_spark_failure(text: str) -> tuple[ExitCode, str]:
     """Return the exit code and the message for what Spark, or a Python worker of it, raised."""
-    if file := _FILE.search(text):
-        # Spark names a file as a URL has it.
-        name = unquote(file.group(1)) if file.group(0).startswith("file:") else file.group(1)
+    if name := file_named_in(text):
         if differs := _OTHER_TYPE.search(text):
             column, wanted, stored = differs.groups()
             message = f"{name}: column {column} is of the Parquet type {stored}, not {wanted}"
             return ExitCode.BAD_INPUT, message
-        if any(word in text for word in _CORRUPT):
-            message = "can't be read to its end; the file is damaged or not what its name says"
-            if "STREAM_FAILED" in text and ".csv" in name:
-                # Spark does not say which of the two it is.
-                message = (
-                    "can't be read: the file is damaged, or its columns are not those of the "
-                    "stream's first file, in the same order"
-                )
-            return ExitCode.BAD_INPUT, f"{name}: {message}"
+        if damage := describe_damage(text):
+            return ExitCode.BAD_INPUT, damage
     lines = [line.strip() for line in text.splitlines() if line.strip()] or ["Spark failed"]
     # A Python worker's message is a traceback, whose last line is the error, and a stream's plan
     # may follow; Spark's own message begins with the error.

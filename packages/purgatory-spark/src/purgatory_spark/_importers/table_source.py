@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._spark.damage import innermost_cause
 from purgatory_spark._spark.files import (
     CORRUPT,
     CSV_OPTIONS,
@@ -254,5 +255,5 @@ def _failure(source: TableSource, error: Exception) -> str:
             f"{source}: this session has no data source {source.format!r}; add its package, for "
             "example with spark.jars.packages in spark-defaults.conf"
         )
-    first = text.strip().splitlines()[0]
-    return f"{source}: can't be read as {source.format} ({first})"
+    reason = innermost_cause(text) or text.strip().splitlines()[0]
+    return f"{source}: can't be read as {source.format} ({reason})"

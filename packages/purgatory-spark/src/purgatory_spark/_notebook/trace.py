@@ -39,6 +39,7 @@ from purgatory_spark._rows.host_sizes import (
 )
 from purgatory_spark._rows.mapping import TableMapping
 from purgatory_spark._rows.schema import EVENTS, REQUESTS, require
+from purgatory_spark._spark.damage import damage_described
 from purgatory_spark._spark.memory import bytes_per_pending_operation
 from purgatory_spark._spark.workers import require_package
 from purgatory_spark._traces.marks import Mark, known_incidents
@@ -218,7 +219,8 @@ class Trace:
         """Which hosts are too large for a replay, as a message; empty if there are none."""
         require_package(self.requests.sparkSession)
         try:
-            require_hosts_fit(self.requests, self.events, REPLAY, self.max_worker_mb)
+            with damage_described():
+                require_hosts_fit(self.requests, self.events, REPLAY, self.max_worker_mb)
         except HostTooLargeError as error:
             return str(error)
         return ""
@@ -344,7 +346,7 @@ class Trace:
         require_package(spark)
         settings = [ReplaySettings(design=design) for design in dict.fromkeys(designs)]
         require_replaceable(target, self._origin.path)
-        with output_folder(target, replace=True) as partial_folder:
+        with damage_described(), output_folder(target, replace=True) as partial_folder:
             trace = self._origin.to_folder(partial_folder / "trace", self.name)
             folders = {
                 new_folder(partial_folder / "replays" / each.design): each for each in settings

@@ -5,6 +5,8 @@ It keeps a checkpoint from being used with settings or endpoints that do not mat
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,7 @@ def require_compatible_checkpoint(
                 "choose another checkpoint and another output"
             ) from error
         _require_equal(folder, recorded, requested)
+        _require_readable_logs(folder)
         requested["even_shards"] = recorded.get("even_shards", False)
     elif folder.is_dir() and any(folder.iterdir()):
         raise CheckpointError(
@@ -59,6 +62,33 @@ def require_compatible_checkpoint(
     folder.mkdir(parents=True, exist_ok=True)
     write_json(file, requested)
     return bool(requested["even_shards"])
+
+
+def _require_readable_logs(folder: Path) -> None:
+    """Check the query's id, and the newest files of its logs, whose damage Spark does not name."""
+    newest = [folder / "metadata"]
+    for log in ("offsets", "commits"):
+        numbered = [file for file in (folder / log).glob("*") if file.name.isdecimal()]
+        newest += sorted(numbered, key=lambda file: int(file.name))[-1:]
+    for file in newest:
+        if not file.exists():
+            continue
+        try:
+            lines = file.read_text(encoding="utf-8").splitlines()
+            if file.name != "metadata":
+                version, *lines = lines or [""]
+                if version and not re.fullmatch(r"v\d+", version):
+                    raise ValueError("no version in its first line")
+            if not lines:
+                raise ValueError("nothing in it")
+            for line in lines:
+                if line not in ("", "-"):  # an input that has not been read yet
+                    json.loads(line)
+        except ValueError as error:
+            raise CheckpointError(
+                f"{file}: damaged, not what Spark wrote ({error}); restore the file, or choose "
+                "another checkpoint and another output"
+            ) from error
 
 
 def _recorded(settings: StreamSettings) -> dict[str, Any]:

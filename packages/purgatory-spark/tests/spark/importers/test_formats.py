@@ -9,13 +9,20 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from purgatory_spark import Trace
 from purgatory_spark._cli.failures import describe_failure
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._importers.imported_trace import ImportedTrace
 from purgatory_spark._traces.marks import Mark, known_incidents
 from purgatory_spark._traces.trace_reader import ImportSettings, read_trace
 from tests.spark.naive_trace import TraceRequest
-from tests.spark.trace_folders import cached_tables, collect_tables, import_to_folder, write_lines
+from tests.spark.small_analyses import write_trace
+from tests.spark.trace_folders import (
+    cached_tables,
+    collect_tables,
+    import_to_folder,
+    write_lines,
+)
 from tests.spark.trace_strategies import events_table, requests_table
 
 SPANS = "TraceID,SpanID,ParentID,PodName,OperationName,StartTimeUnixNano,EndTimeUnixNano,Duration"
@@ -135,9 +142,19 @@ def test_damaged_gzip_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "cut.csv.gz"
     file.write_bytes(whole[: len(whole) // 2])
     cached = cached_tables(spark)
-    with pytest.raises(Exception, match="cut") as failure:
+    message = r"cut\.csv\.gz: can't be read to its end; .* \(EOFException: Unexpected end of input"
+    with pytest.raises(TraceFormatError, match=message) as failure:
         import_to_folder(spark, file, tmp_path / "trace")
-    code, message = describe_failure(failure.value)
-    assert code == 2
-    assert "cut.csv.gz" in message
+    assert describe_failure(failure.value) == (2, str(failure.value))
     assert cached_tables(spark) == cached
+
+
+def test_damaged_pages_of_a_trace_folder_are_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    calls = [TraceRequest(f"r{number}", 1, 10, ["k"], "count", 1.0, "all") for number in range(99)]
+    folder = write_trace(tmp_path / "trace", calls, []).path
+    (file,) = (folder / "requests").glob("*.parquet")
+    content = bytearray(file.read_bytes())
+    content[4:60] = bytes(56)
+    file.write_bytes(content)
+    with pytest.raises(TraceFormatError, match=rf"{file.name}: can't be read to its end"):
+        Trace.read(spark, folder).outcomes()
