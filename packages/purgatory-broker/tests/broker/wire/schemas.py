@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from kafka.protocol import admin, consumer, metadata, producer, sasl
 
 from purgatory_broker._wire.apis import Api
-from tests.broker.wire import consumer_groups, telemetry
+from tests.broker.wire import consumer_groups, share_groups, telemetry
 
 
 class Named(Protocol):
@@ -20,7 +20,16 @@ class Named(Protocol):
     def name(self) -> str: ...
 
 
-_MODULES = (admin, consumer, metadata, producer, sasl, consumer_groups, telemetry)
+_MODULES = (
+    admin,
+    consumer,
+    metadata,
+    producer,
+    sasl,
+    consumer_groups,
+    share_groups,
+    telemetry,
+)
 #: A bit field has no bits: the null of kafka-python.
 _NO_BITS = -(2**31)
 

@@ -1,0 +1,173 @@
+"""The messages of DeleteShareGroupState.
+
+Made from Kafka 4.1.1's schemas: do not edit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.reader import Reader
+from purgatory_broker._wire.writer import Writer
+
+_I = struct.Struct(">i")
+_IH = struct.Struct(">ih")
+
+
+@dataclass(slots=True)
+class PartitionData:
+    partition: int = 0
+
+
+@dataclass(slots=True)
+class DeleteStateData:
+    topic_id: UUID | None = None
+    partitions: list[PartitionData] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class DeleteShareGroupStateRequest:
+    group_id: str = ""
+    topics: list[DeleteStateData] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class PartitionResult:
+    partition: int = 0
+    error_code: int = 0
+    error_message: str | None = None
+
+
+@dataclass(slots=True)
+class DeleteStateResult:
+    topic_id: UUID | None = None
+    partitions: list[PartitionResult] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class DeleteShareGroupStateResponse:
+    results: list[DeleteStateResult] = field(default_factory=list)
+
+
+def _read_partition_data(reader: Reader, version: int) -> PartitionData:
+    (partition,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
+    reader.skip_tagged_fields()
+    return PartitionData(partition)
+
+
+def _read_delete_state_data(reader: Reader, version: int) -> DeleteStateData:
+    topic_id = reader.topic_id("topic_id")
+    partitions: list[PartitionData] = []
+    for _ in range(reader.count("partitions", 5)):
+        partitions.append(_read_partition_data(reader, version))
+    reader.skip_tagged_fields()
+    return DeleteStateData(topic_id, partitions)
+
+
+def _read_delete_share_group_state_request(
+    reader: Reader, version: int
+) -> DeleteShareGroupStateRequest:
+    group_id = reader.string("group_id")
+    topics: list[DeleteStateData] = []
+    for _ in range(reader.count("topics", 18)):
+        topics.append(_read_delete_state_data(reader, version))
+    reader.skip_tagged_fields()
+    return DeleteShareGroupStateRequest(group_id, topics)
+
+
+def _read_partition_result(reader: Reader, version: int) -> PartitionResult:
+    partition, error_code = _IH.unpack_from(reader.frame, reader.position)
+    reader.position += 6
+    error_message = reader.nullable_string("error_message")
+    reader.skip_tagged_fields()
+    return PartitionResult(partition, error_code, error_message)
+
+
+def _read_delete_state_result(reader: Reader, version: int) -> DeleteStateResult:
+    topic_id = reader.topic_id("topic_id")
+    partitions: list[PartitionResult] = []
+    for _ in range(reader.count("partitions", 8)):
+        partitions.append(_read_partition_result(reader, version))
+    reader.skip_tagged_fields()
+    return DeleteStateResult(topic_id, partitions)
+
+
+def _read_delete_share_group_state_response(
+    reader: Reader, version: int
+) -> DeleteShareGroupStateResponse:
+    results: list[DeleteStateResult] = []
+    for _ in range(reader.count("results", 18)):
+        results.append(_read_delete_state_result(reader, version))
+    reader.skip_tagged_fields()
+    return DeleteShareGroupStateResponse(results)
+
+
+def _write_partition_result(out: Writer, data: PartitionResult, version: int) -> None:
+    out += _IH.pack(data.partition, data.error_code)
+    out.nullable_string(data.error_message)
+    out.append(0)
+
+
+def _write_delete_state_result(out: Writer, data: DeleteStateResult, version: int) -> None:
+    out.topic_id(data.topic_id)
+    out.length(len(data.partitions))
+    for partition_result in data.partitions:
+        _write_partition_result(out, partition_result, version)
+    out.append(0)
+
+
+def _write_delete_share_group_state_response(
+    out: Writer, data: DeleteShareGroupStateResponse, version: int
+) -> None:
+    out.length(len(data.results))
+    for delete_state_result in data.results:
+        _write_delete_state_result(out, delete_state_result, version)
+    out.append(0)
+
+
+def _error_response(
+    request: DeleteShareGroupStateRequest, code: int
+) -> DeleteShareGroupStateResponse:
+    return DeleteShareGroupStateResponse(
+        results=[
+            DeleteStateResult(
+                topic_id=delete_state_data.topic_id,
+                partitions=[
+                    PartitionResult(partition=partition_data.partition, error_code=code)
+                    for partition_data in delete_state_data.partitions
+                ],
+            )
+            for delete_state_data in request.topics
+        ]
+    )
+
+
+def _topics(request: DeleteShareGroupStateRequest) -> Iterator[NamedTopic]:
+    for delete_state_data in request.topics:
+        yield NamedTopic(
+            None,
+            delete_state_data.topic_id,
+            [partition.partition for partition in delete_state_data.partitions],
+        )
+
+
+DELETE_SHARE_GROUP_STATE_MESSAGES = ApiMessages(
+    key=86,
+    name="DeleteShareGroupState",
+    versions=(0, 0),
+    flexible_since=0,
+    request=DeleteShareGroupStateRequest,
+    response=DeleteShareGroupStateResponse,
+    read_request=_read_delete_share_group_state_request,
+    read_response=_read_delete_share_group_state_response,
+    write_response=_write_delete_share_group_state_response,
+    error_response=_error_response,
+    fields={},
+    topics=_topics,
+    names_partitions=True,
+)

@@ -1,0 +1,210 @@
+"""The messages of ReadShareGroupState.
+
+Made from Kafka 4.1.1's schemas: do not edit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.reader import Reader
+from purgatory_broker._wire.writer import Writer
+
+_IH = struct.Struct(">ih")
+_II = struct.Struct(">ii")
+_IQ = struct.Struct(">iq")
+_QQBH = struct.Struct(">qqbh")
+
+
+@dataclass(slots=True)
+class PartitionData:
+    partition: int = 0
+    leader_epoch: int = 0
+
+
+@dataclass(slots=True)
+class ReadStateData:
+    topic_id: UUID | None = None
+    partitions: list[PartitionData] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ReadShareGroupStateRequest:
+    group_id: str = ""
+    topics: list[ReadStateData] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class StateBatch:
+    first_offset: int = 0
+    last_offset: int = 0
+    delivery_state: int = 0
+    delivery_count: int = 0
+
+
+@dataclass(slots=True)
+class PartitionResult:
+    partition: int = 0
+    error_code: int = 0
+    error_message: str | None = None
+    state_epoch: int = 0
+    start_offset: int = 0
+    state_batches: list[StateBatch] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ReadStateResult:
+    topic_id: UUID | None = None
+    partitions: list[PartitionResult] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ReadShareGroupStateResponse:
+    results: list[ReadStateResult] = field(default_factory=list)
+
+
+def _read_partition_data(reader: Reader, version: int) -> PartitionData:
+    partition, leader_epoch = _II.unpack_from(reader.frame, reader.position)
+    reader.position += 8
+    reader.skip_tagged_fields()
+    return PartitionData(partition, leader_epoch)
+
+
+def _read_read_state_data(reader: Reader, version: int) -> ReadStateData:
+    topic_id = reader.topic_id("topic_id")
+    partitions: list[PartitionData] = []
+    for _ in range(reader.count("partitions", 9)):
+        partitions.append(_read_partition_data(reader, version))
+    reader.skip_tagged_fields()
+    return ReadStateData(topic_id, partitions)
+
+
+def _read_read_share_group_state_request(
+    reader: Reader, version: int
+) -> ReadShareGroupStateRequest:
+    group_id = reader.string("group_id")
+    topics: list[ReadStateData] = []
+    for _ in range(reader.count("topics", 18)):
+        topics.append(_read_read_state_data(reader, version))
+    reader.skip_tagged_fields()
+    return ReadShareGroupStateRequest(group_id, topics)
+
+
+def _read_state_batch(reader: Reader, version: int) -> StateBatch:
+    first_offset, last_offset, delivery_state, delivery_count = _QQBH.unpack_from(
+        reader.frame, reader.position
+    )
+    reader.position += 19
+    reader.skip_tagged_fields()
+    return StateBatch(first_offset, last_offset, delivery_state, delivery_count)
+
+
+def _read_partition_result(reader: Reader, version: int) -> PartitionResult:
+    partition, error_code = _IH.unpack_from(reader.frame, reader.position)
+    reader.position += 6
+    error_message = reader.nullable_string("error_message")
+    state_epoch, start_offset = _IQ.unpack_from(reader.frame, reader.position)
+    reader.position += 12
+    state_batches: list[StateBatch] = []
+    for _ in range(reader.count("state_batches", 20)):
+        state_batches.append(_read_state_batch(reader, version))
+    reader.skip_tagged_fields()
+    return PartitionResult(
+        partition, error_code, error_message, state_epoch, start_offset, state_batches
+    )
+
+
+def _read_read_state_result(reader: Reader, version: int) -> ReadStateResult:
+    topic_id = reader.topic_id("topic_id")
+    partitions: list[PartitionResult] = []
+    for _ in range(reader.count("partitions", 21)):
+        partitions.append(_read_partition_result(reader, version))
+    reader.skip_tagged_fields()
+    return ReadStateResult(topic_id, partitions)
+
+
+def _read_read_share_group_state_response(
+    reader: Reader, version: int
+) -> ReadShareGroupStateResponse:
+    results: list[ReadStateResult] = []
+    for _ in range(reader.count("results", 18)):
+        results.append(_read_read_state_result(reader, version))
+    reader.skip_tagged_fields()
+    return ReadShareGroupStateResponse(results)
+
+
+def _write_state_batch(out: Writer, data: StateBatch, version: int) -> None:
+    out += _QQBH.pack(data.first_offset, data.last_offset, data.delivery_state, data.delivery_count)
+    out.append(0)
+
+
+def _write_partition_result(out: Writer, data: PartitionResult, version: int) -> None:
+    out += _IH.pack(data.partition, data.error_code)
+    out.nullable_string(data.error_message)
+    out += _IQ.pack(data.state_epoch, data.start_offset)
+    out.length(len(data.state_batches))
+    for state_batch in data.state_batches:
+        _write_state_batch(out, state_batch, version)
+    out.append(0)
+
+
+def _write_read_state_result(out: Writer, data: ReadStateResult, version: int) -> None:
+    out.topic_id(data.topic_id)
+    out.length(len(data.partitions))
+    for partition_result in data.partitions:
+        _write_partition_result(out, partition_result, version)
+    out.append(0)
+
+
+def _write_read_share_group_state_response(
+    out: Writer, data: ReadShareGroupStateResponse, version: int
+) -> None:
+    out.length(len(data.results))
+    for read_state_result in data.results:
+        _write_read_state_result(out, read_state_result, version)
+    out.append(0)
+
+
+def _error_response(request: ReadShareGroupStateRequest, code: int) -> ReadShareGroupStateResponse:
+    return ReadShareGroupStateResponse(
+        results=[
+            ReadStateResult(
+                topic_id=read_state_data.topic_id,
+                partitions=[
+                    PartitionResult(partition=partition_data.partition, error_code=code)
+                    for partition_data in read_state_data.partitions
+                ],
+            )
+            for read_state_data in request.topics
+        ]
+    )
+
+
+def _topics(request: ReadShareGroupStateRequest) -> Iterator[NamedTopic]:
+    for read_state_data in request.topics:
+        yield NamedTopic(
+            None,
+            read_state_data.topic_id,
+            [partition.partition for partition in read_state_data.partitions],
+        )
+
+
+READ_SHARE_GROUP_STATE_MESSAGES = ApiMessages(
+    key=84,
+    name="ReadShareGroupState",
+    versions=(0, 0),
+    flexible_since=0,
+    request=ReadShareGroupStateRequest,
+    response=ReadShareGroupStateResponse,
+    read_request=_read_read_share_group_state_request,
+    read_response=_read_read_share_group_state_response,
+    write_response=_write_read_share_group_state_response,
+    error_response=_error_response,
+    fields={},
+    topics=_topics,
+    names_partitions=True,
+)

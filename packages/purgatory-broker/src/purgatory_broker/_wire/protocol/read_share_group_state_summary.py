@@ -1,0 +1,185 @@
+"""The messages of ReadShareGroupStateSummary.
+
+Made from Kafka 4.1.1's schemas: do not edit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.reader import Reader
+from purgatory_broker._wire.writer import Writer
+
+_IH = struct.Struct(">ih")
+_II = struct.Struct(">ii")
+_IIQ = struct.Struct(">iiq")
+
+
+@dataclass(slots=True)
+class PartitionData:
+    partition: int = 0
+    leader_epoch: int = 0
+
+
+@dataclass(slots=True)
+class ReadStateSummaryData:
+    topic_id: UUID | None = None
+    partitions: list[PartitionData] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ReadShareGroupStateSummaryRequest:
+    group_id: str = ""
+    topics: list[ReadStateSummaryData] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class PartitionResult:
+    partition: int = 0
+    error_code: int = 0
+    error_message: str | None = None
+    state_epoch: int = 0
+    leader_epoch: int = 0
+    start_offset: int = 0
+
+
+@dataclass(slots=True)
+class ReadStateSummaryResult:
+    topic_id: UUID | None = None
+    partitions: list[PartitionResult] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ReadShareGroupStateSummaryResponse:
+    results: list[ReadStateSummaryResult] = field(default_factory=list)
+
+
+def _read_partition_data(reader: Reader, version: int) -> PartitionData:
+    partition, leader_epoch = _II.unpack_from(reader.frame, reader.position)
+    reader.position += 8
+    reader.skip_tagged_fields()
+    return PartitionData(partition, leader_epoch)
+
+
+def _read_read_state_summary_data(reader: Reader, version: int) -> ReadStateSummaryData:
+    topic_id = reader.topic_id("topic_id")
+    partitions: list[PartitionData] = []
+    for _ in range(reader.count("partitions", 9)):
+        partitions.append(_read_partition_data(reader, version))
+    reader.skip_tagged_fields()
+    return ReadStateSummaryData(topic_id, partitions)
+
+
+def _read_read_share_group_state_summary_request(
+    reader: Reader, version: int
+) -> ReadShareGroupStateSummaryRequest:
+    group_id = reader.string("group_id")
+    topics: list[ReadStateSummaryData] = []
+    for _ in range(reader.count("topics", 18)):
+        topics.append(_read_read_state_summary_data(reader, version))
+    reader.skip_tagged_fields()
+    return ReadShareGroupStateSummaryRequest(group_id, topics)
+
+
+def _read_partition_result(reader: Reader, version: int) -> PartitionResult:
+    partition, error_code = _IH.unpack_from(reader.frame, reader.position)
+    reader.position += 6
+    error_message = reader.nullable_string("error_message")
+    state_epoch, leader_epoch, start_offset = _IIQ.unpack_from(reader.frame, reader.position)
+    reader.position += 16
+    reader.skip_tagged_fields()
+    return PartitionResult(
+        partition, error_code, error_message, state_epoch, leader_epoch, start_offset
+    )
+
+
+def _read_read_state_summary_result(reader: Reader, version: int) -> ReadStateSummaryResult:
+    topic_id = reader.topic_id("topic_id")
+    partitions: list[PartitionResult] = []
+    for _ in range(reader.count("partitions", 24)):
+        partitions.append(_read_partition_result(reader, version))
+    reader.skip_tagged_fields()
+    return ReadStateSummaryResult(topic_id, partitions)
+
+
+def _read_read_share_group_state_summary_response(
+    reader: Reader, version: int
+) -> ReadShareGroupStateSummaryResponse:
+    results: list[ReadStateSummaryResult] = []
+    for _ in range(reader.count("results", 18)):
+        results.append(_read_read_state_summary_result(reader, version))
+    reader.skip_tagged_fields()
+    return ReadShareGroupStateSummaryResponse(results)
+
+
+def _write_partition_result(out: Writer, data: PartitionResult, version: int) -> None:
+    out += _IH.pack(data.partition, data.error_code)
+    out.nullable_string(data.error_message)
+    out += _IIQ.pack(data.state_epoch, data.leader_epoch, data.start_offset)
+    out.append(0)
+
+
+def _write_read_state_summary_result(
+    out: Writer, data: ReadStateSummaryResult, version: int
+) -> None:
+    out.topic_id(data.topic_id)
+    out.length(len(data.partitions))
+    for partition_result in data.partitions:
+        _write_partition_result(out, partition_result, version)
+    out.append(0)
+
+
+def _write_read_share_group_state_summary_response(
+    out: Writer, data: ReadShareGroupStateSummaryResponse, version: int
+) -> None:
+    out.length(len(data.results))
+    for read_state_summary_result in data.results:
+        _write_read_state_summary_result(out, read_state_summary_result, version)
+    out.append(0)
+
+
+def _error_response(
+    request: ReadShareGroupStateSummaryRequest, code: int
+) -> ReadShareGroupStateSummaryResponse:
+    return ReadShareGroupStateSummaryResponse(
+        results=[
+            ReadStateSummaryResult(
+                topic_id=read_state_summary_data.topic_id,
+                partitions=[
+                    PartitionResult(partition=partition_data.partition, error_code=code)
+                    for partition_data in read_state_summary_data.partitions
+                ],
+            )
+            for read_state_summary_data in request.topics
+        ]
+    )
+
+
+def _topics(request: ReadShareGroupStateSummaryRequest) -> Iterator[NamedTopic]:
+    for read_state_summary_data in request.topics:
+        yield NamedTopic(
+            None,
+            read_state_summary_data.topic_id,
+            [partition.partition for partition in read_state_summary_data.partitions],
+        )
+
+
+READ_SHARE_GROUP_STATE_SUMMARY_MESSAGES = ApiMessages(
+    key=87,
+    name="ReadShareGroupStateSummary",
+    versions=(0, 0),
+    flexible_since=0,
+    request=ReadShareGroupStateSummaryRequest,
+    response=ReadShareGroupStateSummaryResponse,
+    read_request=_read_read_share_group_state_summary_request,
+    read_response=_read_read_share_group_state_summary_response,
+    write_response=_write_read_share_group_state_summary_response,
+    error_response=_error_response,
+    fields={},
+    topics=_topics,
+    names_partitions=True,
+)

@@ -1,0 +1,256 @@
+"""The messages of ShareAcknowledge.
+
+Made from Kafka 4.1.1's schemas: do not edit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.reader import Reader
+from purgatory_broker._wire.writer import Writer, not_null
+
+_I = struct.Struct(">i")
+_IH = struct.Struct(">ih")
+_II = struct.Struct(">ii")
+_QQ = struct.Struct(">qq")
+
+
+@dataclass(slots=True)
+class AcknowledgementBatch:
+    first_offset: int = 0
+    last_offset: int = 0
+    acknowledge_types: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class AcknowledgePartition:
+    partition_index: int = 0
+    acknowledgement_batches: list[AcknowledgementBatch] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class AcknowledgeTopic:
+    topic_id: UUID | None = None
+    partitions: list[AcknowledgePartition] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ShareAcknowledgeRequest:
+    group_id: str | None = None
+    member_id: str | None = ""
+    share_session_epoch: int = 0
+    topics: list[AcknowledgeTopic] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class LeaderIdAndEpoch:
+    leader_id: int = 0
+    leader_epoch: int = 0
+
+
+@dataclass(slots=True)
+class PartitionData:
+    partition_index: int = 0
+    error_code: int = 0
+    error_message: str | None = None
+    current_leader: LeaderIdAndEpoch | None = None
+
+
+@dataclass(slots=True)
+class ShareAcknowledgeTopicResponse:
+    topic_id: UUID | None = None
+    partitions: list[PartitionData] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class NodeEndpoint:
+    node_id: int = 0
+    host: str = ""
+    port: int = 0
+    rack: str | None = None
+
+
+@dataclass(slots=True)
+class ShareAcknowledgeResponse:
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    error_message: str | None = None
+    responses: list[ShareAcknowledgeTopicResponse] = field(default_factory=list)
+    node_endpoints: list[NodeEndpoint] = field(default_factory=list)
+
+
+def _read_acknowledgement_batch(reader: Reader, version: int) -> AcknowledgementBatch:
+    first_offset, last_offset = _QQ.unpack_from(reader.frame, reader.position)
+    reader.position += 16
+    acknowledge_types = reader.numbers("acknowledge_types", "b", 1)
+    reader.skip_tagged_fields()
+    return AcknowledgementBatch(first_offset, last_offset, acknowledge_types)
+
+
+def _read_acknowledge_partition(reader: Reader, version: int) -> AcknowledgePartition:
+    (partition_index,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
+    acknowledgement_batches: list[AcknowledgementBatch] = []
+    for _ in range(reader.count("acknowledgement_batches", 18)):
+        acknowledgement_batches.append(_read_acknowledgement_batch(reader, version))
+    reader.skip_tagged_fields()
+    return AcknowledgePartition(partition_index, acknowledgement_batches)
+
+
+def _read_acknowledge_topic(reader: Reader, version: int) -> AcknowledgeTopic:
+    topic_id = reader.topic_id("topic_id")
+    partitions: list[AcknowledgePartition] = []
+    for _ in range(reader.count("partitions", 6)):
+        partitions.append(_read_acknowledge_partition(reader, version))
+    reader.skip_tagged_fields()
+    return AcknowledgeTopic(topic_id, partitions)
+
+
+def _read_share_acknowledge_request(reader: Reader, version: int) -> ShareAcknowledgeRequest:
+    group_id = reader.nullable_string("group_id")
+    member_id = reader.nullable_string("member_id")
+    (share_session_epoch,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
+    topics: list[AcknowledgeTopic] = []
+    for _ in range(reader.count("topics", 18)):
+        topics.append(_read_acknowledge_topic(reader, version))
+    reader.skip_tagged_fields()
+    return ShareAcknowledgeRequest(group_id, member_id, share_session_epoch, topics)
+
+
+def _read_leader_id_and_epoch(reader: Reader, version: int) -> LeaderIdAndEpoch:
+    leader_id, leader_epoch = _II.unpack_from(reader.frame, reader.position)
+    reader.position += 8
+    reader.skip_tagged_fields()
+    return LeaderIdAndEpoch(leader_id, leader_epoch)
+
+
+def _read_partition_data(reader: Reader, version: int) -> PartitionData:
+    partition_index, error_code = _IH.unpack_from(reader.frame, reader.position)
+    reader.position += 6
+    error_message = reader.nullable_string("error_message")
+    current_leader = _read_leader_id_and_epoch(reader, version)
+    reader.skip_tagged_fields()
+    return PartitionData(partition_index, error_code, error_message, current_leader)
+
+
+def _read_share_acknowledge_topic_response(
+    reader: Reader, version: int
+) -> ShareAcknowledgeTopicResponse:
+    topic_id = reader.topic_id("topic_id")
+    partitions: list[PartitionData] = []
+    for _ in range(reader.count("partitions", 9)):
+        partitions.append(_read_partition_data(reader, version))
+    reader.skip_tagged_fields()
+    return ShareAcknowledgeTopicResponse(topic_id, partitions)
+
+
+def _read_node_endpoint(reader: Reader, version: int) -> NodeEndpoint:
+    (node_id,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
+    host = reader.string("host")
+    (port,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
+    rack = reader.nullable_string("rack")
+    reader.skip_tagged_fields()
+    return NodeEndpoint(node_id, host, port, rack)
+
+
+def _read_share_acknowledge_response(reader: Reader, version: int) -> ShareAcknowledgeResponse:
+    throttle_time_ms, error_code = _IH.unpack_from(reader.frame, reader.position)
+    reader.position += 6
+    error_message = reader.nullable_string("error_message")
+    responses: list[ShareAcknowledgeTopicResponse] = []
+    for _ in range(reader.count("responses", 18)):
+        responses.append(_read_share_acknowledge_topic_response(reader, version))
+    node_endpoints: list[NodeEndpoint] = []
+    for _ in range(reader.count("node_endpoints", 11)):
+        node_endpoints.append(_read_node_endpoint(reader, version))
+    reader.skip_tagged_fields()
+    return ShareAcknowledgeResponse(
+        throttle_time_ms, error_code, error_message, responses, node_endpoints
+    )
+
+
+def _write_leader_id_and_epoch(out: Writer, data: LeaderIdAndEpoch, version: int) -> None:
+    out += _II.pack(data.leader_id, data.leader_epoch)
+    out.append(0)
+
+
+def _write_partition_data(out: Writer, data: PartitionData, version: int) -> None:
+    out += _IH.pack(data.partition_index, data.error_code)
+    out.nullable_string(data.error_message)
+    _write_leader_id_and_epoch(out, not_null(data.current_leader, "current_leader"), version)
+    out.append(0)
+
+
+def _write_share_acknowledge_topic_response(
+    out: Writer, data: ShareAcknowledgeTopicResponse, version: int
+) -> None:
+    out.topic_id(data.topic_id)
+    out.length(len(data.partitions))
+    for partition_data in data.partitions:
+        _write_partition_data(out, partition_data, version)
+    out.append(0)
+
+
+def _write_node_endpoint(out: Writer, data: NodeEndpoint, version: int) -> None:
+    out += _I.pack(data.node_id)
+    out.string(data.host)
+    out += _I.pack(data.port)
+    out.nullable_string(data.rack)
+    out.append(0)
+
+
+def _write_share_acknowledge_response(
+    out: Writer, data: ShareAcknowledgeResponse, version: int
+) -> None:
+    out += _IH.pack(data.throttle_time_ms, data.error_code)
+    out.nullable_string(data.error_message)
+    out.length(len(data.responses))
+    for share_acknowledge_topic_response in data.responses:
+        _write_share_acknowledge_topic_response(out, share_acknowledge_topic_response, version)
+    out.length(len(data.node_endpoints))
+    for node_endpoint in data.node_endpoints:
+        _write_node_endpoint(out, node_endpoint, version)
+    out.append(0)
+
+
+def _error_response(request: ShareAcknowledgeRequest, code: int) -> ShareAcknowledgeResponse:
+    return ShareAcknowledgeResponse(error_code=code)
+
+
+def _topics(request: ShareAcknowledgeRequest) -> Iterator[NamedTopic]:
+    for acknowledge_topic in request.topics:
+        yield NamedTopic(
+            None,
+            acknowledge_topic.topic_id,
+            [partition.partition_index for partition in acknowledge_topic.partitions],
+        )
+
+
+def _groups(request: ShareAcknowledgeRequest) -> Iterable[str]:
+    return [request.group_id] if request.group_id else []
+
+
+SHARE_ACKNOWLEDGE_MESSAGES = ApiMessages(
+    key=79,
+    name="ShareAcknowledge",
+    versions=(1, 1),
+    flexible_since=0,
+    request=ShareAcknowledgeRequest,
+    response=ShareAcknowledgeResponse,
+    read_request=_read_share_acknowledge_request,
+    read_response=_read_share_acknowledge_response,
+    write_response=_write_share_acknowledge_response,
+    error_response=_error_response,
+    fields={},
+    topics=_topics,
+    names_partitions=True,
+    groups=_groups,
+)

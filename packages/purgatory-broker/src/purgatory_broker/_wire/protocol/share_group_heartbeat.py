@@ -1,0 +1,152 @@
+"""The messages of ShareGroupHeartbeat.
+
+Made from Kafka 4.1.1's schemas: do not edit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.reader import Reader
+from purgatory_broker._wire.writer import Writer, not_null
+
+_I = struct.Struct(">i")
+_IH = struct.Struct(">ih")
+_II = struct.Struct(">ii")
+
+
+@dataclass(slots=True)
+class ShareGroupHeartbeatRequest:
+    group_id: str = ""
+    member_id: str = ""
+    member_epoch: int = 0
+    rack_id: str | None = None
+    subscribed_topic_names: list[str] | None = None
+
+
+@dataclass(slots=True)
+class TopicPartitions:
+    topic_id: UUID | None = None
+    partitions: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Assignment:
+    topic_partitions: list[TopicPartitions] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ShareGroupHeartbeatResponse:
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    error_message: str | None = None
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: Assignment | None = None
+
+
+def _read_share_group_heartbeat_request(reader: Reader, version: int) -> ShareGroupHeartbeatRequest:
+    group_id = reader.string("group_id")
+    member_id = reader.string("member_id")
+    (member_epoch,) = _I.unpack_from(reader.frame, reader.position)
+    reader.position += 4
+    rack_id = reader.nullable_string("rack_id")
+    subscribed_topic_names = reader.nullable_strings("subscribed_topic_names")
+    reader.skip_tagged_fields()
+    return ShareGroupHeartbeatRequest(
+        group_id, member_id, member_epoch, rack_id, subscribed_topic_names
+    )
+
+
+def _read_topic_partitions(reader: Reader, version: int) -> TopicPartitions:
+    topic_id = reader.topic_id("topic_id")
+    partitions = reader.numbers("partitions", "i", 4)
+    reader.skip_tagged_fields()
+    return TopicPartitions(topic_id, partitions)
+
+
+def _read_assignment(reader: Reader, version: int) -> Assignment:
+    topic_partitions: list[TopicPartitions] = []
+    for _ in range(reader.count("topic_partitions", 18)):
+        topic_partitions.append(_read_topic_partitions(reader, version))
+    reader.skip_tagged_fields()
+    return Assignment(topic_partitions)
+
+
+def _read_share_group_heartbeat_response(
+    reader: Reader, version: int
+) -> ShareGroupHeartbeatResponse:
+    throttle_time_ms, error_code = _IH.unpack_from(reader.frame, reader.position)
+    reader.position += 6
+    error_message = reader.nullable_string("error_message")
+    member_id = reader.nullable_string("member_id")
+    member_epoch, heartbeat_interval_ms = _II.unpack_from(reader.frame, reader.position)
+    reader.position += 8
+    assignment = _read_assignment(reader, version) if reader.is_present() else None
+    reader.skip_tagged_fields()
+    return ShareGroupHeartbeatResponse(
+        throttle_time_ms,
+        error_code,
+        error_message,
+        member_id,
+        member_epoch,
+        heartbeat_interval_ms,
+        assignment,
+    )
+
+
+def _write_topic_partitions(out: Writer, data: TopicPartitions, version: int) -> None:
+    out.topic_id(data.topic_id)
+    out.numbers(data.partitions, "i")
+    out.append(0)
+
+
+def _write_assignment(out: Writer, data: Assignment, version: int) -> None:
+    out.length(len(data.topic_partitions))
+    for topic_partitions in data.topic_partitions:
+        _write_topic_partitions(out, topic_partitions, version)
+    out.append(0)
+
+
+def _write_share_group_heartbeat_response(
+    out: Writer, data: ShareGroupHeartbeatResponse, version: int
+) -> None:
+    out += _IH.pack(data.throttle_time_ms, data.error_code)
+    out.nullable_string(data.error_message)
+    out.nullable_string(data.member_id)
+    out += _II.pack(data.member_epoch, data.heartbeat_interval_ms)
+    if data.assignment is None:
+        out += b"\xff"
+    else:
+        out += b"\x01"
+        _write_assignment(out, not_null(data.assignment, "assignment"), version)
+    out.append(0)
+
+
+def _error_response(request: ShareGroupHeartbeatRequest, code: int) -> ShareGroupHeartbeatResponse:
+    return ShareGroupHeartbeatResponse(error_code=code)
+
+
+def _groups(request: ShareGroupHeartbeatRequest) -> Iterable[str]:
+    return [request.group_id]
+
+
+SHARE_GROUP_HEARTBEAT_MESSAGES = ApiMessages(
+    key=76,
+    name="ShareGroupHeartbeat",
+    versions=(1, 1),
+    flexible_since=0,
+    request=ShareGroupHeartbeatRequest,
+    response=ShareGroupHeartbeatResponse,
+    read_request=_read_share_group_heartbeat_request,
+    read_response=_read_share_group_heartbeat_response,
+    write_response=_write_share_group_heartbeat_response,
+    error_response=_error_response,
+    fields={},
+    groups=_groups,
+)

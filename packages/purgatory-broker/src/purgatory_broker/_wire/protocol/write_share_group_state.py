@@ -1,0 +1,200 @@
+"""The messages of WriteShareGroupState.
+
+Made from Kafka 4.1.1's schemas: do not edit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.reader import Reader
+from purgatory_broker._wire.writer import Writer
+
+_IH = struct.Struct(">ih")
+_IIIQ = struct.Struct(">iiiq")
+_QQBH = struct.Struct(">qqbh")
+
+
+@dataclass(slots=True)
+class StateBatch:
+    first_offset: int = 0
+    last_offset: int = 0
+    delivery_state: int = 0
+    delivery_count: int = 0
+
+
+@dataclass(slots=True)
+class PartitionData:
+    partition: int = 0
+    state_epoch: int = 0
+    leader_epoch: int = 0
+    start_offset: int = 0
+    state_batches: list[StateBatch] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class WriteStateData:
+    topic_id: UUID | None = None
+    partitions: list[PartitionData] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class WriteShareGroupStateRequest:
+    group_id: str = ""
+    topics: list[WriteStateData] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class PartitionResult:
+    partition: int = 0
+    error_code: int = 0
+    error_message: str | None = None
+
+
+@dataclass(slots=True)
+class WriteStateResult:
+    topic_id: UUID | None = None
+    partitions: list[PartitionResult] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class WriteShareGroupStateResponse:
+    results: list[WriteStateResult] = field(default_factory=list)
+
+
+def _read_state_batch(reader: Reader, version: int) -> StateBatch:
+    first_offset, last_offset, delivery_state, delivery_count = _QQBH.unpack_from(
+        reader.frame, reader.position
+    )
+    reader.position += 19
+    reader.skip_tagged_fields()
+    return StateBatch(first_offset, last_offset, delivery_state, delivery_count)
+
+
+def _read_partition_data(reader: Reader, version: int) -> PartitionData:
+    partition, state_epoch, leader_epoch, start_offset = _IIIQ.unpack_from(
+        reader.frame, reader.position
+    )
+    reader.position += 20
+    state_batches: list[StateBatch] = []
+    for _ in range(reader.count("state_batches", 20)):
+        state_batches.append(_read_state_batch(reader, version))
+    reader.skip_tagged_fields()
+    return PartitionData(partition, state_epoch, leader_epoch, start_offset, state_batches)
+
+
+def _read_write_state_data(reader: Reader, version: int) -> WriteStateData:
+    topic_id = reader.topic_id("topic_id")
+    partitions: list[PartitionData] = []
+    for _ in range(reader.count("partitions", 22)):
+        partitions.append(_read_partition_data(reader, version))
+    reader.skip_tagged_fields()
+    return WriteStateData(topic_id, partitions)
+
+
+def _read_write_share_group_state_request(
+    reader: Reader, version: int
+) -> WriteShareGroupStateRequest:
+    group_id = reader.string("group_id")
+    topics: list[WriteStateData] = []
+    for _ in range(reader.count("topics", 18)):
+        topics.append(_read_write_state_data(reader, version))
+    reader.skip_tagged_fields()
+    return WriteShareGroupStateRequest(group_id, topics)
+
+
+def _read_partition_result(reader: Reader, version: int) -> PartitionResult:
+    partition, error_code = _IH.unpack_from(reader.frame, reader.position)
+    reader.position += 6
+    error_message = reader.nullable_string("error_message")
+    reader.skip_tagged_fields()
+    return PartitionResult(partition, error_code, error_message)
+
+
+def _read_write_state_result(reader: Reader, version: int) -> WriteStateResult:
+    topic_id = reader.topic_id("topic_id")
+    partitions: list[PartitionResult] = []
+    for _ in range(reader.count("partitions", 8)):
+        partitions.append(_read_partition_result(reader, version))
+    reader.skip_tagged_fields()
+    return WriteStateResult(topic_id, partitions)
+
+
+def _read_write_share_group_state_response(
+    reader: Reader, version: int
+) -> WriteShareGroupStateResponse:
+    results: list[WriteStateResult] = []
+    for _ in range(reader.count("results", 18)):
+        results.append(_read_write_state_result(reader, version))
+    reader.skip_tagged_fields()
+    return WriteShareGroupStateResponse(results)
+
+
+def _write_partition_result(out: Writer, data: PartitionResult, version: int) -> None:
+    out += _IH.pack(data.partition, data.error_code)
+    out.nullable_string(data.error_message)
+    out.append(0)
+
+
+def _write_write_state_result(out: Writer, data: WriteStateResult, version: int) -> None:
+    out.topic_id(data.topic_id)
+    out.length(len(data.partitions))
+    for partition_result in data.partitions:
+        _write_partition_result(out, partition_result, version)
+    out.append(0)
+
+
+def _write_write_share_group_state_response(
+    out: Writer, data: WriteShareGroupStateResponse, version: int
+) -> None:
+    out.length(len(data.results))
+    for write_state_result in data.results:
+        _write_write_state_result(out, write_state_result, version)
+    out.append(0)
+
+
+def _error_response(
+    request: WriteShareGroupStateRequest, code: int
+) -> WriteShareGroupStateResponse:
+    return WriteShareGroupStateResponse(
+        results=[
+            WriteStateResult(
+                topic_id=write_state_data.topic_id,
+                partitions=[
+                    PartitionResult(partition=partition_data.partition, error_code=code)
+                    for partition_data in write_state_data.partitions
+                ],
+            )
+            for write_state_data in request.topics
+        ]
+    )
+
+
+def _topics(request: WriteShareGroupStateRequest) -> Iterator[NamedTopic]:
+    for write_state_data in request.topics:
+        yield NamedTopic(
+            None,
+            write_state_data.topic_id,
+            [partition.partition for partition in write_state_data.partitions],
+        )
+
+
+WRITE_SHARE_GROUP_STATE_MESSAGES = ApiMessages(
+    key=85,
+    name="WriteShareGroupState",
+    versions=(0, 0),
+    flexible_since=0,
+    request=WriteShareGroupStateRequest,
+    response=WriteShareGroupStateResponse,
+    read_request=_read_write_share_group_state_request,
+    read_response=_read_write_share_group_state_response,
+    write_response=_write_write_share_group_state_response,
+    error_response=_error_response,
+    fields={},
+    topics=_topics,
+    names_partitions=True,
+)
