@@ -1,0 +1,1 @@
+"""Share groups (KIP-932): records that several consumers take from one partition."""
