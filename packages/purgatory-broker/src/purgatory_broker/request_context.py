@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -95,6 +95,9 @@ class RequestContext:
     software: tuple[str, str] | None = None
     #: The client's login; None if the client needs none, or is logged in.
     login: _Login | None = None
+    #: What is called when the connection has ended, by names. It is the connection's, and that of
+    #: all its requests.
+    connection_ends: dict[str, Callable[[], None]] = field(default_factory=dict)
     #: Why the connection is closed after the response; None leaves it open.
     close_reason: str | None = None
 

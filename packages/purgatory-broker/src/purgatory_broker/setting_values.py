@@ -40,6 +40,14 @@ _MINIMUMS = {
     "group_consumer_max_heartbeat_interval_ms": 1,
     "group_consumer_max_size": 1,
     "offsets_topic_num_partitions": 1,
+    "group_share_delivery_count_limit": 2,
+    "group_share_partition_max_record_locks": 1,
+    "group_share_record_lock_duration_ms": 1,
+    "group_share_session_timeout_ms": 1,
+    "group_share_heartbeat_interval_ms": 1,
+    "group_share_max_size": 1,
+    "group_share_max_share_sessions": 1,
+    "share_coordinator_state_topic_num_partitions": 1,
     "transaction_state_log_num_partitions": 1,
     "transaction_state_log_min_isr": 1,
     "transaction_max_timeout_ms": 1,
@@ -63,6 +71,8 @@ _INT_MAX, _LONG_MAX = 2**31 - 1, 2**63 - 1
 _MAXIMUMS = dict.fromkeys([*LONG_SETTINGS, "flush_messages"], _LONG_MAX) | {
     "num_partitions": MAX_NEW_PARTITIONS,
     "offsets_topic_num_partitions": MAX_NEW_PARTITIONS,
+    "group_share_delivery_count_limit": 10,
+    "share_coordinator_state_topic_num_partitions": MAX_NEW_PARTITIONS,
     "transaction_state_log_num_partitions": MAX_NEW_PARTITIONS,
     "transaction_version": 2,
 }

@@ -123,6 +123,20 @@ class ClusterSettings:
             is 50.
         offsets_commit_timeout_ms: Time for which a commit waits for the offsets topic's replicas.
         offset_metadata_max_bytes: Largest metadata of a committed offset.
+        group_share_delivery_count_limit: Most times that a record is delivered to a share group.
+        group_share_partition_max_record_locks: Records of a partition that a share group has in
+            flight, beyond which its members get no others.
+        group_share_record_lock_duration_ms: Time for which a member of a share group has a record
+            for itself, unless the group has a setting of its own.
+        group_share_session_timeout_ms: Time without a heartbeat after which a member of a share
+            group is removed, unless the group has a setting of its own.
+        group_share_heartbeat_interval_ms: Time between two heartbeats of such a member, likewise.
+        group_share_max_size: Members of a share group.
+        group_share_max_share_sessions: Share sessions of a node.
+        share_coordinator_state_topic_num_partitions: Partitions of the topic of share groups'
+            states. Kafka's default is 50.
+        share_coordinator_snapshot_update_records_per_snapshot: Updates of a share partition's state
+            between two snapshots.
         transaction_state_log_num_partitions: Partitions of the topic of transactions. Kafka's
             default is 50.
         transaction_state_log_min_isr: In-sync replicas that a change of a transaction needs; at
@@ -213,6 +227,16 @@ class ClusterSettings:
     offsets_topic_num_partitions: int = 4
     offsets_commit_timeout_ms: int = 5_000
     offset_metadata_max_bytes: int = 4_096
+
+    group_share_delivery_count_limit: int = 5
+    group_share_partition_max_record_locks: int = 2_000
+    group_share_record_lock_duration_ms: int = 30_000
+    group_share_session_timeout_ms: int = 45_000
+    group_share_heartbeat_interval_ms: int = 5_000
+    group_share_max_size: int = 200
+    group_share_max_share_sessions: int = 2_000
+    share_coordinator_state_topic_num_partitions: int = 4
+    share_coordinator_snapshot_update_records_per_snapshot: int = 500
 
     transaction_state_log_num_partitions: int = 4
     transaction_state_log_min_isr: int = 2
@@ -419,6 +443,15 @@ class ClusterOptions(TypedDict, total=False):
     offsets_topic_num_partitions: int
     offsets_commit_timeout_ms: int
     offset_metadata_max_bytes: int
+    group_share_delivery_count_limit: int
+    group_share_partition_max_record_locks: int
+    group_share_record_lock_duration_ms: int
+    group_share_session_timeout_ms: int
+    group_share_heartbeat_interval_ms: int
+    group_share_max_size: int
+    group_share_max_share_sessions: int
+    share_coordinator_state_topic_num_partitions: int
+    share_coordinator_snapshot_update_records_per_snapshot: int
     transaction_state_log_num_partitions: int
     transaction_state_log_min_isr: int
     transaction_max_timeout_ms: int

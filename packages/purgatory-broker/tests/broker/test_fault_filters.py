@@ -14,6 +14,7 @@ from purgatory_broker.api.registry import APIS, find_api
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.fetch_sessions import FetchSessions
 from purgatory_broker.request_context import Subject
+from purgatory_broker.sharing.share_sessions import ShareSessions
 from request_purgatory.errors import InvalidArgumentError
 from tests.broker.conftest import Connect
 from tests.broker.parity.raw import RawClient
@@ -220,14 +221,22 @@ NAMES_TOPICS = {
     "DescribeLogDirs", "DescribeProducers", "ElectLeaders", "ConsumerGroupHeartbeat",
     "AlterPartitionReassignments", "ListPartitionReassignments", "DescribeQuorum",
     "AddPartitionsToTxn", "TxnOffsetCommit", "WriteTxnMarkers", "DescribeTopicPartitions",
+    "ShareFetch", "ShareAcknowledge", "InitializeShareGroupState", "ReadShareGroupState",
+    "WriteShareGroupState", "DeleteShareGroupState", "ReadShareGroupStateSummary",
+    "DescribeShareGroupOffsets", "AlterShareGroupOffsets", "DeleteShareGroupOffsets",
 }  # fmt: skip
 NAMES_PARTITIONS = NAMES_TOPICS - {
     "Metadata", "CreateTopics", "DeleteTopics", "CreatePartitions", "DescribeTopicPartitions",
+    "DeleteShareGroupOffsets",
 }  # fmt: skip
 NAMES_GROUPS = {
     "OffsetCommit", "OffsetFetch", "JoinGroup", "Heartbeat", "LeaveGroup", "SyncGroup",
     "DescribeGroups", "DeleteGroups", "OffsetDelete", "ConsumerGroupHeartbeat",
-    "ConsumerGroupDescribe", "AddOffsetsToTxn", "TxnOffsetCommit",
+    "ConsumerGroupDescribe", "AddOffsetsToTxn", "TxnOffsetCommit", "ShareGroupHeartbeat",
+    "ShareGroupDescribe", "ShareFetch", "ShareAcknowledge", "InitializeShareGroupState",
+    "ReadShareGroupState", "WriteShareGroupState", "DeleteShareGroupState",
+    "ReadShareGroupStateSummary", "DescribeShareGroupOffsets", "AlterShareGroupOffsets",
+    "DeleteShareGroupOffsets",
 }  # fmt: skip
 NAMES_TRANSACTIONAL_IDS = {
     "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit",
@@ -282,7 +291,9 @@ def test_subjects_of_configs_and_coordinators() -> None:
 def subjects(name: str, version: int, request: Any) -> Any:
     """Return what a request names, at a broker that knows the topic `x` by its id."""
     broker: Any = SimpleNamespace(
-        metadata=SimpleNamespace(topic_name={TOPIC_ID: "x"}.get), fetch_sessions=FetchSessions()
+        metadata=SimpleNamespace(topic_name={TOPIC_ID: "x"}.get),
+        fetch_sessions=FetchSessions(),
+        share_members=SimpleNamespace(sessions=ShareSessions(1)),
     )
     api = find_api(name)
     return api.subjects(broker, request)

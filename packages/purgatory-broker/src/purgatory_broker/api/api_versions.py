@@ -27,10 +27,11 @@ LEVEL_0_SINCE = 4
 #: Kafka they are if it has a plugin that receives metrics.
 TELEMETRY = ("GetTelemetrySubscriptions", "PushTelemetry")
 #: The features that clients look at, and their highest levels. With `group.version` 1 there is the
-#: consumer protocol.
+#: consumer protocol, with `share.version` 1 there are share groups.
 TRANSACTION_VERSION = "transaction.version"
 GROUP_VERSION = "group.version"
-MAX_LEVELS = {GROUP_VERSION: 1, TRANSACTION_VERSION: 2}
+SHARE_VERSION = "share.version"
+MAX_LEVELS = {GROUP_VERSION: 1, SHARE_VERSION: 1, TRANSACTION_VERSION: 2}
 
 
 def _api_versions(
@@ -55,7 +56,11 @@ def _api_versions(
         keys.append(ApiVersion(api_key=api.key, min_version=min_version, max_version=max_version))
     response = ApiVersionsResponse(error_code=code, api_keys=keys)
     if is_supported:
-        levels = {GROUP_VERSION: 1, TRANSACTION_VERSION: broker.settings.transaction_version}
+        levels = {
+            GROUP_VERSION: 1,
+            SHARE_VERSION: 1,
+            TRANSACTION_VERSION: broker.settings.transaction_version,
+        }
         _add_features(response, levels, context.version)
     return response
 

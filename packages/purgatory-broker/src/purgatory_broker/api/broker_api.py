@@ -24,6 +24,9 @@ from purgatory_broker.replication.transaction_markers import TransactionMarkers
 from purgatory_broker.replication.transaction_verifier import TransactionVerifications
 from purgatory_broker.request_context import Client
 from purgatory_broker.settings import ClusterSettings
+from purgatory_broker.sharing.group_settings import ShareGroupSettings
+from purgatory_broker.sharing.share_coordinator import ShareCoordinator
+from purgatory_broker.sharing.share_members import ShareMembers
 from purgatory_broker.transactions.coordinator import TransactionCoordinator
 
 
@@ -58,6 +61,9 @@ class BrokerApi(Protocol):
     elections: LeaderElections
     groups: GroupCoordinator
     transactions: TransactionCoordinator
+    share_coordinator: ShareCoordinator
+    share_members: ShareMembers
+    share_settings: ShareGroupSettings
     producer_ids: ProducerIds
     fetch_sessions: FetchSessions
     telemetry: ClientTelemetry

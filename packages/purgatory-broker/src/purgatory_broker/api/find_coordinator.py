@@ -18,6 +18,7 @@ from purgatory_broker.metadata.acls import AclOperation, AclResource
 from purgatory_broker.metadata.topics import (
     NO_LEADER,
     OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
     TRANSACTIONS_TOPIC,
     ControllerError,
     TopicPartition,
@@ -27,7 +28,12 @@ from purgatory_broker.request_context import RequestContext
 #: The key types.
 GROUP = 0
 TRANSACTION = 1
-_RESOURCES = {GROUP: AclResource.GROUP, TRANSACTION: AclResource.TRANSACTIONAL_ID}
+SHARE = 2
+_REQUIRED = {
+    GROUP: (AclOperation.DESCRIBE, AclResource.GROUP),
+    TRANSACTION: (AclOperation.DESCRIBE, AclResource.TRANSACTIONAL_ID),
+    SHARE: (AclOperation.CLUSTER_ACTION, AclResource.CLUSTER),
+}
 
 #: The first version for several groups at a time.
 BATCHED_SINCE = 4
@@ -56,10 +62,10 @@ def _coordinator_of(
 ) -> Coordinator:
     code = ErrorCode.NONE
     leader = NO_LEADER
-    if key_type not in (GROUP, TRANSACTION):
+    if key_type not in (GROUP, TRANSACTION, SHARE):
         code = ErrorCode.INVALID_REQUEST
-    elif not is_allowed(broker, context, AclOperation.DESCRIBE, _RESOURCES[key_type], key):
-        code = DENIED[_RESOURCES[key_type]]
+    elif not _is_allowed(broker, context, key, key_type):
+        code = DENIED[_REQUIRED[key_type][1]]
     elif not broker.reaches_controller:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     else:
@@ -76,16 +82,27 @@ def _coordinator_of(
     )
 
 
+def _is_allowed(broker: BrokerApi, context: RequestContext, key: str, key_type: int) -> bool:
+    operation, resource = _REQUIRED[key_type]
+    if resource is AclResource.CLUSTER:
+        return is_allowed(broker, context, operation, resource)
+    return is_allowed(broker, context, operation, resource, key)
+
+
 def _partition_of(broker: BrokerApi, key: str, key_type: int) -> TopicPartition:
     """Return the partition whose leader is the coordinator; create its topic if need be."""
     changes = broker.controller.topic_changes
     with suppress(ControllerError):  # Clients retry, and so does the creation.
         if key_type == GROUP:
             changes.create_offsets_topic()
+        elif key_type == SHARE:
+            changes.create_share_state_topic()
         else:
             changes.create_transactions_topic()
     if key_type == GROUP:
         return TopicPartition(OFFSETS_TOPIC, broker.groups.partition_for(key))
+    if key_type == SHARE:
+        return TopicPartition(SHARE_STATE_TOPIC, broker.share_coordinator.partition_for(key))
     return TopicPartition(TRANSACTIONS_TOPIC, broker.transactions.partition_for(key))
 
 

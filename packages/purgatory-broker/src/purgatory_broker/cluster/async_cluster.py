@@ -22,7 +22,13 @@ from purgatory_broker.cluster.network import CONTROLLER, Network
 from purgatory_broker.cluster.node import ClusterParts, Node, WallTime
 from purgatory_broker.metadata.controller import Controller
 from purgatory_broker.metadata.metadata_file import FILE_NAME
-from purgatory_broker.metadata.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition, Topic
+from purgatory_broker.metadata.topics import (
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTIONS_TOPIC,
+    Partition,
+    Topic,
+)
 from purgatory_broker.replication.log_manager import LogManager, partition_folders
 from purgatory_broker.replication.recorder import Recorder
 from purgatory_broker.server.copied_sockets import close_copied_sockets
@@ -63,6 +69,9 @@ def _with_present_counts(settings: ClusterSettings, topics: Mapping[str, Topic])
         offsets_topic_num_partitions=count(OFFSETS_TOPIC, settings.offsets_topic_num_partitions),
         transaction_state_log_num_partitions=count(
             TRANSACTIONS_TOPIC, settings.transaction_state_log_num_partitions
+        ),
+        share_coordinator_state_topic_num_partitions=count(
+            SHARE_STATE_TOPIC, settings.share_coordinator_state_topic_num_partitions
         ),
     )
 

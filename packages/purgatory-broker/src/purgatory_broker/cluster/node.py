@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -16,15 +17,20 @@ from purgatory_broker.cluster.network import CONTROLLER, Network
 from purgatory_broker.cluster.node_partitions import NodePartitions
 from purgatory_broker.cluster.node_requests import NodeRequests
 from purgatory_broker.cluster.remote_leader import RemoteLeader
+from purgatory_broker.cluster.remote_share_states import RemoteShareStates
 from purgatory_broker.cluster.remote_transactions import (
     RemotePartitionLeaders,
     RemoteTransactionCoordinator,
 )
-from purgatory_broker.cluster.replicated_records import ReplicatedOffsets, ReplicatedTransactions
+from purgatory_broker.cluster.replicated_records import (
+    ReplicatedOffsets,
+    ReplicatedShareStates,
+    ReplicatedTransactions,
+)
 from purgatory_broker.cluster.request_handler import RequestHandler
 from purgatory_broker.cluster.waits import Waits
 from purgatory_broker.deferred_actions import ActionQueue
-from purgatory_broker.groups.coordinator import GroupCoordinator
+from purgatory_broker.groups.coordinator import GroupCoordinator, ShareGroupParts
 from purgatory_broker.groups.rebalancer import GroupPurgatories
 from purgatory_broker.listeners import Listener
 from purgatory_broker.metadata.authorizer import Authorizer
@@ -35,7 +41,8 @@ from purgatory_broker.metadata.controller import Controller
 from purgatory_broker.metadata.metadata_cache import MetadataCache
 from purgatory_broker.metadata.partition_leaders import AlterPartitionRequest
 from purgatory_broker.metadata.producer_ids import ProducerIds
-from purgatory_broker.metadata.topics import OFFSETS_TOPIC, ControllerError
+from purgatory_broker.metadata.topic_configs import ResourceType
+from purgatory_broker.metadata.topics import OFFSETS_TOPIC, ControllerError, TopicPartition
 from purgatory_broker.replication.appends import Appends
 from purgatory_broker.replication.fetch_sessions import FetchSessions
 from purgatory_broker.replication.fetcher import FetcherManager
@@ -59,6 +66,12 @@ from purgatory_broker.server.request_log import RequestLog
 from purgatory_broker.server.security import Security
 from purgatory_broker.server.server import ConnectionLimit, Server
 from purgatory_broker.settings import ClusterSettings
+from purgatory_broker.sharing.acquisition_locks import AcquisitionLocks
+from purgatory_broker.sharing.group_settings import ShareGroupSettings
+from purgatory_broker.sharing.share_coordinator import ShareCoordinator
+from purgatory_broker.sharing.share_members import ShareMembers
+from purgatory_broker.sharing.share_partitions import SharePartitions
+from purgatory_broker.sharing.share_sessions import ShareSessions
 from purgatory_broker.transactions.coordinator import (
     TransactionCoordinator,
     TransactionPurgatories,
@@ -90,6 +103,8 @@ PURGATORIES = (
     "Heartbeat",
     "TransactionTimeout",
     "TransactionalIdExpiration",
+    "ShareFetch",
+    "AcquisitionLock",
     "Throttle",
 )
 #: The purge interval of the other purgatories: the default of Kafka's `DelayedOperationPurgatory`.
@@ -177,6 +192,7 @@ class Node:
                 self.purgatories["Produce"],
                 self.purgatories["Fetch"],
                 self.purgatories["DeleteRecords"],
+                self.purgatories["ShareFetch"],
             ),
             actions=self.actions,
             now_ms=self.now_ms,
@@ -195,6 +211,8 @@ class Node:
         )
         self.fetches = Fetches(self.replicas)
         self.deletions = RecordDeletions(self.replicas)
+        self.share_states = RemoteShareStates(self, cluster.requests, self._find)
+        self.share_settings = ShareGroupSettings(settings, self._group_configs)
         self.groups = GroupCoordinator(
             node_id,
             settings,
@@ -214,6 +232,11 @@ class Node:
             ),
             now_ms=cluster.wall_ms,
             metadata=self.metadata,
+            share=ShareGroupParts(
+                self.share_states.of_groups(),
+                self.share_settings.session_timeout_ms,
+                self.share_settings.heartbeat_interval_ms,
+            ),
             group_config=self.metadata.group_config,
             on_stable=partial(cluster.waits.changed, "group"),
         )
@@ -235,6 +258,35 @@ class Node:
         self.markers = TransactionMarkers(
             self.replicas, self.appends, cluster.wall_ms, self._end_transactional_offsets
         )
+        self.share_coordinator = ShareCoordinator(
+            node_id,
+            settings.share_coordinator_state_topic_num_partitions,
+            settings.share_coordinator_snapshot_update_records_per_snapshot,
+            actions=self.actions,
+            store=ReplicatedShareStates(
+                self.appends, self.actions, cluster.wall_ms, settings.offsets_commit_timeout_ms
+            ),
+            partition_exists=self._topic_id_partition_exists,
+            now_ms=cluster.wall_ms,
+        )
+        self._acquisition_locks = AcquisitionLocks(
+            self.purgatories["AcquisitionLock"], self.actions, cluster.wall_ms
+        )
+        self.share_partitions = SharePartitions(
+            replicas=self.replicas,
+            actions=self.actions,
+            purgatory=self.purgatories["ShareFetch"],
+            locks=self._acquisition_locks,
+            states=self.share_states,
+            groups=self.share_settings,
+            now_ms=cluster.wall_ms,
+        )
+        self.share_members = ShareMembers(
+            self.share_partitions,
+            ShareSessions(settings.group_share_max_share_sessions),
+            self.metadata.topic_name,
+            self.metadata.partition_exists,
+        )
         self.fetchers = FetcherManager(self.replicas, self._leader, is_paused=is_replication_paused)
         self.cleaner = LogCleaner(self.replicas, self.actions, cluster.wall_ms)
         self.elections = LeaderElections(self.purgatories["ElectLeader"], self.actions)
@@ -248,6 +300,8 @@ class Node:
             elections=self.elections,
             groups=self.groups,
             transactions=self.transactions,
+            share_coordinator=self.share_coordinator,
+            share_partitions=self.share_partitions,
         )
         self.metrics = NodeMetrics(self.purgatories, self.fetches.expirations)
         #: Handles the requests of clients.
@@ -322,6 +376,7 @@ class Node:
         self.cleaner.close()
         self.replicas.is_closed = True
         self._partition_leaders.close()
+        self.share_states.close()
         self._cluster.requests.disconnect(self.node_id)
         self.server.stop()
         for purgatory in self.purgatories.values():
@@ -337,9 +392,13 @@ class Node:
         assert self.is_stopped
         self.groups.abandon()
         self.transactions.abandon()
+        self.share_partitions.abandon()
+        self._acquisition_locks.abandon()
         del self.requests, self.replicas, self.appends, self.fetches, self.deletions
         del self.verifications, self.markers, self.cleaner
         del self.groups, self.fetchers, self.partitions, self.server
+        del self.share_coordinator, self.share_states, self.share_partitions, self.share_members
+        del self.share_settings, self._acquisition_locks
         del self.transactions, self._partition_leaders, self.producer_ids
 
     def _schedule(self, name: str, interval_ms: int, work: Callable[[], None]) -> None:
@@ -367,6 +426,7 @@ class Node:
         self.cleaner.start()
         self.groups.time_advanced()
         self.transactions.time_advanced()
+        self._acquisition_locks.time_advanced()
 
     # -- what handlers need
 
@@ -425,6 +485,13 @@ class Node:
 
     def _find(self, node: int) -> Node:
         return self._cluster.nodes[node]
+
+    def _topic_id_partition_exists(self, topic_id: uuid.UUID, partition: int) -> bool:
+        name = self.metadata.topic_name(topic_id)
+        return name is not None and self.metadata.partition_exists(TopicPartition(name, partition))
+
+    def _group_configs(self, group_id: str) -> Mapping[str, str]:
+        return self.metadata.resource_configs.get((ResourceType.GROUP, group_id), {})
 
     def _new_producer_ids(self) -> range:
         if not self.reaches_controller:

@@ -17,6 +17,7 @@ from purgatory_broker.metadata.topic_configs import topic_value
 from purgatory_broker.metadata.topics import (
     NO_LEADER,
     OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
     TRANSACTIONS_TOPIC,
     Partition,
     Topic,
@@ -28,6 +29,8 @@ from purgatory_broker.replication.log_manager import LogManager, log_settings
 from purgatory_broker.replication.replica import Replica
 from purgatory_broker.replication.replica_manager import ReplicaManager
 from purgatory_broker.settings import ClusterSettings
+from purgatory_broker.sharing.share_coordinator import ShareCoordinator
+from purgatory_broker.sharing.share_partitions import SharePartitions
 from purgatory_broker.transactions.coordinator import TransactionCoordinator
 
 logger = logging.getLogger(__name__)
@@ -44,6 +47,8 @@ class NodePartitions:
     elections: LeaderElections
     groups: GroupCoordinator
     transactions: TransactionCoordinator
+    share_coordinator: ShareCoordinator
+    share_partitions: SharePartitions
 
     # -- notifications of the controller
 
@@ -112,6 +117,7 @@ class NodePartitions:
                 self._load(replica)
             elif was_leader:
                 self._unload(key)
+            self.share_partitions.forget(key)
         if replica.is_leader:
             self.replicas.advance_high_watermark(replica)
         self.replicas.notify_partition(key)
@@ -131,6 +137,8 @@ class NodePartitions:
                 self.groups.load(key.partition, _offsets_entries(replica))
             elif key.topic == TRANSACTIONS_TOPIC:
                 self.transactions.load(key.partition, replica.leader_epoch, _records(replica))
+            elif key.topic == SHARE_STATE_TOPIC:
+                self.share_coordinator.load(key.partition, _records(replica))
         except RecordError as error:
             logger.error(
                 "node %d: can't read %s, so that it has no coordinator: %s",
@@ -145,6 +153,8 @@ class NodePartitions:
             self.groups.unload(key.partition)
         elif key.topic == TRANSACTIONS_TOPIC:
             self.transactions.unload(key.partition)
+        elif key.topic == SHARE_STATE_TOPIC:
+            self.share_coordinator.unload(key.partition)
 
     def delete_topic(self, topic: Topic) -> None:
         if self.replicas.is_closed:
@@ -156,6 +166,7 @@ class NodePartitions:
                 if replica is not None and replica.topic_id == topic.topic_id:
                     self._delete_replica(replica)
             self.groups.forget_topic(topic.name)
+            self.share_coordinator.forget_topic(topic.topic_id)
             self.groups.topics_changed({topic.name})
 
     def _delete_replica(self, replica: Replica) -> None:
@@ -164,6 +175,7 @@ class NodePartitions:
         del self.replicas.replicas[key]
         self.log_manager.delete(replica.log, key, replica.topic_id)
         self._unload(key)
+        self.share_partitions.forget(key)
         self.replicas.notify_partition(key)
 
     # -- periodic work

@@ -11,7 +11,12 @@ from purgatory_broker.groups.group_messages import Producer, TransactionalCommit
 from purgatory_broker.log.batch import TRANSACTIONAL
 from purgatory_broker.log.record import build_batch
 from purgatory_broker.log.verification import VerificationGuard
-from purgatory_broker.metadata.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
+from purgatory_broker.metadata.topics import (
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTIONS_TOPIC,
+    TopicPartition,
+)
 from purgatory_broker.replication.appends import Appends
 from purgatory_broker.replication.delayed_partitions import ProducedPartition
 from purgatory_broker.replication.transaction_verifier import (
@@ -138,3 +143,20 @@ class ReplicatedSchemas(_ReplicatedRecords):
         done: Callable[[ErrorCode], None],
     ) -> None:
         self._append(key, build_batch(records, self.now_ms()), timeout_ms, done)
+
+
+@dataclass(slots=True, eq=False)
+class ReplicatedShareStates(_ReplicatedRecords):
+    """The `ShareStateStore` of the share coordinator."""
+
+    timeout_ms: int
+
+    def append(
+        self,
+        partition: int,
+        records: list[tuple[bytes, bytes | None]],
+        done: Callable[[ErrorCode], None],
+    ) -> None:
+        batch = build_batch(records, self.now_ms())
+        key = TopicPartition(SHARE_STATE_TOPIC, partition)
+        self._append(key, batch, self.timeout_ms, done)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from purgatory_broker._wire.error_code import ErrorCode
@@ -42,6 +43,7 @@ from purgatory_broker.groups.join_group import JoinGroupHandler
 from purgatory_broker.groups.membership import MembershipHandler
 from purgatory_broker.groups.modern.consumer_group import ConsumerGroup
 from purgatory_broker.groups.modern.partitions import Assignment
+from purgatory_broker.groups.modern.share_group import ShareGroup
 from purgatory_broker.groups.modern.subscribed_topics import TopicsMetadata
 from purgatory_broker.groups.offset_manager import OffsetManager
 from purgatory_broker.groups.rebalancer import GroupPurgatories, Rebalancer
@@ -53,6 +55,14 @@ from purgatory_broker.groups.shards import (
     StoredMarker,
     StoredRecord,
 )
+from purgatory_broker.groups.share.messages import (
+    OffsetsReply,
+    ShareGroupDescription,
+    ShareHeartbeat,
+    ShareHeartbeatReply,
+    ShareOffsets,
+)
+from purgatory_broker.groups.share.share_groups import NewOffsets, ShareGroups
 from purgatory_broker.log.verification import VerificationGuard
 from purgatory_broker.settings import ClusterSettings
 
@@ -64,6 +74,15 @@ _ERRORS_WITHOUT_MEMBER_ID = (ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_SERVER
 
 def _refuse_group_id() -> None:
     raise GroupError(ErrorCode.INVALID_GROUP_ID, "")
+
+
+@dataclass(frozen=True, slots=True)
+class ShareGroupParts:
+    """What share groups need: their settings, by group, and where their offsets are stored."""
+
+    offsets: ShareOffsets
+    session_timeout_ms: Callable[[str], int]
+    heartbeat_interval_ms: Callable[[str], int]
 
 
 class GroupCoordinator:
@@ -87,6 +106,7 @@ class GroupCoordinator:
         store: OffsetsStore,
         now_ms: Callable[[], int],
         metadata: TopicsMetadata,
+        share: ShareGroupParts,
         group_config: GroupConfig,
         on_stable: Callable[[str], None] = lambda _group_id: None,
     ) -> None:
@@ -134,6 +154,18 @@ class GroupCoordinator:
             self._shards, self._offsets, actions, self._rebalancer.mark_dead
         )
         self._group_max_size = settings.group_max_size
+        self._share_groups = ShareGroups(
+            self._shards,
+            actions=actions,
+            purgatory=purgatories.heartbeat,
+            metadata=metadata,
+            offsets=share.offsets,
+            max_size=settings.group_share_max_size,
+            session_timeout_ms=share.session_timeout_ms,
+            interval_ms=share.heartbeat_interval_ms,
+            now_ms=now_ms,
+            on_change=on_stable,
+        )
 
     # -- partitions
 
@@ -155,6 +187,8 @@ class GroupCoordinator:
             for group in shard.groups.values():
                 if isinstance(group, Group):
                     self._expect_members(group)
+                elif isinstance(group, ShareGroup):
+                    self._share_groups.load(group)
                 elif isinstance(group, ConsumerGroup):
                     self._consumers.load(group)
                 self._on_stable(group.group_id)
@@ -184,6 +218,8 @@ class GroupCoordinator:
             for group in shard.groups.values():
                 if isinstance(group, Group):
                     self._rebalancer.mark_dead(group, ErrorCode.NOT_COORDINATOR)
+                elif isinstance(group, ShareGroup):
+                    self._share_groups.unload(group)
                 else:
                     self._consumers.unload(group)
         logger.info(
@@ -199,6 +235,7 @@ class GroupCoordinator:
                 group.timers.clear()
         self._shards.by_partition.clear()
         self._rebalancer.heartbeats.abandon()
+        self._share_groups.timers.abandon()
         self._consumers.timers.abandon()
 
     def time_advanced(self) -> None:
@@ -206,6 +243,8 @@ class GroupCoordinator:
         for group in self.groups:
             if isinstance(group, Group):
                 self._rebalancer.heartbeats.time_advanced(group)
+            elif isinstance(group, ShareGroup):
+                self._share_groups.timers.time_advanced(group)
             else:
                 self._consumers.timers.time_advanced(group)
 
@@ -334,6 +373,7 @@ class GroupCoordinator:
     def forget_topic(self, topic: str) -> None:
         with self._actions:
             self._offsets.forget_topic(topic)
+            self._share_groups.forget_topics(self.groups)
 
     # -- administration
 
@@ -350,8 +390,55 @@ class GroupCoordinator:
 
     def delete_groups(self, group_ids: Iterable[str], reply: DeleteGroupsReply) -> None:
         """Answer a DeleteGroups request when its records are replicated or have failed."""
+        wanted = list(group_ids)
+        with_states = [
+            group
+            for group in self.groups
+            if isinstance(group, ShareGroup) and group.is_empty and group.group_id in wanted
+        ]
+        pending = len(with_states)
+
+        def states_deleted() -> None:
+            nonlocal pending
+            pending -= 1
+            if pending <= 0:
+                with self._actions:
+                    self._administration.delete_groups(wanted, reply)
+
         with self._actions:
-            self._administration.delete_groups(group_ids, reply)
+            for group in with_states:
+                self._share_groups.delete_states(group, states_deleted)
+            if not with_states:
+                states_deleted()
+
+    # -- share groups
+
+    def share_heartbeat(self, request: ShareHeartbeat, reply: ShareHeartbeatReply) -> None:
+        """Answer a ShareGroupHeartbeat request when its records are replicated."""
+        with self._actions:
+            self._share_groups.heartbeat(request, reply)
+
+    def describe_share_group(self, group_id: str) -> ShareGroupDescription:
+        return self._share_groups.describe(group_id)
+
+    def describe_share_offsets(
+        self, group_id: str, wanted: Mapping[str, Iterable[int]] | None, reply: OffsetsReply
+    ) -> None:
+        """Answer where a share group begins with partitions, by what their coordinators say."""
+        with self._actions:
+            self._share_groups.describe_offsets(group_id, wanted, reply)
+
+    def alter_share_offsets(self, group_id: str, given: NewOffsets, reply: OffsetsReply) -> None:
+        """Answer when the coordinators of the share partitions have stored the offsets."""
+        with self._actions:
+            self._share_groups.alter_offsets(group_id, given, reply)
+
+    def delete_share_offsets(
+        self, group_id: str, topics: Iterable[str], reply: OffsetsReply
+    ) -> None:
+        """Answer when the coordinators of the share partitions have deleted the states."""
+        with self._actions:
+            self._share_groups.delete_offsets(group_id, topics, reply)
 
     # -- inspection
 

@@ -29,6 +29,7 @@ from purgatory_broker.groups.group_records import (
 from purgatory_broker.groups.modern.consumer_group import ConsumerGroup
 from purgatory_broker.groups.modern.group import ModernGroup
 from purgatory_broker.groups.modern.records import ModernKey, ModernValue, RecordKind
+from purgatory_broker.groups.modern.share_group import ShareGroup
 from purgatory_broker.log.verification import VerificationGuard
 from purgatory_broker.metadata.topics import java_partition
 from request_purgatory.error_log import ErrorLog
@@ -49,6 +50,12 @@ _GROUP_KINDS: Final[dict[RecordKind, type[ModernGroup]]] = {
     RecordKind.CONSUMER_TARGET: ConsumerGroup,
     RecordKind.CONSUMER_CURRENT: ConsumerGroup,
     RecordKind.CONSUMER_REGEX: ConsumerGroup,
+    RecordKind.SHARE_GROUP: ShareGroup,
+    RecordKind.SHARE_MEMBER: ShareGroup,
+    RecordKind.SHARE_TARGET_EPOCH: ShareGroup,
+    RecordKind.SHARE_TARGET: ShareGroup,
+    RecordKind.SHARE_CURRENT: ShareGroup,
+    RecordKind.SHARE_STATES: ShareGroup,
 }
 
 

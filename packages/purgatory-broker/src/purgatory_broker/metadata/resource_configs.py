@@ -1,7 +1,7 @@
 """Changes of the settings of groups and brokers, and of subscriptions of client metrics.
 
-They are stored and described. Those of groups of the consumer protocol have an effect; the others
-are for share and streams groups.
+They are stored and described. Those of groups of the consumer protocol and of share groups have an
+effect; the others are for streams groups.
 """
 
 from __future__ import annotations
@@ -63,15 +63,33 @@ _LIMITED = {
 GROUP_CONFIGS = _by_name(
     *map(_consumer_interval, _LIMITED.values()),
     _OffsetReset("share.auto.offset.reset", _STRING, constant("latest")),
-    _interval("share.heartbeat.interval.ms", 5_000, 5_000, 15_000),
+    TopicConfig(
+        "share.heartbeat.interval.ms",
+        _INT,
+        lambda settings: str(settings.group_share_heartbeat_interval_ms),
+        minimum=5_000,
+        maximum=15_000,
+    ),
     TopicConfig(
         "share.isolation.level",
         _STRING,
         constant("read_uncommitted"),
         allowed=("read_committed", "read_uncommitted"),
     ),
-    _interval("share.record.lock.duration.ms", 30_000, 15_000, 60_000),
-    _interval("share.session.timeout.ms", 45_000, 45_000, 60_000),
+    TopicConfig(
+        "share.record.lock.duration.ms",
+        _INT,
+        lambda settings: str(settings.group_share_record_lock_duration_ms),
+        minimum=15_000,
+        maximum=60_000,
+    ),
+    TopicConfig(
+        "share.session.timeout.ms",
+        _INT,
+        lambda settings: str(settings.group_share_session_timeout_ms),
+        minimum=45_000,
+        maximum=60_000,
+    ),
     _interval("streams.heartbeat.interval.ms", 5_000, 5_000, 15_000),
     TopicConfig("streams.num.standby.replicas", _INT, constant("0"), minimum=0, maximum=2),
     _interval("streams.session.timeout.ms", 45_000, 45_000, 60_000),

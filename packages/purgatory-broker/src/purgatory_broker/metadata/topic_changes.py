@@ -13,6 +13,7 @@ from purgatory_broker.metadata.topics import (
     INTERNAL_TOPICS,
     NO_LEADER,
     OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
     TRANSACTIONS_TOPIC,
     ControllerError,
     Partition,
@@ -27,6 +28,13 @@ from purgatory_broker.setting_values import MAX_NEW_PARTITIONS
 _OFFSETS_CONFIGS = {
     "cleanup.policy": "compact",
     "compression.type": "producer",
+    "segment.bytes": "104857600",
+}
+_SHARE_STATE_CONFIGS = {
+    "cleanup.policy": "delete",
+    "compression.type": "producer",
+    "min.insync.replicas": "2",
+    "retention.ms": "-1",
     "segment.bytes": "104857600",
 }
 #: The settings of `__transaction_state`, without `min.insync.replicas`.
@@ -93,6 +101,10 @@ class TopicChanges:
         }
         partitions = settings.transaction_state_log_num_partitions
         self._create_internal(TRANSACTIONS_TOPIC, partitions, configs)
+
+    def create_share_state_topic(self) -> None:
+        partitions = self._store.settings.share_coordinator_state_topic_num_partitions
+        self._create_internal(SHARE_STATE_TOPIC, partitions, _SHARE_STATE_CONFIGS)
 
     def _create_internal(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
         if name not in self._store.topics:

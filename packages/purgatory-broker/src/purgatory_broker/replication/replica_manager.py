@@ -23,6 +23,7 @@ class ReplicaPurgatories:
     produce: Purgatory
     fetch: Purgatory
     delete_records: Purgatory
+    share_fetch: Purgatory
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -106,6 +107,7 @@ class ReplicaManager:
         self._notify(self.purgatories.produce, key)
         self._notify(self.purgatories.fetch, key)
         self._notify(self.purgatories.delete_records, key)
+        self._notify(self.purgatories.share_fetch, key)
         self.on_change(key)
 
     def _notify(self, purgatory: Purgatory, key: TopicPartition) -> None:

@@ -123,6 +123,8 @@ class Connection(asyncio.BufferedProtocol):
     #: The client is throttled.
     _is_muted: bool = False
     is_closed: bool = False
+    #: What is called at its end.
+    _ends: dict[str, Callable[[], None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._login = self._server.new_login(self._listener)
@@ -183,6 +185,8 @@ class Connection(asyncio.BufferedProtocol):
         self.is_closed = True
         self._server.unread_responses.remove(self)
         self._cancel_request()
+        while self._ends:
+            self._ends.popitem()[1]()
         self._server.unregister(self)
 
     def _cancel_request(self) -> None:
@@ -276,6 +280,7 @@ class Connection(asyncio.BufferedProtocol):
         self._logged = self._server.request_log.received(self._server.node_id, header, frame)
         self._context = context = RequestContext(header, self._client, self._respond, self.close)
         context.login = login
+        context.connection_ends = self._ends
         if is_allowed:
             self._server.handle(context, request)
         else:

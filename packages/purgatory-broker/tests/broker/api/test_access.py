@@ -26,6 +26,7 @@ ASKED = {
     "AlterClientQuotas": "ALTER_CONFIGS of CLUSTER",
     "AlterConfigs": "ALTER_CONFIGS of TOPIC",
     "AlterPartitionReassignments": "ALTER of CLUSTER",
+    "AlterShareGroupOffsets": "READ of GROUP, READ of TOPIC",
     "AlterUserScramCredentials": "ALTER of CLUSTER",
     "ApiVersions": "",
     "ConsumerGroupDescribe": "DESCRIBE of GROUP",
@@ -36,6 +37,8 @@ ASKED = {
     "DeleteAcls": "ALTER of CLUSTER",
     "DeleteGroups": "DELETE of GROUP",
     "DeleteRecords": "DELETE of TOPIC",
+    "DeleteShareGroupOffsets": "DELETE of GROUP, READ of TOPIC",
+    "DeleteShareGroupState": "CLUSTER_ACTION of CLUSTER",
     "DeleteTopics": "DELETE of CLUSTER, DELETE of TOPIC, DESCRIBE of TOPIC",
     "DescribeAcls": "DESCRIBE of CLUSTER",
     "DescribeClientQuotas": "DESCRIBE_CONFIGS of CLUSTER",
@@ -51,6 +54,7 @@ ASKED = {
         "ALTER of TOPIC, ALTER_CONFIGS of TOPIC, CREATE of TOPIC, DELETE of TOPIC, "
         "DESCRIBE of TOPIC, DESCRIBE_CONFIGS of TOPIC, READ of TOPIC, WRITE of TOPIC"
     ),
+    "DescribeShareGroupOffsets": "DESCRIBE of GROUP, DESCRIBE of TOPIC",
     "DescribeTransactions": "DESCRIBE of TRANSACTIONAL_ID",
     "DescribeUserScramCredentials": "DESCRIBE of CLUSTER",
     "ElectLeaders": "ALTER of CLUSTER",
@@ -61,6 +65,7 @@ ASKED = {
     "Heartbeat": "READ of GROUP",
     "IncrementalAlterConfigs": "ALTER_CONFIGS of TOPIC",
     "InitProducerId": "IDEMPOTENT_WRITE of CLUSTER, WRITE of any TOPIC",
+    "InitializeShareGroupState": "CLUSTER_ACTION of CLUSTER",
     "JoinGroup": "READ of GROUP",
     "LeaveGroup": "READ of GROUP",
     "ListConfigResources": "DESCRIBE_CONFIGS of CLUSTER",
@@ -75,10 +80,18 @@ ASKED = {
     "OffsetForLeaderEpoch": "CLUSTER_ACTION of CLUSTER, DESCRIBE of TOPIC",
     "Produce": "WRITE of TOPIC",
     "PushTelemetry": "",
+    "ReadShareGroupState": "CLUSTER_ACTION of CLUSTER",
+    "ReadShareGroupStateSummary": "CLUSTER_ACTION of CLUSTER",
     "SaslAuthenticate": "",
     "SaslHandshake": "",
+    # READ of TOPIC is asked in a session alone, which the samples do not have.
+    "ShareAcknowledge": "READ of GROUP",
+    "ShareFetch": "READ of GROUP",
+    "ShareGroupDescribe": "DESCRIBE of GROUP",
+    "ShareGroupHeartbeat": "DESCRIBE of TOPIC, READ of GROUP",
     "SyncGroup": "READ of GROUP",
     "TxnOffsetCommit": "READ of GROUP, READ of TOPIC, WRITE of TRANSACTIONAL_ID",
+    "WriteShareGroupState": "CLUSTER_ACTION of CLUSTER",
     "WriteTxnMarkers": "ALTER of CLUSTER, CLUSTER_ACTION of CLUSTER",
 }
 #: What shows less to a client without permission, instead of an error.

@@ -30,11 +30,13 @@ from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.messages import Header
 from purgatory_broker.api.registry import APIS, handle
 from purgatory_broker.deferred_actions import ActionQueue
-from purgatory_broker.groups.coordinator import GroupCoordinator
+from purgatory_broker.groups.coordinator import GroupCoordinator, ShareGroupParts
 from purgatory_broker.groups.group import Group
 from purgatory_broker.groups.group_messages import Producer, TransactionalCommit
+from purgatory_broker.groups.modern.partitions import TopicIdPartition
 from purgatory_broker.groups.rebalancer import GroupPurgatories
 from purgatory_broker.groups.shards import NO_PRODUCER_ID, StoredMarker, StoredRecord
+from purgatory_broker.groups.share.messages import OffsetReply, ShareOffset
 from purgatory_broker.log.verification import VerificationGuard
 from purgatory_broker.metadata.topics import Partition, Topic
 from purgatory_broker.request_context import Client, RequestContext
@@ -162,6 +164,35 @@ class HarnessTopics:
         return None
 
 
+class HarnessShareOffsets:
+    """The start offsets of share partitions; tests may hold the answers."""
+
+    def __init__(self) -> None:
+        self.stored: dict[tuple[str, TopicIdPartition], tuple[int, int]] = {}
+
+    def initialize(
+        self,
+        group_id: str,
+        partition: TopicIdPartition,
+        state_epoch: int,
+        start_offset: int,
+        reply: OffsetReply,
+    ) -> None:
+        """Store a start offset."""
+        self.stored[group_id, partition] = state_epoch, start_offset
+        reply(ShareOffset())
+
+    def read(self, group_id: str, partition: TopicIdPartition, reply: OffsetReply) -> None:
+        """Answer with a start offset."""
+        _, start_offset = self.stored.get((group_id, partition), (0, -1))
+        reply(ShareOffset(start_offset=start_offset))
+
+    def delete(self, group_id: str, partition: TopicIdPartition, reply: OffsetReply) -> None:
+        """Delete a start offset."""
+        self.stored.pop((group_id, partition), None)
+        reply(ShareOffset())
+
+
 class HarnessBroker:
     """What handlers of group requests need of a broker: every partition exists."""
 
@@ -187,6 +218,7 @@ class CoordinatorHarness:
         self.purgatories = purgatories
         self.log = OffsetsLog()
         self.topics = HarnessTopics()
+        self.share_offsets = HarnessShareOffsets()
         #: The dynamic settings of every group.
         self.group_configs: dict[str, int] = {}
         #: How far the time of day is ahead of the loop's time.
@@ -223,6 +255,7 @@ class CoordinatorHarness:
             store=self.log,
             now_ms=lambda: round(asyncio.get_running_loop().time() * 1000) + self.advanced_ms,
             metadata=self.topics,
+            share=ShareGroupParts(self.share_offsets, lambda _group: 45_000, lambda _group: 5_000),
             group_config=lambda _group_id, name: self.group_configs.get(name),
         )
         for partition in range(PARTITIONS):

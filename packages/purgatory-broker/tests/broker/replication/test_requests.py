@@ -191,6 +191,8 @@ def test_each_purgatory_has_kafkas_purge_interval() -> None:
             "Heartbeat",
             "TransactionTimeout",
             "TransactionalIdExpiration",
+            "ShareFetch",
+            "AcquisitionLock",
             "Throttle",
         ),
         1_000,

@@ -229,10 +229,11 @@ class NodeCommands(CommandGroup):
 
         Retention deletes records at once, compaction begins (`compact` waits for its end), and
         members whose session timeout has passed are removed, as if they had sent no heartbeat in
-        that time. Transactions whose timeout has passed are aborted, and transactional ids that
-        have expired are forgotten. Timestamps that brokers set are later. The timeouts of requests,
-        rebalances, idle connections, replica lag and fenced nodes do not change. The time goes on
-        from there until `reset`.
+        that time. Records that a share group's member has had for too long are released.
+        Transactions whose timeout has passed are aborted, and transactional ids that have expired
+        are forgotten. Timestamps that brokers set are later. The timeouts of requests, rebalances,
+        idle connections, replica lag and fenced nodes do not change. The time goes on from there
+        until `reset`.
 
         Args:
             by_ms: milliseconds, at most 10^13, in sum with those before.

@@ -11,6 +11,12 @@ expression. A value begins with its version, which is 0, and is flexible (KIP-48
 | 6 | ConsumerGroupTargetAssignmentMetadata | | epoch of the target assignment |
 | 7 | ConsumerGroupTargetAssignmentMember | member | target assignment |
 | 8 | ConsumerGroupCurrentMemberAssignment | member | member epoch, state, partitions |
+| 10 | ShareGroupMemberMetadata | member | subscription, client |
+| 11 | ShareGroupMetadata | | group epoch, hash of the topics' metadata |
+| 12 | ShareGroupTargetAssignmentMetadata | | epoch of the target assignment |
+| 13 | ShareGroupTargetAssignmentMember | member | target assignment |
+| 14 | ShareGroupCurrentMemberAssignment | member | member epoch, state, partitions |
+| 15 | ShareGroupStatePartitionMetadata | | topics whose share partitions have a state |
 | 16 | ConsumerGroupRegularExpression | expression | topics that match it |
 
 Source: the schemas of those names in Kafka 4.1's group coordinator.
@@ -23,6 +29,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, NamedTuple, TypeAlias
+from uuid import UUID
 
 from purgatory_broker._wire.reader import FlexibleReader
 from purgatory_broker._wire.wire_error import WireError
@@ -48,6 +55,12 @@ class RecordKind(IntEnum):
     CONSUMER_TARGET_EPOCH = 6
     CONSUMER_TARGET = 7
     CONSUMER_CURRENT = 8
+    SHARE_MEMBER = 10
+    SHARE_GROUP = 11
+    SHARE_TARGET_EPOCH = 12
+    SHARE_TARGET = 13
+    SHARE_CURRENT = 14
+    SHARE_STATES = 15
     CONSUMER_REGEX = 16
 
 
@@ -58,6 +71,9 @@ _WITH_ITEM: Final = frozenset(
         RecordKind.CONSUMER_TARGET,
         RecordKind.CONSUMER_CURRENT,
         RecordKind.CONSUMER_REGEX,
+        RecordKind.SHARE_MEMBER,
+        RecordKind.SHARE_TARGET,
+        RecordKind.SHARE_CURRENT,
     }
 )
 
@@ -131,8 +147,35 @@ class ResolvedRegex:
     timestamp_ms: int = -1
 
 
+@dataclass(frozen=True, slots=True)
+class ShareMemberValue:
+    client_id: str = ""
+    client_host: str = ""
+    rack_id: str | None = None
+    topics: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class ShareStates:
+    """The partitions of a share group with a state at a share coordinator."""
+
+    initializing: Assignment = NO_PARTITIONS
+    initialized_partitions: Assignment = NO_PARTITIONS
+    #: The topics whose states are being deleted.
+    deleting: frozenset[UUID] = frozenset()
+    #: The names of all these topics, for a topic that is deleted.
+    names: frozenset[tuple[UUID, str]] = frozenset()
+
+
 ModernValue: TypeAlias = (
-    GroupEpoch | ConsumerMemberValue | CurrentAssignment | ResolvedRegex | Assignment | int
+    ShareMemberValue
+    | ShareStates
+    | GroupEpoch
+    | ConsumerMemberValue
+    | CurrentAssignment
+    | ResolvedRegex
+    | Assignment
+    | int
 )
 
 
@@ -337,6 +380,89 @@ def _read_regex(reader: FlexibleReader) -> ResolvedRegex:
     return ResolvedRegex(topics, version, timestamp_ms)
 
 
+def _write_share_group(out: FlexibleWriter, value: GroupEpoch) -> None:
+    out += _INT32.pack(value.epoch) + _INT64.pack(value.metadata_hash)
+    out.append(0)
+
+
+def _read_share_group(reader: FlexibleReader) -> GroupEpoch:
+    (epoch,), (metadata_hash,) = reader.unpack(_INT32), reader.unpack(_INT64)
+    reader.skip_tagged_fields()
+    return GroupEpoch(epoch, metadata_hash)
+
+
+def _write_share_member(out: FlexibleWriter, value: ShareMemberValue) -> None:
+    out.nullable_string(value.rack_id)
+    out.string(value.client_id)
+    out.string(value.client_host)
+    _write_strings(out, value.topics)
+    out.append(0)
+
+
+def _read_share_member(reader: FlexibleReader) -> ShareMemberValue:
+    rack_id = reader.nullable_string("rack_id")
+    client_id, client_host = reader.string("client_id"), reader.string("client_host")
+    topics = frozenset(reader.strings("subscribed_topic_names"))
+    reader.skip_tagged_fields()
+    return ShareMemberValue(client_id, client_host, rack_id, topics)
+
+
+def _write_share_current(out: FlexibleWriter, value: CurrentAssignment) -> None:
+    out += _INT32.pack(value.epoch) + _INT32.pack(value.previous_epoch) + _INT8.pack(value.state)
+    write_partitions(out, value.assigned)
+    out.append(0)
+
+
+def _read_share_current(reader: FlexibleReader) -> CurrentAssignment:
+    (epoch,), (previous,) = reader.unpack(_INT32), reader.unpack(_INT32)
+    (state,) = reader.unpack(_INT8)
+    assigned = read_partitions(reader)
+    reader.skip_tagged_fields()
+    return CurrentAssignment(epoch, previous, _STATES.get(state, MemberState.UNKNOWN), assigned)
+
+
+def _write_share_states(out: FlexibleWriter, value: ShareStates) -> None:
+    names = dict(value.names)
+    for partitions in (value.initializing, value.initialized_partitions):
+        topics = by_topic(partitions)
+        out.length(len(topics))
+        for topic_id, numbers in topics.items():
+            out.topic_id(topic_id)
+            out.string(names[topic_id])
+            out.numbers(numbers, "i")
+            out.append(0)
+    out.length(len(value.deleting))
+    for topic_id in sorted(value.deleting):
+        out.topic_id(topic_id)
+        out.string(names[topic_id])
+        out.append(0)
+    out.append(0)
+
+
+def _read_share_states(reader: FlexibleReader) -> ShareStates:
+    names: set[tuple[UUID, str]] = set()
+
+    def topic() -> UUID:
+        topic_id = reader.topic_id("topic_id") or UUID(int=0)
+        names.add((topic_id, reader.string("topic_name")))
+        return topic_id
+
+    def topics() -> Assignment:
+        found = []
+        for _ in range(reader.count("topics", 19)):
+            found.append((topic(), reader.numbers("partitions", "i", 4)))
+            reader.skip_tagged_fields()
+        return of_topics(found)
+
+    initializing, initialized = topics(), topics()
+    deleting = set()
+    for _ in range(reader.count("deleting", 18)):
+        deleting.add(topic())
+        reader.skip_tagged_fields()
+    reader.skip_tagged_fields()
+    return ShareStates(initializing, initialized, frozenset(deleting), frozenset(names))
+
+
 class _Codec(NamedTuple):
     write: Callable[[FlexibleWriter, Any], None]
     read: Callable[[FlexibleReader], ModernValue]
@@ -349,4 +475,10 @@ _CODECS: Final[dict[int, _Codec]] = {
     RecordKind.CONSUMER_TARGET: _Codec(_write_target, _read_target),
     RecordKind.CONSUMER_CURRENT: _Codec(_write_current, _read_current),
     RecordKind.CONSUMER_REGEX: _Codec(_write_regex, _read_regex),
+    RecordKind.SHARE_GROUP: _Codec(_write_share_group, _read_share_group),
+    RecordKind.SHARE_MEMBER: _Codec(_write_share_member, _read_share_member),
+    RecordKind.SHARE_TARGET_EPOCH: _Codec(_write_target_epoch, _read_target_epoch),
+    RecordKind.SHARE_TARGET: _Codec(_write_target, _read_target),
+    RecordKind.SHARE_CURRENT: _Codec(_write_share_current, _read_share_current),
+    RecordKind.SHARE_STATES: _Codec(_write_share_states, _read_share_states),
 }
