@@ -1,0 +1,67 @@
+"""Share groups of this broker compared with Apache Kafka's, case by case.
+
+`python -m tests.broker.sharing.parity.observe` records what Kafka does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from purgatory_broker import Cluster as LightCluster
+from tests.broker.kafka_server import SHARED_SETTINGS, VERSION, KafkaCluster
+from tests.broker.parity.case_harness import Cluster
+from tests.broker.parity.observed import comparable
+from tests.broker.sharing.parity.kafka_with_shares import kafka_with_share_groups
+from tests.broker.sharing.parity.record import CASES, Record
+
+_KEPT = Record.load()
+#: The cases in which this broker differs deliberately, and why.
+_DIFFERENCES = {
+    "share_fetch_of_unknown_topic": "4.1.1 has UNKNOWN_SERVER_ERROR for UNKNOWN_TOPIC_ID",
+    "share_group_offsets_altered": "4.1.1 answers without a result, and alters nothing",
+}
+
+
+@pytest.fixture(scope="module")
+def ours() -> Iterator[Cluster]:
+    """Run this broker with one node and the same settings."""
+    settings: dict[str, Any] = {
+        name.replace(".", "_"): value for name, value in SHARED_SETTINGS.items()
+    }
+    with LightCluster(nodes=1, log_retention_ms=None, **settings) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """Run Apache Kafka with share groups."""
+    with kafka_with_share_groups(tmp_path_factory.mktemp("kafka")) as cluster:
+        yield cluster
+
+
+def test_record_is_of_this_version_and_these_cases() -> None:
+    assert _KEPT.version == VERSION
+    assert sorted(_KEPT.seen) == sorted(_KEPT.hashes) == sorted(CASES)
+    assert not _KEPT.changed(), "run python -m tests.broker.sharing.parity.observe"
+
+
+def _ours(name: str) -> object:
+    marks = [pytest.mark.xfail(reason=_DIFFERENCES[name])] if name in _DIFFERENCES else []
+    return pytest.param(name, marks=marks)
+
+
+@pytest.mark.parametrize("name", [_ours(name) for name in CASES])
+def test_broker_does_as_kafka(name: str, ours: Cluster) -> None:
+    seen, _ = CASES[name].observe(ours)
+    assert comparable(seen) == _KEPT.seen[name]
+
+
+@pytest.mark.jvm
+@pytest.mark.xdist_group("kafka")
+@pytest.mark.parametrize("name", CASES)
+def test_kafka_does_as_recorded(name: str, kafka: KafkaCluster) -> None:
+    seen, _ = CASES[name].observe(kafka)
+    assert comparable(seen) == _KEPT.seen[name]
