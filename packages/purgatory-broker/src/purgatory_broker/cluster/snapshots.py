@@ -14,6 +14,7 @@ from purgatory_broker.groups.group import CONSUMER_PROTOCOL_TYPE, Group
 from purgatory_broker.groups.group_records import OffsetValue
 from purgatory_broker.groups.member import Member
 from purgatory_broker.groups.modern.consumer_group import ConsumerGroup
+from purgatory_broker.groups.modern.share_group import ShareGroup
 from purgatory_broker.groups.shards import AnyGroup
 from request_purgatory.errors import InvalidArgumentError
 
@@ -154,6 +155,15 @@ def _members(coordinator: GroupCoordinator, group: AnyGroup) -> Iterator[MemberS
                 value.instance_id,
                 value.client_id,
                 value.client_host,
+                coordinator.by_topic_name(group.current_of(member_id).assigned),
+            )
+    elif isinstance(group, ShareGroup):
+        for member_id, worker in group.members.items():
+            yield MemberSnapshot(
+                member_id,
+                None,
+                worker.client_id,
+                worker.client_host,
                 coordinator.by_topic_name(group.current_of(member_id).assigned),
             )
 

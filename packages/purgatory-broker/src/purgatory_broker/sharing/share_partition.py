@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.sharing.records import (
@@ -18,32 +15,10 @@ from purgatory_broker.sharing.records import (
     Span,
     StateBatch,
 )
+from purgatory_broker.sharing.spans import Change, Spans, Update
 
 #: The first and the last offset of a record batch of the log.
 OffsetRange = tuple[int, int]
-
-
-class _Change(NamedTuple):
-    span: Span
-    state: RecordState
-    delivery_count: int
-
-
-@dataclass(slots=True, eq=False)
-class Update:
-    """A change of acquired records, which takes effect when it is stored.
-
-    Until then its records are pending, and nobody gets them.
-    """
-
-    start_offset: int
-    #: What to store; empty if nothing has changed.
-    batches: list[StateBatch] = field(default_factory=list)
-    changes: list[_Change] = field(default_factory=list)
-
-
-def _first(span: Span) -> int:
-    return span.first
 
 
 class SharePartition:
@@ -83,13 +58,14 @@ class SharePartition:
         self._max_in_flight = max_in_flight
         self._max_delivery_count = max_delivery_count
         self._on_lock_end = on_lock_end
-        self._spans = [
+        self._spans = Spans(
             Span(max(batch.first, start_offset), batch.last, RecordState(batch.state), batch[3])
             for batch in sorted(batches)
-            if batch.last >= start_offset
-        ]
+            if batch.last >= max(start_offset, batch.first)
+        )
         #: The end offset + 1: where records follow that were not acquired yet.
-        self.next_offset = self._spans[-1].last + 1 if self._spans else start_offset
+        last = self._spans.last
+        self.next_offset = start_offset if last is None else last.last + 1
         self._advance()
 
     # -- acquisition
@@ -142,9 +118,9 @@ class SharePartition:
             if span is None:
                 self._add(lock, piece_first, end, fetched, batch_size)
             else:
-                self._cut(piece_first)
-                self._cut(end + 1)
-                for each in self._between(piece_first, end):
+                self._spans.cut(piece_first)
+                self._spans.cut(end + 1)
+                for each in self._spans.between(piece_first, end):
                     each.state = RecordState.ACQUIRED
                     each.delivery_count += 1
                     each.lock = lock
@@ -155,7 +131,7 @@ class SharePartition:
             return None, []
         acquired = [
             AcquiredRange(span.first, span.last, span.delivery_count)
-            for span in self._between(first, last)
+            for span in self._spans.between(first, last)
             if span.lock is lock
         ]
         return lock, acquired
@@ -164,7 +140,7 @@ class SharePartition:
         """Return what may be acquired between two offsets; without a span, what was not before."""
         pieces: list[tuple[int, int, Span | None]] = []
         offset = first
-        for span in self._between(first, last):
+        for span in self._spans.between(first, last):
             if offset < span.first:
                 pieces.append((offset, span.first - 1, None))
             if span.is_acquirable:
@@ -187,7 +163,7 @@ class SharePartition:
         begin = first
         for end in [*ends, last]:
             if end == last or end - begin + 1 >= batch_size:
-                insort(self._spans, Span(begin, end, RecordState.ACQUIRED, 1, lock), key=_first)
+                self._spans.add(Span(begin, end, RecordState.ACQUIRED, 1, lock))
                 begin = end + 1
         self.next_offset = max(self.next_offset, last + 1)
 
@@ -195,20 +171,20 @@ class SharePartition:
         for piece_first, piece_last, span in self._acquirable(first, last):
             if span is None:
                 archived = Span(piece_first, piece_last, RecordState.ARCHIVED, 0)
-                insort(self._spans, archived, key=_first)
+                self._spans.add(archived)
                 self.next_offset = max(self.next_offset, piece_last + 1)
             else:
-                self._cut(piece_first)
-                self._cut(piece_last + 1)
-                for each in self._between(piece_first, piece_last):
+                self._spans.cut(piece_first)
+                self._spans.cut(piece_last + 1)
+                for each in self._spans.between(piece_first, piece_last):
                     each.state = RecordState.ARCHIVED
         self._advance()
 
     def _archive_aborted(self, lock: AcquisitionLock, aborted: Iterable[OffsetRange]) -> None:
         for first, last in aborted:
             for offset in (first, last + 1):
-                self._cut(offset)
-            for span in self._between(first, last):
+                self._spans.cut(offset)
+            for span in self._spans.between(first, last):
                 if span.lock is lock:
                     span.state = RecordState.ARCHIVED
                     lock.num_records -= len(span)
@@ -235,12 +211,12 @@ class SharePartition:
 
     def _acknowledge(self, member_id: str, batch: AcknowledgementBatch, update: Update) -> None:
         first = max(batch.first, self.start_offset)
-        if self._floor(first) is None:
+        if self._spans.floor(first) is None:
             raise ShareError(
                 ErrorCode.INVALID_RECORD_STATE,
                 "Batch record not found. The request batch offsets are not found in the cache.",
             )
-        floor = self._floor(batch.last)
+        floor = self._spans.floor(batch.last)
         assert floor is not None
         for name, offset in (("first", first), ("last", batch.last)):
             if offset > floor.last:
@@ -251,7 +227,7 @@ class SharePartition:
                 )
         offset = first
         while offset <= batch.last:
-            span = self._floor(offset)
+            span = self._spans.floor(offset)
             if span is None or span.last < offset or not _is_acquired(span, member_id):
                 raise ShareError(
                     ErrorCode.INVALID_RECORD_STATE,
@@ -264,9 +240,9 @@ class SharePartition:
                     (each - 1 for each in range(offset, end + 1) if batch.type_of(each) != kind),
                     end,
                 )
-            self._cut(offset)
-            self._cut(end + 1)
-            for each in self._between(offset, end):
+            self._spans.cut(offset)
+            self._spans.cut(end + 1)
+            for each in self._spans.between(offset, end):
                 self._change(update, each, STATES[kind], counts=True)
             offset = end + 1
 
@@ -282,7 +258,7 @@ class SharePartition:
         return update
 
     def _change(self, update: Update, span: Span, state: RecordState, *, counts: bool) -> None:
-        update.changes.append(_Change(span, span.state, span.delivery_count))
+        update.changes.append(Change(span, span.state, span.delivery_count))
         if not counts:
             span.delivery_count -= 1
         elif state is RecordState.AVAILABLE:
@@ -338,19 +314,19 @@ class SharePartition:
         """Forget the records that were deleted from the log."""
         if log_start_offset <= self.start_offset:
             return
-        for span in self._between(self.start_offset, log_start_offset - 1):
+        for span in self._spans.between(self.start_offset, log_start_offset - 1):
             if span.last < log_start_offset:
                 self._leave_lock(span, len(span))
             elif span.lock is not None:
                 span.lock.num_records -= log_start_offset - span.first
-        self._spans = [span for span in self._spans if span.last >= log_start_offset]
-        if self._spans:
-            self._spans[0].first = max(self._spans[0].first, log_start_offset)
+        self._spans.remove_first(sum(span.last < log_start_offset for span in self._spans))
+        if self._spans.first is not None:
+            self._spans.first.first = max(self._spans.first.first, log_start_offset)
         self.start_offset = log_start_offset
         self.next_offset = max(self.next_offset, log_start_offset)
         self._advance()
 
-    # -- spans
+    # -- locks and the start
 
     def _leave_lock(self, span: Span, num_records: int) -> None:
         lock, span.lock = span.lock, None
@@ -358,23 +334,6 @@ class SharePartition:
             lock.num_records -= num_records
             if not lock.num_records:
                 self._on_lock_end(lock)
-
-    def _floor(self, offset: int) -> Span | None:
-        """Return the last span that begins at an offset or before."""
-        position = bisect_right(self._spans, offset, key=_first)
-        return self._spans[position - 1] if position else None
-
-    def _between(self, first: int, last: int) -> list[Span]:
-        """Return the spans that have a record between two offsets."""
-        position = bisect_right(self._spans, first, key=_first)
-        begin = position - 1 if position and self._spans[position - 1].last >= first else position
-        return self._spans[begin : bisect_right(self._spans, last, key=_first)]
-
-    def _cut(self, offset: int) -> None:
-        """Divide the span that has `offset`, so that one begins there; no-op if it is pending."""
-        span = self._floor(offset)
-        if span is not None and span.first < offset <= span.last and not span.is_pending:
-            insort(self._spans, span.split(offset), key=_first)
 
     def _advance(self) -> None:
         """Move the start offset over the records that nobody gets any more."""
@@ -384,7 +343,7 @@ class SharePartition:
                 break
             self.start_offset = span.last + 1
             done += 1
-        del self._spans[:done]
+        self._spans.remove_first(done)
 
     # -- inspection
 
@@ -397,7 +356,7 @@ class SharePartition:
 
     def check(self) -> None:
         """Assert every invariant."""
-        shown = (self.start_offset, self.next_offset, self._spans)
+        shown = (self.start_offset, self.next_offset, list(self._spans))
         offset = self.start_offset
         for span in self._spans:
             assert offset <= span.first <= span.last < self.next_offset, shown
@@ -407,10 +366,10 @@ class SharePartition:
             ), shown
             assert 0 <= span.delivery_count <= self._max_delivery_count, shown
             offset = span.last + 1
-        if self._spans:
-            first = self._spans[0]
+        first = self._spans.first
+        if first is not None:
             assert first.first > self.start_offset or first.is_pending or not first.state.is_final
-        assert offset == self.next_offset or not self._spans, shown
+        assert offset == self.next_offset or first is None, shown
         held: dict[AcquisitionLock, int] = {}
         for span in self._spans:
             if span.lock is not None:

@@ -22,7 +22,8 @@ from purgatory_broker.sharing.records import (
     check_acknowledgements,
 )
 from purgatory_broker.sharing.share_coordinator import StateResult
-from purgatory_broker.sharing.share_partition import SharePartition, Update
+from purgatory_broker.sharing.share_partition import SharePartition
+from purgatory_broker.sharing.spans import Update
 from purgatory_broker.sharing.state import ShareKey, ShareState
 from request_purgatory.aio import Purgatory
 

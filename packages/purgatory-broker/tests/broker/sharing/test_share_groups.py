@@ -135,6 +135,8 @@ def test_first_member_learns_of_its_partitions_by_its_second_heartbeat() -> None
         assert state is not None
         assert state.start_offset == -1
         assert group_of(harness).state_name == "Stable"
+        shown = harness.cluster.groups()[GROUP]
+        assert (shown.state, shown.members[0].assignment) == ("Stable", {KEY.topic: [0]})
 
     run_groups(scenario)
 

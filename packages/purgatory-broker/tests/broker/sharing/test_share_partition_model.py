@@ -16,7 +16,8 @@ from purgatory_broker.sharing.records import (
     RecordState,
     ShareError,
 )
-from purgatory_broker.sharing.share_partition import SharePartition, Update
+from purgatory_broker.sharing.share_partition import SharePartition
+from purgatory_broker.sharing.spans import Update
 from purgatory_broker.sharing.state import ShareState
 
 MEMBERS = ("a", "b")
