@@ -30,6 +30,15 @@ _LIST = {
     "$ref": "#/$defs/node",
 }
 
+#: Both alternatives have the same property.
+_ONE_OF_TWO = {
+    "$defs": {"order": {"type": "object", "properties": {"a": {"type": "string"}}}},
+    "anyOf": [
+        {"allOf": [{"$ref": "#/$defs/order"}, {"required": ["b"]}]},
+        {"$ref": "#/$defs/order"},
+    ],
+}
+
 
 def parsed(schema: Any, references: dict[str, str] | None = None) -> JsonSchema:
     return JsonSchemaFormat().parse(json.dumps(schema), references or {})
@@ -105,6 +114,13 @@ def test_wider_schema_allows_what_the_other_does(old: Any, new: Any) -> None:
             json.loads(json.dumps(_LIST).replace('"integer"', '"string"')),
             "# has no alternative in anyOf",
         ),
+        # What was compared in vain is compared again.
+        (of_object(a=_INTEGER), _ONE_OF_TWO, "# has no alternative in anyOf"),
+        (
+            {**of_object(a=_INTEGER), "anyOf": [{"minProperties": 1}, {"maxProperties": 2}]},
+            of_object(a=_STRING),
+            "#/a may not be of type integer any more",
+        ),
         ({"anyOf": [{"$ref": "#"}, _STRING]}, _STRING, "# is too complex to compare"),
         ({"const": "a"}, {"$ref": "#"}, "the value 'a' of # is not allowed any more"),
     ],
@@ -124,6 +140,16 @@ def test_schema_of_another_document_is_compared() -> None:
     compare = JsonSchemaFormat().incompatibilities
     assert compare(old, old) == []
     assert compare(new, old) == ["#/by may not be of type string any more"]
+
+
+def test_references_are_looked_up_in_their_own_document() -> None:
+    other = {"$defs": {"t": _STRING}, "properties": {"b": {"$ref": "#/$defs/t"}}}
+    old = {"$defs": {"t": _INTEGER}, "properties": {"a": {}}, "allOf": [{"$ref": "other.json"}]}
+    found = JsonSchemaFormat().incompatibilities(
+        parsed({"properties": {"b": _INTEGER}}), parsed(old, {"other.json": json.dumps(other)})
+    )
+    assert len(found) == 1
+    assert found[0].startswith("#/b may not be of type")
 
 
 NAMES = st.sampled_from(["a", "b", "ab"])

@@ -68,6 +68,17 @@ def test_avro_schema_refers_to_another_subject(client: Any) -> None:
     assert client.get_latest_version("users-value").schema.references == schema.references
 
 
+def test_referred_schema_refers_to_another_one(client: Any) -> None:
+    client.register_schema("user", Schema(AVRO_USER, "AVRO"))
+    team = '{"type": "record", "name": "Team", "fields": [{"name": "lead", "type": "User"}]}'
+    client.register_schema("team", Schema(team, "AVRO", [SchemaReference("User", "user", 1)]))
+    shop = '{"type": "record", "name": "Shop", "fields": [{"name": "team", "type": "Team"}]}'
+    schema = Schema(shop, "AVRO", [SchemaReference("Team", "team", 1)])
+    value = {"team": {"lead": USER}}
+    data = AvroSerializer(client, schema)(value, VALUES)
+    assert AvroDeserializer(client)(data, VALUES) == value
+
+
 def test_json_records_are_read_as_they_were_written(client: Any) -> None:
     data = JSONSerializer(JSON_USER, client)(USER, VALUES)
     assert JSONDeserializer(None, schema_registry_client=client)(data, VALUES) == USER
