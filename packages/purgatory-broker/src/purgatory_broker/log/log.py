@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from purgatory_broker._wire.error_code import ErrorCode
-from purgatory_broker.log.batch import UNSET, BatchHeader, Buffer, with_offset_and_epoch
+from purgatory_broker.log.batch import CONTROL, UNSET, BatchHeader, Buffer, with_offset_and_epoch
 from purgatory_broker.log.compactable_log import CompactableLog
 from purgatory_broker.log.leader_epochs import LeaderEpochs
 from purgatory_broker.log.log_errors import RecordError
@@ -138,7 +138,8 @@ class PartitionLog(CompactableLog):
         base_offset = self._segments.active.next_offset
         next_offset = base_offset + header.last_offset_delta + 1
         data = with_offset_and_epoch(header, batch, base_offset, leader_epoch)
-        hidden = header.hidden_offsets
+        # A leader's batches have a record for each offset; that of a marker is not seen.
+        hidden = int(header.attributes & CONTROL != 0)
         entry = BatchEntry(base_offset, next_offset, len(data), max_timestamp, hidden)
         self._write(data, [entry])
         self._epochs.assign(leader_epoch, base_offset)

@@ -219,6 +219,7 @@ def test_command_that_the_cluster_refuses_exits_with_2(capsys: pytest.CaptureFix
             (["move-leader", "orders", "9", "0"], "there is no partition orders-9"),
             (["create-topic", "orders"], "Topic 'orders' already exists"),
             (["truncate", "orders", "--offset", "99"], "is above its high watermark"),
+            (["compact", "orders"], "orders has cleanup.policy=delete, not compact"),
         ):
             assert main([*arguments, "--control", control]) == ExitCode.BAD_INPUT, arguments
             assert message in " ".join(capsys.readouterr().err.split())

@@ -87,11 +87,11 @@ def test_topic_that_is_not_compacted_is_left_alone() -> None:
 def test_records_are_not_compacted_before_the_least_lag() -> None:
     async def scenario(harness: ClusterHarness) -> None:
         await put(harness, b"a", b"1", times=5)
-        harness.cluster.advance_time(HOUR_MS - 10)
+        harness.cluster.advance_time(HOUR_MS - 1)
         await asyncio.sleep(5)
         await harness.cluster.compact("orders")
         assert len(harness.values(0)) == 5
-        harness.cluster.advance_time(HOUR_MS)
+        harness.cluster.advance_time(1)
         await asyncio.sleep(0.1)  # It begins at once.
         assert [len(harness.values(node)) for node in range(3)] == [1, 1, 1]
 
@@ -159,6 +159,31 @@ def test_record_that_is_not_replicated_is_not_compacted() -> None:
         await asyncio.sleep(1)
         await harness.cluster.compact("orders")
         assert [harness.values(node) for node in range(3)] == [[b"2"]] * 3
+
+    run_scenario(scenario, configs=COMPACT)
+
+
+def test_record_that_will_be_truncated_hides_no_other() -> None:
+    async def scenario(harness: ClusterHarness) -> None:
+        cluster = harness.cluster
+        await harness.produce_to(0, [(KEY, build_batch([(b"a", b"1")], NOW))]).get()
+        for node in (1, 2):
+            cluster.pause_replication(node)
+        # Only the leader has it, which is about to lose its place.
+        harness.produce_to(0, [(KEY, build_batch([(b"a", b"lost")], NOW))], acks=1)
+        cluster.kill(0)
+        for node in (1, 2):
+            cluster.resume_replication(node)
+        await harness.until(lambda: harness.leader > 0)
+        await harness.settle()
+        leader = harness.leader
+        await harness.produce_to(leader, [(KEY, build_batch([(b"b", b"1")], NOW))]).get()
+        cluster.pause_replication(0)
+        await cluster.restart(0)
+        await cluster.compact("orders")
+        cluster.resume_replication(0)
+        await harness.until(lambda: 0 in harness.isr)
+        assert [harness.values(node) for node in range(3)] == [[b"1", b"1"]] * 3
 
     run_scenario(scenario, configs=COMPACT)
 
