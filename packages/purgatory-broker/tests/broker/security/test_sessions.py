@@ -65,6 +65,19 @@ def test_token_expires_when_time_is_advanced(connect: Connect) -> None:
             client.call("Metadata", 9, topics=[])
 
 
+def test_session_ends_with_what_ends_first(connect: Connect) -> None:
+    claims = json.dumps({"sub": "alice", "exp": time.time() + 3_600}).encode()
+    message = f"n,,\x01auth=Bearer {_token(claims)}\x01\x01".encode()
+    for max_session_ms, least, most in ((60_000, 60_000, 60_000), (DAY_MS, 3_500_000, 3_600_000)):
+        with Cluster(
+            listeners="SASL_PLAINTEXT://127.0.0.1:0",
+            sasl_enabled_mechanisms="OAUTHBEARER",
+            connections_max_reauth_ms=max_session_ms,
+        ) as cluster:
+            answer = log_in(connect(cluster.bootstrap_servers), "OAUTHBEARER", message)
+            assert least <= answer.session_lifetime_ms <= most
+
+
 @pytest.mark.parametrize(
     "claims",
     [
