@@ -53,7 +53,7 @@ class DelayedShareFetch(DelayedOperation):
     def try_complete(self) -> bool:
         available = 0
         for led in self.partitions:
-            if led.failure is not ErrorCode.NONE:
+            if led.error is not ErrorCode.NONE:
                 return self.force_complete()
             if led.records is None or not led.records.can_acquire:
                 continue
@@ -63,7 +63,7 @@ class DelayedShareFetch(DelayedOperation):
             limit = self.params.limit_offset(led.replica)
             if offset < limit:
                 available += led.replica.log.bytes_between(offset, limit)
-            if available and available >= self.params.min_bytes:
+            if available >= self.params.min_bytes:
                 return self.force_complete()
         return False
 

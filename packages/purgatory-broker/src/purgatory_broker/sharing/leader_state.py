@@ -46,13 +46,6 @@ class LedPartition:
         return self.key.group_id, self.topic_partition
 
     @property
-    def failure(self) -> ErrorCode:
-        """Return why nothing can be fetched from it; NONE if something can, now or later."""
-        if self.error is ErrorCode.NONE and not self.is_led:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return self.error
-
-    @property
     def is_led(self) -> bool:
         return self.replica.is_leader and self.replica.leader_epoch == self.leader_epoch
 

@@ -71,13 +71,13 @@ class ShareFetches:
             acquirable = [
                 led
                 for led in partitions
-                if led.failure is ErrorCode.NONE
+                if led.error is ErrorCode.NONE
                 and led.records is not None
                 and led.records.can_acquire
             ]
             left = params.max_records
             for led in partitions:
-                result = SharedRecords(led.failure)
+                result = SharedRecords(led.error)
                 if led in acquirable:
                     max_bytes = max(1, params.max_bytes // len(acquirable))
                     result = self._acquire(params, led, max_bytes, left)
@@ -93,7 +93,7 @@ class ShareFetches:
         led.records.move_start(log.log_start_offset)
         offset = led.records.next_fetch_offset
         limit = params.limit_offset(led.replica)
-        if offset >= limit:
+        if offset >= limit or params.max_bytes <= 0:
             return SharedRecords()
         try:
             raw = log.read(offset, max_bytes, limit, at_least_one=True)

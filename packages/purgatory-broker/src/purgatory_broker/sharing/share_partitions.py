@@ -73,7 +73,7 @@ class SharePartitions:
             return error.code
         led = self._led.get((group_id, key))
         if led is not None:
-            if led.replica is replica and led.failure is ErrorCode.NONE:
+            if led.replica is replica and led.error is ErrorCode.NONE:
                 return led
             self._drop(led, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         share_key = ShareKey(group_id, replica.topic_id, key.partition)
@@ -84,7 +84,7 @@ class SharePartitions:
 
     def _loaded(self, led: LedPartition, result: StateResult) -> None:
         with self.actions:
-            if led.failure is not ErrorCode.NONE:
+            if led.error is not ErrorCode.NONE:
                 return
             if result.error is not ErrorCode.NONE:
                 logger.warning("cannot read the state of %s: %s", led.key.text, result.error.name)
@@ -138,7 +138,7 @@ class SharePartitions:
         self._locks.start(lock, duration_ms, partial(self._lock_expired, led, lock))
 
     def _lock_expired(self, led: LedPartition, lock: AcquisitionLock) -> None:
-        if led.records is None or led.failure is not ErrorCode.NONE:
+        if led.records is None or led.error is not ErrorCode.NONE:
             return
         logger.info(
             "the lock of member %s on %d records of %s has expired",

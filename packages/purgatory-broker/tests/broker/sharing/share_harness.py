@@ -112,6 +112,7 @@ class Member:
         max_records: int = 500,
         batch_size: int = 500,
         min_bytes: int = 1,
+        max_bytes: int = 2**20,
     ) -> Reply[ShareFetchResponse]:
         """Fetch, in a new session or in the present one."""
         epoch = self.next_epoch(node) if epoch is None else epoch
@@ -133,6 +134,7 @@ class Member:
                 share_session_epoch=epoch,
                 max_wait_ms=max_wait_ms,
                 min_bytes=min_bytes,
+                max_bytes=max_bytes,
                 max_records=max_records,
                 batch_size=batch_size,
                 topics=[topic],

@@ -57,6 +57,26 @@ def test_accepted_records_move_the_start() -> None:
     run_shares(scenario)
 
 
+def test_limits_of_bytes() -> None:
+    """No bytes are no records, a byte is a batch; without a minimum the answer comes at once."""
+
+    async def scenario(harness: ShareHarness) -> None:
+        harness.produce(0, b"0")
+        harness.produce(0, b"1")
+        member = Member(harness, "m")
+        assert await member.acquire(max_bytes=0) == []
+        assert await member.acquire(max_bytes=1) == [(0, 0, 1)]
+        waiting = member.fetch(min_bytes=100_000, max_wait_ms=300)
+        data = partition_of(await waiting.get())
+        assert data is not None
+        assert (ranges(data), waiting.waited_ms) == ([(1, 1, 1)], 300)
+        nothing = member.fetch(min_bytes=0, max_wait_ms=300)
+        await nothing.get()
+        assert nothing.waited_ms == 0
+
+    run_shares(scenario)
+
+
 def test_lock_ends_by_the_clock() -> None:
     """What is not acknowledged in time is delivered again, up to the limit."""
 

@@ -141,6 +141,20 @@ def test_first_member_learns_of_its_partitions_by_its_second_heartbeat() -> None
     run_groups(scenario)
 
 
+def test_state_is_initialized_once() -> None:
+    """Also if other members ask before that is done."""
+
+    async def scenario(harness: ShareHarness) -> None:
+        members = [GroupMember(harness, name) for name in "abc"]
+        await asyncio.gather(*(member.heartbeat(KEY.topic) for member in members))
+        await harness.settle()
+        state = harness.stored()
+        assert state is not None
+        assert state.snapshot_epoch == 0
+
+    run_groups(scenario)
+
+
 def test_lost_answer_is_repeated() -> None:
     """A member that has missed its new epoch is told again; an older epoch is refused."""
 
