@@ -152,7 +152,7 @@ def test_state_is_initialized_once() -> None:
         assert state is not None
         assert state.snapshot_epoch == 0
 
-    run_groups(scenario)
+    run_groups(scenario, nodes=3)
 
 
 def test_lost_answer_is_repeated() -> None:
