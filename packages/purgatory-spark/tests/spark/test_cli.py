@@ -39,7 +39,7 @@ def purgatory(
     """Return a function that runs the command in this process, on the tests' session."""
 
     @contextmanager
-    def session() -> Iterator[SparkSession]:
+    def session(*, small: bool = False) -> Iterator[SparkSession]:
         yield spark
 
     monkeypatch.setattr("purgatory_spark._cli.session.open_session", session)

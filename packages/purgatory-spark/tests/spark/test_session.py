@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from purgatory_spark._cli.session import are_small
 from purgatory_spark._spark import session
 from tests.spark.job import job
 from tests.spark.session_application import WORKLOAD, java_options
@@ -35,6 +37,41 @@ def test_pipeline_with_default_settings(tmp_path: Path) -> None:
     assert not set(JAVA_OPTIONS.split()) & set(found["java_options"])
     agreement = {"design": "wheel", "rows": WORKLOAD.requests, "differing": 0, "example": None}
     assert found["compared"] == agreement
+
+
+@pytest.mark.jvm
+def test_small_session_starts_quickly(tmp_path: Path) -> None:
+    names = ("spark.sql.adaptive.enabled", "spark.driver.extraJavaOptions")
+    program = (
+        "from purgatory_spark import create_session\n"
+        "spark = create_session(small=True)\n"
+        f"print('found:', *[spark.conf.get(name) for name in {names}])\n"
+        "spark.stop()\n"
+    )
+    with job([sys.executable, "-c", program], tmp_path / "log") as running:
+        adaptive, *options = running.wait_for_line("found: ").split()[1:]
+        code, _ = running.wait()
+    assert code == 0, running.describe()
+    assert adaptive == "false"
+    assert set(JAVA_OPTIONS.split()) <= set(options)
+
+
+def test_small_inputs_are_files_of_few_bytes(tmp_path: Path) -> None:
+    for name, size in (("a.csv", 15 * 2**20), ("b/c.csv.gz", 2 * 2**20), ("d.parquet", 2**22)):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+        os.truncate(tmp_path / name, size)
+    calls = tmp_path / "a.csv"
+    assert are_small(calls, None)
+    assert are_small(f"csv:{calls}")
+    assert are_small(str(tmp_path / "b"))
+    # Packed files have more rows, and several inputs are added up.
+    assert not are_small(calls, tmp_path / "b")
+    assert not are_small(tmp_path / "d.parquet")
+    assert not are_small(tmp_path)
+    # Of these nothing is known.
+    assert not are_small("s3a://bucket/calls.csv")
+    assert not are_small("table:calls")
 
 
 def test_java_options_of_the_caller_are_added(spark: SparkSession) -> None:

@@ -90,7 +90,9 @@ def run_all(
     for source in sources:
         check_source(source, imports)
     out = out or Path("runs") / datetime.now().astimezone().strftime("%Y-%m-%d-%H%M%S")
-    with output_folder(out, replace=force) as folder, session.open_session() as spark:
+    made = sum(workload.requests for workload in plan.workloads)
+    small = made <= session.SMALL_REQUESTS and session.are_small(*sources, imports.events)
+    with output_folder(out, replace=force) as folder, session.open_session(small=small) as spark:
         analyses = run(spark, plan, folder, output.console)
         differing = print_summary(output.console, spark, analyses)
     moved = [Analysis(out.resolve() / analysis.path.relative_to(folder)) for analysis in analyses]
@@ -142,7 +144,8 @@ def analyze_trace(
     replays = [ReplayFolder(path) for path in replay or []]
     for replayed in replays:
         replayed.settings  # noqa: B018 - raises for a folder that is not a replay
-    with output_folder(out, replace=force) as folder, session.open_session() as spark:
+    small = session.are_small(trace, *(replay or []))
+    with output_folder(out, replace=force) as folder, session.open_session(small=small) as spark:
         with step(output.console, spark, f"analyze {opened.name}"):
             analysis = analyze(spark, opened, replays, folder, **limits)
         differing = print_summary(output.console, spark, [analysis])
@@ -177,7 +180,11 @@ def report(
     partial = out.absolute().with_name(f".{out.name}.partial")
     partial.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with session.open_session() as spark, step(output.console, spark, "write the report"):
+        # It reads the analyses' small tables only.
+        with (
+            session.open_session(small=True) as spark,
+            step(output.console, spark, "write the report"),
+        ):
             write_report(spark, analyses, partial).replace(out)
     finally:
         partial.unlink(missing_ok=True)

@@ -158,7 +158,8 @@ def import_source(
         output: See `Output`.
     """
     check_source(source, settings)
-    with output_folder(out, replace=force) as folder, session.open_session() as spark:
+    small = session.are_small(source, settings.events)
+    with output_folder(out, replace=force) as folder, session.open_session(small=small) as spark:
         with step(output.console, spark, f"import {source}"):
             trace = import_trace(spark, source, folder, settings)
         print_row_counts(output.console, trace)
@@ -194,7 +195,8 @@ def replay(
     opened = TraceFolder(trace)
     opened.require_requests()
     label = f"replay {opened.name}, {settings.design}"
-    with output_folder(out, replace=force) as folder, session.open_session() as spark:
+    small = session.are_small(trace)
+    with output_folder(out, replace=force) as folder, session.open_session(small=small) as spark:
         with step(output.console, spark, label):
             replayed = replay_trace(spark, opened, settings, folder, **limits)
         print_replay_rate(output.console, spark, replayed)

@@ -58,6 +58,19 @@ LOCAL_SETTINGS: Mapping[str, str] = {
     "spark.driver.memory": "3g",
 }
 
+#: Options of a JVM that this module starts for a small input. What runs once does not need the
+#: optimizing compiler, nor a small heap parallel collection.
+_SMALL_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+#: Settings for a small input, in place of those of `DEFAULTS`. With all of these, 40,000 requests
+#: took a whole run 35 s of CPU instead of 71, and 27 jobs instead of 55.
+_SMALL_DEFAULTS: Mapping[str, str] = {
+    # More tasks would cost more than the rows.
+    "spark.sql.shuffle.partitions": str(min(4, os.cpu_count() or 1)),
+    # Adaptive execution makes a job of each exchange, and plans anew after it.
+    "spark.sql.adaptive.enabled": "false",
+}
+
 #: Settings of streams, on which their results depend.
 REQUIRED_STREAM_SETTINGS: Mapping[str, str] = {
     _STATE_STORE: SETTINGS[_STATE_STORE],
@@ -230,6 +243,7 @@ def create_session(
     *,
     master: str | None = None,
     settings: Mapping[str, str] | None = None,
+    small: bool = False,
 ) -> SparkSession:
     """Return a session with the settings of this module, and start Spark if it is not running.
 
@@ -242,6 +256,8 @@ def create_session(
             Connect: SPARK_REMOTE), and otherwise `local[*]`.
         settings: Further Spark settings if Spark is started. In local mode, JVM options in
             `spark.driver.extraJavaOptions` are added to those of this module.
+        small: Start quickly instead of running fast, for some hundred thousand rows. It is for a
+            session in local mode that this function starts.
 
     Returns:
         The session.
@@ -259,8 +275,12 @@ def create_session(
     options: dict[str, Any] = dict(settings or {})
     if master is not None and _is_local(master):
         log_settings = Path(__file__).with_name("log4j2.properties").as_uri()
-        java_options = f"-Dlog4j2.configurationFile={log_settings} {options.get(_JAVA_OPTIONS, '')}"
-        options |= {**LOCAL_SETTINGS, _JAVA_OPTIONS: java_options.strip()}
+        small_options = _SMALL_JAVA_OPTIONS if small else ""
+        given = (f"-Dlog4j2.configurationFile={log_settings}", small_options)
+        java_options = " ".join(filter(None, (*given, options.get(_JAVA_OPTIONS, ""))))
+        options |= {**LOCAL_SETTINGS, _JAVA_OPTIONS: java_options}
+    else:
+        small = False
     builder = SparkSession.Builder()
     # spark-submit sets this variable, and always sets a name.
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
@@ -274,7 +294,7 @@ def create_session(
         # would fail only when the first task runs.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session: SparkSession = builder.getOrCreate()
-    for name, value in _with_defaults(session).items():
+    for name, value in _with_defaults(session, _SMALL_DEFAULTS if small else {}).items():
         session.conf.set(name, value)
     return session
 
@@ -288,9 +308,15 @@ def _running_session() -> SparkSession | None:
     return SparkSession.Builder().getOrCreate()
 
 
-def _with_defaults(session: SparkSession) -> dict[str, str]:
-    """Return `SETTINGS`, and those of `DEFAULTS` that the session's configuration leaves open."""
+def _with_defaults(
+    session: SparkSession, instead: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return `SETTINGS`, and those of `DEFAULTS` that the session's configuration leaves open.
+
+    `instead`: values in place of those of `DEFAULTS`.
+    """
     configured: dict[str, str] = session.conf.getAll
+    defaults = {**DEFAULTS, **(instead or {})}
     return dict(SETTINGS) | {
-        name: value for name, value in DEFAULTS.items() if name not in configured
+        name: value for name, value in defaults.items() if name not in configured
     }
