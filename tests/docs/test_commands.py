@@ -9,6 +9,7 @@ from cyclopts import CycloptsError
 
 import purgatory_broker_command
 import purgatory_command
+from purgatory_spark._spark.workers import _REMEDY
 from tests.docs import snippets
 
 #: Made from the commands' own help, with `[OPTIONS]` in its lines.
@@ -59,3 +60,11 @@ def test_targets_of_make_exist() -> None:
     for page, arguments in command_lines("make"):
         named = {word for word in arguments if "=" not in word and "/" not in word}
         assert named <= targets, f"{page}: make {' '.join(arguments)}"
+
+
+def test_archive_has_one_name() -> None:
+    files = [*snippets.pages(), "Makefile"]
+    texts = [(snippets.ROOT / file).read_text(encoding="utf-8") for file in files]
+    texts += [_REMEDY, *[entry.example for entry in purgatory_command.COMMANDS]]
+    found = {name for text in texts for name in re.findall(r"[\w/.-]+\.tar\.gz(?=[#\s`])", text)}
+    assert found == {"dist/purgatory.tar.gz"}

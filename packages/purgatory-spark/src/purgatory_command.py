@@ -110,7 +110,7 @@ COMMANDS = (
         "archive:archive",
         _CLUSTER,
         "Pack the Python environment that the machines of a Spark cluster need.",
-        "archive purgatory.tar.gz",
+        "archive dist/purgatory.tar.gz",
     ),
 )
 

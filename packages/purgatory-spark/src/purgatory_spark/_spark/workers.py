@@ -23,8 +23,8 @@ _PACKAGE = "purgatory-spark"
 _PROBE_SCHEMA = "machine string, version string, sees boolean"
 _PRINT_VERSION = f"from importlib.metadata import version; print(version({_PACKAGE!r}))"
 _REMEDY = (
-    "make an archive with `purgatory archive env.tar.gz`, and submit with "
-    "--archives env.tar.gz#env --conf spark.pyspark.python=./env/bin/python"
+    "make an archive with `purgatory archive dist/purgatory.tar.gz`, and submit with "
+    "--archives dist/purgatory.tar.gz#env --conf spark.pyspark.python=./env/bin/python"
 )
 #: The sessions whose workers had the package.
 _checked: WeakSet[SparkSession] = WeakSet()
