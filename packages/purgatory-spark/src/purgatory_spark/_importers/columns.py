@@ -20,7 +20,7 @@ from purgatory_spark._rows.values import (
     request_values,
     with_row_columns,
 )
-from purgatory_spark._spark.files import RAW, SOURCE, require_columns
+from purgatory_spark._spark.files import RAW, SOURCE, require_columns, with_nested
 
 _ORDER = [SOURCE, "arrived_us", "ended_us", RAW]
 
@@ -64,12 +64,13 @@ def map_tables(
             "map_tables takes tables; streaming DataFrames are mapped by map_streams of "
             "purgatory_spark.stream"
         )
-    require_columns("requests", requests.columns, mapping.input_columns, "table")
-    rows = with_row_columns(requests, "requests")
+    rows = with_nested(with_row_columns(requests, "requests"), mapping.input_columns)
+    require_columns("requests", rows.columns, mapping.input_columns, "table")
     if events is None:
         return map_rows(rows, mapping, cache=cache)
-    require_columns("events", events.columns, mapping.event_columns.values(), "table")
-    return map_rows(rows, mapping, with_row_columns(events, "events"), cache=cache)
+    event_rows = with_nested(with_row_columns(events, "events"), mapping.event_columns.values())
+    require_columns("events", event_rows.columns, mapping.event_columns.values(), "table")
+    return map_rows(rows, mapping, event_rows, cache=cache)
 
 
 def map_rows(

@@ -34,6 +34,7 @@ from purgatory_spark._spark.files import (
     require_columns,
     spark_read_path,
     trace_files,
+    with_nested,
 )
 from purgatory_spark._spark.schemas import text_schema
 
@@ -173,7 +174,8 @@ def _read_columns(spark: SparkSession, source: TableSource, required: list[str])
         raise TraceFormatError(_failure(source, error)) from error
     corrupt = F.col(CORRUPT) if CORRUPT in names else F.lit(None).cast("string")
     given = [name for name in names if name != CORRUPT]
-    require_columns(source, given, required)
+    table = with_nested(table, required)
+    require_columns(source, table.columns, required)
     whole = F.to_json(F.struct(*[F.col(quote_column(name)) for name in given]), JSON_OPTIONS)
     return table.select(
         *[F.col(quote_column(name)) for name in required],

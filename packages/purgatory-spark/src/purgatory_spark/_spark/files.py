@@ -358,7 +358,8 @@ def _read_parquet(
         schema = parquet_schema(file).remove_metadata()
         partitions = file.relative_to(base).parts[:-1] if base else ()
         names = [*schema.names, *[part.partition("=")[0] for part in partitions]]
-        require_columns(file, names, required)
+        outer = [name for name in required if name.partition(".")[0] not in schema.names]
+        require_columns(file, names, outer)
         by_schema[schema].append(file)
         for field in schema:
             found[field.name].setdefault(_storage_type(field.type), file)
@@ -366,15 +367,17 @@ def _read_parquet(
     tables = []
     for schema, group in by_schema.items():
         rows = read_parquet(spark, *group, base=base)
+        whole = F.to_json(F.struct("*"), JSON_ZONE)
+        rows = rows.withColumn(RAW, whole).select("*", file_name(), file_position())
+        rows = with_nested(rows, required)
+        require_columns(group[0], rows.columns, required)
         columns = {name: F.col(quote_column(name)) for name in rows.columns}
-        whole = F.to_json(F.struct(*columns.values()), JSON_ZONE)
         for name, kind in common.items():
             column = without_nanoseconds(columns[name], _storage_type(schema.field(name).type))
             columns[name] = column.cast(kind) if kind else column
         wanted = [columns[name].alias(name) for name in required]
         no_text = F.lit(None).cast("string").alias(CORRUPT)
-        raw = whole.alias(RAW)
-        tables.append(rows.select(*wanted, file_name(), file_position(), raw, no_text))
+        tables.append(rows.select(*wanted, SOURCE, POSITION, RAW, no_text))
     return reduce(DataFrame.unionByName, tables)
 
 
@@ -418,6 +421,40 @@ def without_nanoseconds(column: Column, kind: pa.DataType) -> Column:
 def quote_column(name: str) -> str:
     """Return a column's name quoted for expressions, so that it may have any characters."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def with_nested(table: DataFrame, names: Iterable[str]) -> DataFrame:
+    """Return a table with the columns `a.b` that name fields of structs, or keys of maps."""
+    missing = [name for name in names if name not in table.columns]
+    found = {name: _nested_column(table.schema, name) for name in missing}
+    return table.select(
+        "*", *[column.alias(name) for name, column in found.items() if column is not None]
+    )
+
+
+def _nested_column(schema: T.StructType, name: str) -> Column | None:
+    for field in schema:
+        if name.startswith(f"{field.name}."):
+            value = F.col(quote_column(field.name))
+            found = _value_within(value, field.dataType, name[len(field.name) + 1 :])
+            if found is not None:
+                return found
+    return None
+
+
+def _value_within(value: Column, kind: T.DataType, path: str) -> Column | None:
+    """Return what a path leads to: names of fields with dots between them, or the key of a map."""
+    if isinstance(kind, T.MapType) and isinstance(kind.keyType, T.StringType):
+        return F.try_element_at(value, F.lit(path))
+    for field in kind if isinstance(kind, T.StructType) else ():
+        inner = value.getField(field.name)
+        if path == field.name:
+            return inner
+        if path.startswith(f"{field.name}."):
+            found = _value_within(inner, field.dataType, path[len(field.name) + 1 :])
+            if found is not None:
+                return found
+    return None
 
 
 def file_name() -> Column:

@@ -22,7 +22,7 @@ from purgatory_spark._rows.values import (
     request_values,
     with_row_columns,
 )
-from purgatory_spark._spark.files import CORRUPT, RAW, SOURCE, require_columns
+from purgatory_spark._spark.files import CORRUPT, RAW, SOURCE, require_columns, with_nested
 
 
 def map_streams(
@@ -44,9 +44,11 @@ def map_streams(
             that can't hold its field.
     """
     require_stream_mapping(mapping)
+    event_columns_given = mapping.event_columns.values()
+    requests = with_nested(with_row_columns(requests), mapping.input_columns)
+    events = with_nested(with_row_columns(events), event_columns_given)
     require_columns("requests", requests.columns, mapping.input_columns, "table")
-    require_columns("events", events.columns, mapping.event_columns.values(), "table")
-    requests, events = with_row_columns(requests), with_row_columns(events)
+    require_columns("events", events.columns, event_columns_given, "table")
     flagged = flagged_rows(requests, request_values(requests, mapping))
     watch_keys = F.col("watch_keys") if mapping.key_columns else F.array("request_id")
     flagged_events = flagged_rows(events, event_values(events, mapping))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
-from purgatory_spark import TableMapping, map_tables, outcomes_of
+from purgatory_spark import ImportSettings, TableMapping, map_tables, outcomes_of, read_trace
+from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._importers.imported_trace import ImportedTrace
 from purgatory_spark._outcomes.batch import batch_outcomes
 from tests.spark.trace_folders import imported_rows
@@ -131,3 +134,37 @@ def test_bytes_of_spans_that_are_no_text_make_no_equal_ids(
     source.write_bytes(b"\n".join([names, *rows, b"t,s,root,web,get,1,2"]))
     found = imported_rows(spark, source)
     assert found.rejected == {f"SpanID {REASON}": 2}
+
+
+NESTED = "struct<start: bigint, http.status: struct<took: double>>"
+
+
+@pytest.mark.parametrize("form", ["table", "parquet", "json"])
+def test_columns_may_be_fields_of_structs_and_keys_of_maps(
+    spark: SparkSession, tmp_path: Path, form: str
+) -> None:
+    calls = spark.createDataFrame(
+        [("a", (1000, (20.0,)), {"k8s.pod": "p"}, "x"), ("b", (2000, (None,)), {}, "y")],
+        f"id string, span {NESTED.replace('http.status', '`http.status`')}, "
+        "resource map<string, string>, `id.x` string",
+    )
+    columns = {"request_id": "id", "host": "resource.k8s.pod", "request_type": "id.x"}
+    columns |= {"arrived_at": "span.start", "service_ms": "span.http.status.took"}
+    if form == "table":
+        trace = map_tables(calls, TableMapping(columns, time_unit="ms"))
+    else:
+        calls.coalesce(1).write.format(form).save(str(tmp_path / "calls"))
+        if form == "json":
+            columns |= {"host": "span.start"}
+        settings = ImportSettings(columns=columns, time_unit="ms")
+        trace = read_trace(spark, f"{form}:{tmp_path / 'calls'}", settings)
+    rows = sorted(trace.requests.collect(), key=lambda row: str(row["request_id"]))
+    assert (rows[0]["request_id"], rows[0]["request_type"]) == ("a", "x")
+    assert trace.events.count() == 1
+    if form != "json":
+        assert [row["host"] for row in rows] == ["p"]
+        ((reason, raw),) = [(row["reason"], row["row"]) for row in trace.rejects.collect()]
+        assert reason == "null resource.k8s.pod"
+        assert set(json.loads(raw)) == {"id", "span", "resource", "id.x"}
+    with pytest.raises(TraceFormatError, match=r"missing columns: span\.stop"):
+        map_tables(calls, TableMapping(columns | {"arrived_at": "span.stop"}))
