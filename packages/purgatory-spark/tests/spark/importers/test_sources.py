@@ -194,10 +194,26 @@ def test_quoted_fields_may_have_newlines(spark: SparkSession, tmp_path: Path) ->
         (b'a,"b\nc"\n', True),
         (b"a,b\nc,d\n" * 700_000 + b'"e\nf"', True),
         (b"a," + b"x" * 2**23 + b'"\n"', True),
-        (b'a,"' + b"x" * 2**23 + b"\n", True),
+        (b'a,"' + b"x" * 2**23 + b"\n", False),
         (b'"a","b"\n' * 700_000, False),
+        (b'a,"b\nc"\nd,"e\n', False),
+        (b'a,"b\nc"\nd,5" wide\n', True),
+        (b'a,"b ""\n"', True),
+        (b'a,"b', False),
     ],
-    ids=["empty", "none", "one", "late", "between", "open", "quoted"],
+    ids=[
+        "empty",
+        "none",
+        "one",
+        "late",
+        "between",
+        "open",
+        "quoted",
+        "open later",
+        "within",
+        "doubled",
+        "open at the end",
+    ],
 )
 def test_newlines_in_quotes_are_found(tmp_path: Path, text: bytes, found: bool) -> None:
     file = tmp_path / "calls.csv"
