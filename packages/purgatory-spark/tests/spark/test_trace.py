@@ -125,6 +125,7 @@ def test_replay_agrees_and_what_if_is_shown(spark: SparkSession, calls: DataFram
         repr(trace.what_if([50, 7]))
         == "WhatIf(timeouts=[7, 50]; use table, rows or recommendation)"
     )
+    assert what_if.recommendation.timeout_ms is None
     with jobs(spark) as made:
         page = what_if._repr_html_()
     assert made == []
