@@ -22,7 +22,7 @@ from kafka.admin import (
 from kafka.errors import GroupAuthorizationFailedError, TopicAuthorizationFailedError
 
 from purgatory_broker import Cluster
-from tests.broker.clients.waiting import TIME_LIMIT, until
+from tests.broker.clients.waiting import TIME_LIMIT
 from tests.broker.kafka_server import run_tool
 
 ALICE, PASSWORD = "alice", "secret"
@@ -82,7 +82,7 @@ def test_kafka_python_is_allowed_what_its_acls_allow(authorized: Cluster, topic:
             topic, group_id=topic, auto_offset_reset="earliest", **_as_alice(authorized)
         )
         try:
-            found = until(lambda: consumer.poll(100))
+            found = consumer.poll(TIME_LIMIT * 1_000)
         finally:
             consumer.close()
         return [record.value for records in found.values() for record in records]
