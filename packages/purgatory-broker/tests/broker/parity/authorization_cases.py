@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from kafka.protocol import admin, consumer, metadata, producer
+
 from purgatory_broker._wire.error_code import ErrorCode
 from tests.broker.parity.batches import TRANSACTIONAL, batch, changed
 from tests.broker.parity.case_harness import CaseHarness, fetch_fields, produce_fields
 from tests.broker.parity.raw import ConnectionClosedError, RawClient, message
 from tests.broker.parity.secured import OPERATIONS, log_in, secured_case
-from tests.broker.wire.schemas import theirs
+from tests.broker.wire import consumer_groups
 
 _KINDS = {"topic": 2, "group": 3, "cluster": 4, "transactional-id": 5}
 _TOPIC, _LITERAL, _PREFIXED, _ALLOW = 2, 3, 4, 3
@@ -36,6 +38,12 @@ _INIT = {
 _Request = tuple[str, int, dict[str, Any]]
 
 
+def _request_class(api: str) -> Any:
+    name = f"{api}Request"
+    modules = (admin, consumer, metadata, producer, consumer_groups)
+    return next(getattr(module, name) for module in modules if hasattr(module, name))
+
+
 def _shape(part: Any, name: str = "") -> Iterator[str]:
     """Yield the errors and authorized operations of a response, and the sizes of its lists."""
     if isinstance(part, dict):
@@ -57,7 +65,7 @@ def _shape(part: Any, name: str = "") -> Iterator[str]:
 def _answered(client: RawClient, request: _Request) -> str:
     api, version, fields = request
     try:
-        response = client.send(message(theirs(f"{api}Request"), fields), version)
+        response = client.send(message(_request_class(api), fields), version)
     except ConnectionClosedError:
         return "closed"
     return ", ".join(sorted(set(_shape(response.to_dict(json=False)))))
