@@ -52,19 +52,24 @@ class LogCleaner:
 
     def _do_slice(self, replica: Replica) -> None:
         try:
-            if next(self._running[replica], self) is not self:
-                self._schedule_slice(replica)
-                return
+            next(self._running[replica])
+        except StopIteration:
+            pass
         except CompactionAbortedError:
             pass  # It is tried again at the next look for dirty logs.
-        except RecordError as error:
+        except Exception as error:
+            # Whatever it is: the other logs are compacted.
             self._uncleanable.add(replica)
             logger.error(
                 "node %d: can't compact %s, which is left as it is: %s",
                 self._replicas.node_id,
                 replica.key,
                 error,
+                exc_info=None if isinstance(error, RecordError) else error,
             )
+        else:
+            self._schedule_slice(replica)
+            return
         del self._running[replica]
         self._start_dirtiest()
 

@@ -96,8 +96,7 @@ def _table(records: list[tuple[bytes, bytes | None]]) -> dict[bytes, bytes]:
     "codec",
     [
         "none",
-        "lz4",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("gzip", "snappy", "zstd")),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("gzip", "snappy", "lz4", "zstd")),
     ],
 )
 def test_latest_values_survive_compaction(cluster: Cluster, codec: str, topic: str) -> None:

@@ -99,7 +99,7 @@ async def _do(harness: ClusterHarness, writer: _Writer, step: tuple[Any, ...]) -
     await asyncio.sleep(0.001)
 
 
-@examples(60)
+@examples(40)
 @given(steps=st.lists(STEP, min_size=5, max_size=40))
 def test_latest_values_survive(steps: list[tuple[Any, ...]]) -> None:
     async def scenario(harness: ClusterHarness) -> None:

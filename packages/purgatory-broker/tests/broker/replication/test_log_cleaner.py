@@ -315,11 +315,15 @@ def test_two_commands_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> No
     run_scenario(scenario, configs=COMPACT, **SMALL)
 
 
+@pytest.mark.parametrize("error", [StorageError("no space left"), KeyError("no space left")])
 def test_log_that_can_not_be_compacted_is_left_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    error: Exception,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     def full(*_: object) -> None:
-        raise StorageError("no space left")
+        raise error
 
     async def scenario(harness: ClusterHarness) -> None:
         with monkeypatch.context() as patch:
@@ -328,7 +332,7 @@ def test_log_that_can_not_be_compacted_is_left_as_it_is(
             await asyncio.sleep(5)
         errors = [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR]
         assert sorted(errors) == [
-            f"node {node}: can't compact orders-0, which is left as it is: no space left"
+            f"node {node}: can't compact orders-0, which is left as it is: {error}"
             for node in range(3)
         ]
         await asyncio.sleep(5)
@@ -352,3 +356,23 @@ def test_what_was_compacted_is_logged(caplog: pytest.LogCaptureFixture) -> None:
         "node 0: compacted orders-0, where offsets 0 to 3 were new: 1 of 3 records and 1132 of "
         "3213 bytes are left"
     )
+
+
+def test_policy_of_a_topic_is_changed(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(harness: ClusterHarness) -> None:
+        for key in (None, b"a", b"a"):
+            await harness.produce_to(0, [(KEY, build_batch([(key, b"1")], NOW))]).get()
+        harness.cluster.controller.topic_changes.alter_configs("orders", COMPACT)
+        await harness.settle()
+        await harness.cluster.compact("orders")
+        assert [record.offset for record in harness.log(0).records()] == [2]
+        # A follower that begins anew takes the gaps of a topic that is not compacted any more.
+        harness.cluster.controller.topic_changes.alter_configs("orders", {})
+        await harness.settle()
+        harness.replica(2).truncate_fully_and_start_at(0)
+        await harness.until(lambda: harness.log(2).end_offset == 3)
+        assert [record.offset for record in harness.log(2).records()] == [2]
+
+    run_scenario(scenario)
+    warning = "node 0: compaction of orders-0 has removed 1 records without a key"
+    assert warning in [each.getMessage() for each in caplog.records]
