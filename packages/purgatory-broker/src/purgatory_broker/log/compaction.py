@@ -5,9 +5,10 @@ Source: Kafka's `Cleaner` and `CleanedTransactionMetadata`.
 
 from __future__ import annotations
 
-import logging
+from bisect import bisect_left
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.aborted_transactions import AbortedTransaction
@@ -20,14 +21,14 @@ from purgatory_broker.log.record import decompress_records, record_layouts
 from purgatory_broker.log.retained_batch import empty_batch, retained_batch, with_delete_horizon
 from purgatory_broker.log.segment import BatchEntry, Segment
 
-logger = logging.getLogger(__name__)
-
 #: The work between two turns of others on the event loop, in records: some 2 ms.
 RECORDS_PER_SLICE = 500
 #: What a batch costs beside its records, in records.
 _BATCH_COST = 8
 #: The bytes that are written at a time.
 _WRITE_BYTES = 262_144
+
+_last_offset = attrgetter("last_offset")
 
 
 class CompactionAbortedError(Exception):
@@ -48,7 +49,7 @@ class CompactionStats:
 class _Transactions:
     """What was met of the transactions whose markers are still to come, by producer id."""
 
-    #: The aborted ones that begin before the end of the pass, by producer id.
+    #: The aborted ones that begin before the end of the pass, by producer id, in their order.
     aborted: dict[int, list[AbortedTransaction]]
     #: Those with a batch so far.
     met: set[int] = field(default_factory=set)
@@ -56,19 +57,22 @@ class _Transactions:
     kept: dict[int, int] = field(default_factory=dict)
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        return header.is_transactional and any(
-            each.first_offset <= header.base_offset < each.last_offset
-            for each in self.aborted.get(header.producer_id, ())
-        )
+        if not header.is_transactional:
+            return False
+        found = self._at_or_after(header)
+        return found is not None and found.first_offset <= header.base_offset
 
     def ended_by(self, header: BatchHeader) -> AbortedTransaction | None:
         """Return the aborted transaction of a marker."""
-        found = (
-            each
-            for each in self.aborted.get(header.producer_id, ())
-            if each.last_offset == header.base_offset
-        )
-        return next(found, None)
+        found = self._at_or_after(header)
+        is_its_own = found is not None and found.last_offset == header.base_offset
+        return found if is_its_own else None
+
+    def _at_or_after(self, header: BatchHeader) -> AbortedTransaction | None:
+        """Return the producer's first aborted transaction that ends at a batch or after it."""
+        transactions = self.aborted.get(header.producer_id, ())
+        index = bisect_left(transactions, header.base_offset, key=_last_offset)
+        return transactions[index] if index < len(transactions) else None
 
 
 class _Output:
