@@ -371,7 +371,7 @@ def test_small_segments_become_one(make_log: MakeLog) -> None:
 
 def test_segment_without_records_gets_the_next_ones(make_log: MakeLog) -> None:
     """Java's consumer returns nothing from a poll that has fetched only empty batches."""
-    log = make_log(compacted=True, segment_bytes=400)
+    log = make_log(compacted=True, segment_bytes=300)
     for number in range(40):
         put(log, (b"%d" % (number % 4), b"x" * 200))
     compact(log)
@@ -499,6 +499,23 @@ def test_pass_ends_if_its_segments_change(
     for _ in range(turns):
         next(steps)
     change(log)  # type: ignore[operator]
+    with pytest.raises(CompactionAbortedError):
+        list(steps)
+
+
+def test_pass_ends_if_its_last_segment_was_truncated_and_filled(
+    make_log: MakeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction_module, "RECORDS_PER_SLICE", 1)
+    log = make_log(compacted=True)
+    for number in range(10):
+        put(log, (b"%d" % number, b"x"))
+    log.roll()
+    steps = compaction(log).run()
+    next(steps)
+    log.truncate_to(5)
+    put(log, (b"a", b"x"))
+    log.roll()
     with pytest.raises(CompactionAbortedError):
         list(steps)
 
