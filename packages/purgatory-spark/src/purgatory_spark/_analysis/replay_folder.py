@@ -17,6 +17,7 @@ from purgatory_spark._output_folder import write_json
 from purgatory_spark._rows.host_sizes import MAX_WORKER_MB, REPLAY, require_hosts_fit
 from purgatory_spark._rows.schema import OUTCOMES
 from purgatory_spark._spark.files import read_spark_table, write_spark_table
+from purgatory_spark._spark.job_names import names_jobs
 from purgatory_spark._spark.workers import require_workers
 from purgatory_spark._traces.trace_folder import TraceFolder, read_manifest
 
@@ -60,6 +61,7 @@ def replay_trace(
     return folder
 
 
+@names_jobs("replay a trace")
 def replay_trace_in_designs(
     spark: SparkSession,
     trace: TraceFolder,

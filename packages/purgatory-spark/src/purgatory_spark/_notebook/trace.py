@@ -40,6 +40,7 @@ from purgatory_spark._rows.host_sizes import (
 from purgatory_spark._rows.mapping import TableMapping
 from purgatory_spark._rows.schema import EVENTS, REQUESTS, require
 from purgatory_spark._spark.damage import damage_described
+from purgatory_spark._spark.job_names import named_jobs
 from purgatory_spark._spark.memory import bytes_per_pending_operation
 from purgatory_spark._spark.workers import require_package
 from purgatory_spark._traces.marks import Mark, known_incidents
@@ -219,7 +220,7 @@ class Trace:
         """Which hosts are too large for a replay, as a message; empty if there are none."""
         require_package(self.requests.sparkSession)
         try:
-            with damage_described():
+            with damage_described(), named_jobs(self.requests.sparkSession, f"measure {self.name}"):
                 require_hosts_fit(self.requests, self.events, REPLAY, self.max_worker_mb)
         except HostTooLargeError as error:
             return str(error)

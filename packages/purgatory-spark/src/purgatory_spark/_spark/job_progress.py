@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
+from purgatory_spark._spark.job_names import named_jobs
+
 _POLL_INTERVAL_S = 0.2
 
 
@@ -37,7 +39,8 @@ def step(console: Console, spark: SparkSession, description: str) -> Iterator[No
         )
         poller.start()
         try:
-            yield
+            with named_jobs(spark, description):
+                yield
         finally:
             finished.set()
             poller.join(5)

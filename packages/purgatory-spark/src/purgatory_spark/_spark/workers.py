@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from purgatory_spark._spark.job_names import named_jobs
 from purgatory_spark._spark.session import on_one_machine, parallelism
 
 _PACKAGE = "purgatory-spark"
@@ -166,7 +167,8 @@ def _probe_workers(spark: SparkSession, file: str) -> list[tuple[str, str | None
     tasks = 2 * parallelism(spark)
     probed = spark.range(0, tasks, 1, tasks).mapInArrow(probe, _PROBE_SCHEMA).distinct()
     try:
-        rows = probed.collect()
+        with named_jobs(spark, "check the workers"):
+            rows = probed.collect()
     except PySparkException as error:
         # Without PyArrow, or with another Python, a worker fails before it calls the probe.
         lines = [line.strip() for line in str(error).splitlines()]

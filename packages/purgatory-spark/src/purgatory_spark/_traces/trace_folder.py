@@ -18,6 +18,7 @@ from purgatory_spark._output_folder import read_json, write_json
 from purgatory_spark._rows.schema import EVENTS, REJECTS, REQUESTS, require
 from purgatory_spark._spark.damage import damage_described
 from purgatory_spark._spark.files import read_spark_table, write_spark_table
+from purgatory_spark._spark.job_names import named_jobs
 from purgatory_spark._spark.workers import require_workers
 from purgatory_spark._traces.marks import Mark, known_incidents
 from purgatory_spark._traces.trace_reader import ImportSettings, read_trace
@@ -152,11 +153,12 @@ def write_trace(
 ) -> TraceFolder:
     """Write a trace, whose rows are read several times and should be cached, as a folder."""
     require_workers(imported.requests.sparkSession, target)
-    with damage_described():
+    spark = imported.requests.sparkSession
+    with damage_described(), named_jobs(spark, f"write the trace {name}"):
         write_spark_table(imported.requests, target / "requests")
         write_spark_table(imported.events, target / "events")
         write_spark_table(imported.rejects, target / "rejects")
-    rows, rejected = _count(imported, target)
+        rows, rejected = _count(imported, target)
     manifest = {
         "name": name,
         "source": source,
