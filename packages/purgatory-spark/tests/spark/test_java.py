@@ -52,7 +52,8 @@ def test_old_java_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(
         java.JavaNotFoundError,
-        match=r"needs Java 17 or newer, but .* is version 11\.\nInstall it with: ",
+        match=r"needs Java 17 or newer \(tested with 17, 21, 25\), but .* is version 11\.\n"
+        "Install it with: ",
     ):
         java.require_java()
 

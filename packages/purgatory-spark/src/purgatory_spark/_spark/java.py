@@ -15,6 +15,8 @@ import sys
 from pathlib import Path
 
 MINIMUM_VERSION = 17
+#: The versions that the tests ran on; others from `MINIMUM_VERSION` on are not refused.
+TESTED_VERSIONS = (17, 21, 25)
 
 _INSTALL_COMMANDS = {
     "debian": (
@@ -96,7 +98,8 @@ def require_java() -> str:
             return command
         problem = f"{command} is version {version}" if version else f"{command} does not run"
     raise JavaNotFoundError(
-        f"Spark needs Java {MINIMUM_VERSION} or newer, but {problem}.\n"
+        f"Spark needs Java {MINIMUM_VERSION} or newer (tested with "
+        f"{', '.join(map(str, TESTED_VERSIONS))}), but {problem}.\n"
         f"Install it with: {install_hint()}"
     )
 
