@@ -128,9 +128,15 @@ class ClusterSettings:
             flight, beyond which its members get no others.
         group_share_record_lock_duration_ms: Time for which a member of a share group has a record
             for itself, unless the group has a setting of its own.
+        group_share_min_record_lock_duration_ms: Least such time that a group may set.
+        group_share_max_record_lock_duration_ms: Longest such time that a group may set.
         group_share_session_timeout_ms: Time without a heartbeat after which a member of a share
             group is removed, unless the group has a setting of its own.
+        group_share_min_session_timeout_ms: Least such time that a group may set.
+        group_share_max_session_timeout_ms: Longest such time that a group may set.
         group_share_heartbeat_interval_ms: Time between two heartbeats of such a member, likewise.
+        group_share_min_heartbeat_interval_ms: Least such time that a group may set.
+        group_share_max_heartbeat_interval_ms: Longest such time that a group may set.
         group_share_max_size: Members of a share group.
         group_share_max_share_sessions: Share sessions of a node.
         share_coordinator_state_topic_num_partitions: Partitions of the topic of share groups'
@@ -231,8 +237,14 @@ class ClusterSettings:
     group_share_delivery_count_limit: int = 5
     group_share_partition_max_record_locks: int = 2_000
     group_share_record_lock_duration_ms: int = 30_000
+    group_share_min_record_lock_duration_ms: int = 15_000
+    group_share_max_record_lock_duration_ms: int = 60_000
     group_share_session_timeout_ms: int = 45_000
+    group_share_min_session_timeout_ms: int = 45_000
+    group_share_max_session_timeout_ms: int = 60_000
     group_share_heartbeat_interval_ms: int = 5_000
+    group_share_min_heartbeat_interval_ms: int = 5_000
+    group_share_max_heartbeat_interval_ms: int = 15_000
     group_share_max_size: int = 200
     group_share_max_share_sessions: int = 2_000
     share_coordinator_state_topic_num_partitions: int = 4
@@ -446,8 +458,14 @@ class ClusterOptions(TypedDict, total=False):
     group_share_delivery_count_limit: int
     group_share_partition_max_record_locks: int
     group_share_record_lock_duration_ms: int
+    group_share_min_record_lock_duration_ms: int
+    group_share_max_record_lock_duration_ms: int
     group_share_session_timeout_ms: int
+    group_share_min_session_timeout_ms: int
+    group_share_max_session_timeout_ms: int
     group_share_heartbeat_interval_ms: int
+    group_share_min_heartbeat_interval_ms: int
+    group_share_max_heartbeat_interval_ms: int
     group_share_max_size: int
     group_share_max_share_sessions: int
     share_coordinator_state_topic_num_partitions: int

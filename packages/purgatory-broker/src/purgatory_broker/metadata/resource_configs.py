@@ -45,50 +45,36 @@ def _by_name(*configs: TopicConfig) -> dict[str, TopicConfig]:
     return {config.name: config for config in configs}
 
 
-def _consumer_interval(name: str) -> TopicConfig:
+def _limited(name: str) -> TopicConfig:
     """Return a setting whose default and limits are settings of the broker."""
     return TopicConfig(
-        f"consumer.{name.replace('_', '.')}",
-        _INT,
-        lambda settings: str(getattr(settings, f"group_consumer_{name}")),
+        name, _INT, lambda settings: str(getattr(settings, _broker_setting("", name)))
     )
 
 
+def _broker_setting(limit: str, name: str) -> str:
+    """Return the broker's setting: "group_share_min_session_timeout_ms" for instance."""
+    kind, _, what = name.replace(".", "_").partition("_")
+    return f"group_{kind}_{limit}{what}"
+
+
 #: The settings of groups with limits of the broker, by the name of the broker's setting.
-_LIMITED = {
-    "consumer.heartbeat.interval.ms": "heartbeat_interval_ms",
-    "consumer.session.timeout.ms": "session_timeout_ms",
-}
+_LIMITED = (
+    "consumer.heartbeat.interval.ms",
+    "consumer.session.timeout.ms",
+    "share.heartbeat.interval.ms",
+    "share.record.lock.duration.ms",
+    "share.session.timeout.ms",
+)
 #: With Kafka's limits, which are settings of its brokers.
 GROUP_CONFIGS = _by_name(
-    *map(_consumer_interval, _LIMITED.values()),
+    *map(_limited, _LIMITED),
     _OffsetReset("share.auto.offset.reset", _STRING, constant("latest")),
-    TopicConfig(
-        "share.heartbeat.interval.ms",
-        _INT,
-        lambda settings: str(settings.group_share_heartbeat_interval_ms),
-        minimum=5_000,
-        maximum=15_000,
-    ),
     TopicConfig(
         "share.isolation.level",
         _STRING,
         constant("read_uncommitted"),
         allowed=("read_committed", "read_uncommitted"),
-    ),
-    TopicConfig(
-        "share.record.lock.duration.ms",
-        _INT,
-        lambda settings: str(settings.group_share_record_lock_duration_ms),
-        minimum=15_000,
-        maximum=60_000,
-    ),
-    TopicConfig(
-        "share.session.timeout.ms",
-        _INT,
-        lambda settings: str(settings.group_share_session_timeout_ms),
-        minimum=45_000,
-        maximum=60_000,
     ),
     _interval("streams.heartbeat.interval.ms", 5_000, 5_000, 15_000),
     TopicConfig("streams.num.standby.replicas", _INT, constant("0"), minimum=0, maximum=2),
@@ -135,8 +121,8 @@ def _check_group(configs: dict[str, str], settings: ClusterSettings) -> None:
         if config is not None and name in _LIMITED:
             config = replace(
                 config,
-                minimum=getattr(settings, f"group_consumer_min_{_LIMITED[name]}"),
-                maximum=getattr(settings, f"group_consumer_max_{_LIMITED[name]}"),
+                minimum=getattr(settings, _broker_setting("min_", name)),
+                maximum=getattr(settings, _broker_setting("max_", name)),
             )
         error = f"Unknown group config name: {name}" if config is None else config.error(value)
         if error is not None:

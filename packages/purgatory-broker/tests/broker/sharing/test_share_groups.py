@@ -27,7 +27,7 @@ from purgatory_broker.groups.modern.partitions import TopicIdPartition
 from purgatory_broker.groups.modern.share_group import ShareGroup
 from purgatory_broker.groups.share.assignor import assign
 from purgatory_broker.metadata.topic_configs import ResourceType
-from purgatory_broker.metadata.topics import OFFSETS_TOPIC, TopicPartition
+from purgatory_broker.metadata.topics import OFFSETS_TOPIC, ControllerError, TopicPartition
 from purgatory_broker.settings import ClusterSettings
 from tests.broker.replication.cluster_harness import KEY
 from tests.broker.sharing.share_harness import (
@@ -35,6 +35,8 @@ from tests.broker.sharing.share_harness import (
     GROUP,
     Member,
     ShareHarness,
+    partition_of,
+    ranges,
     run_shares,
 )
 from tests.unit.aio.virtual import run
@@ -193,6 +195,30 @@ def test_silent_member_is_removed(is_advanced: bool) -> None:
         await member.join()
 
     run_groups(scenario, group_share_session_timeout_ms=5_000, log_retention_ms=None)
+
+
+def test_own_lock_duration_within_the_brokers_limits() -> None:
+    """A group's setting is for its next fetches; one below the limit is refused."""
+
+    async def scenario(harness: ShareHarness) -> None:
+        changes = harness.cluster.controller.config_changes
+        name = "share.record.lock.duration.ms"
+        with pytest.raises(ControllerError, match="at least 1000"):
+            changes.alter(ResourceType.GROUP, GROUP, {name: "999"}, validate_only=False)
+        own = EARLIEST | {name: "3000"}
+        changes.alter(ResourceType.GROUP, GROUP, own, validate_only=False)
+        harness.produce(0, b"0")
+        member = GroupMember(harness, "m")
+        await member.join()
+        response = await member.fetch().get()
+        assert response.acquisition_lock_timeout_ms == 3_000
+        again = member.fetch(max_wait_ms=10_000)
+        data = partition_of(await again.get())
+        assert data is not None
+        assert ranges(data) == [(0, 0, 2)]
+        assert again.waited_ms in range(2_990, 3_100)
+
+    run_groups(scenario, group_share_min_record_lock_duration_ms=1_000)
 
 
 def test_group_that_is_full() -> None:
