@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from purgatory_broker._wire.error_code import ErrorCode
@@ -18,6 +19,7 @@ from tests.broker.sharing.share_harness import (
     ranges,
     run_shares,
 )
+from tests.support.profiles import examples
 
 _NODES = 3
 #: No record of a history is delivered so often, so that none is archived.
@@ -171,7 +173,8 @@ class History:
         assert not missing, missing
 
 
-@settings(max_examples=12, deadline=None)
+@pytest.mark.explore
+@examples(8)
 @given(_steps)
 def test_each_record_is_accepted_once_or_delivered_again(steps: list[tuple[Any, ...]]) -> None:
     """Leaders change, nodes are killed, connections end and locks expire in between."""

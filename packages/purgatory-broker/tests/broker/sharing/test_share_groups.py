@@ -39,6 +39,7 @@ from tests.broker.sharing.share_harness import (
     ranges,
     run_shares,
 )
+from tests.support.profiles import examples
 from tests.unit.aio.virtual import run
 
 EARLIEST = {"share.auto.offset.reset": "earliest"}
@@ -351,6 +352,7 @@ partitions = st.frozensets(
 members = st.dictionaries(st.sampled_from("abcde"), partitions, min_size=1)
 
 
+@examples(50)
 @given(members, st.booleans(), st.dictionaries(st.sampled_from("abcde"), partitions))
 def test_everything_is_assigned(subscribed: Any, is_uniform: bool, previous: Any) -> None:
     """Each partition has a member, each member a partition of its own subscription."""

@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from purgatory_broker.sharing.records import (
     AcknowledgementBatch,
@@ -19,6 +24,7 @@ from purgatory_broker.sharing.records import (
 from purgatory_broker.sharing.share_partition import SharePartition
 from purgatory_broker.sharing.spans import Update
 from purgatory_broker.sharing.state import ShareState
+from tests.support.profiles import examples
 
 MEMBERS = ("a", "b")
 MAX_IN_FLIGHT, MAX_DELIVERIES = 8, 2
@@ -246,8 +252,6 @@ class ShareMachine(RuleBasedStateMachine):
                     assert not self.records[offset].is_done, offset
 
 
-@pytest.mark.filterwarnings("ignore::hypothesis.errors.NonInteractiveExampleWarning")
-class TestShares(ShareMachine.TestCase):  # type: ignore[name-defined, misc]
-    """Run the model."""
-
-    settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+@pytest.mark.explore
+def test_each_record_is_acknowledged_once_or_delivered_again() -> None:
+    run_state_machine_as_test(ShareMachine, settings=examples(60, stateful_step_count=40))
