@@ -81,8 +81,9 @@ class ModelConsumer:
     """A client of the consumer protocol, with what it knows and the partitions that it reads."""
 
     member_id: str
-    topics: list[str] | None
-    regex: str | None = None
+    topics: list[str]
+    #: Empty for none; in a request, null stands for no change.
+    regex: str
     instance_id: str | None = None
     epoch: int = 0
     owned: Owned = NOTHING

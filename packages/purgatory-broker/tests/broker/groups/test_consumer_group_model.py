@@ -34,7 +34,7 @@ from tests.unit.aio.virtual import VirtualLoop
 NUMBERS = st.integers(0, 5)
 TOPICS = ["t1", "t2", "t3"]
 #: What each consumer subscribes to: topics and regular expressions.
-SUBSCRIPTIONS = st.sampled_from([(["t1"], None), (["t1", "t2"], None), ([], "t[12]"), ([], "t.*")])
+SUBSCRIPTIONS = st.sampled_from([(["t1"], ""), (["t1", "t2"], ""), ([], "t[12]"), ([], "t.*")])
 ERRORS = {
     ErrorCode.NONE,
     ErrorCode.FENCED_MEMBER_EPOCH,
@@ -86,7 +86,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     # -- consumers
 
     @rule(number=NUMBERS, subscribed=SUBSCRIPTIONS, slow=st.booleans())
-    def start(self, number: int, subscribed: tuple[list[str], str | None], slow: bool) -> None:
+    def start(self, number: int, subscribed: tuple[list[str], str], slow: bool) -> None:
         """Start a process in a place; one that was there before is dead."""
         self.num_consumers += 1
         self.classics.pop(number, None)
@@ -107,16 +107,47 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         self.pending.append((consumer, answer))
         self.take_answers()
 
+    @rule(
+        numbers=st.lists(NUMBERS, min_size=2, max_size=4, unique=True),
+        slow=st.booleans(),
+        is_lost=st.booleans(),
+    )
+    def cooperate(self, numbers: list[int], slow: bool, is_lost: bool) -> None:
+        """Let some consumers come to their assignments, and then another one come or go."""
+        *numbers, late = numbers
+        for number in numbers:
+            if number not in self.consumers:
+                self.start(number, (["t1"], ""), slow=False)
+            self.consumers[number].topics, self.consumers[number].regex = ["t1"], ""
+        for _ in range(3):
+            for number in numbers:
+                self.consumers[number].slow = False
+                self.heartbeat(number, is_lost=False)
+                self.no_partition_has_two_readers()
+        for number in numbers:
+            self.consumers[number].slow = slow
+        if late in self.consumers:
+            self.leave(late, returns=False, is_lost=is_lost)
+        else:
+            self.start(late, (["t1"], ""), slow=False)
+        for lost in (is_lost, False, False):
+            self.heartbeat_all(lost)
+
+    @rule(is_lost=st.booleans())
+    def heartbeat_all(self, is_lost: bool) -> None:
+        for number in self.consumers:
+            self.heartbeat(number, is_lost)
+            self.no_partition_has_two_readers()
+
     @rule(number=NUMBERS)
     def revoke(self, number: int) -> None:
         if number in self.consumers:
             self.consumers[number].revoke()
 
     @rule(number=NUMBERS, subscribed=SUBSCRIPTIONS)
-    def subscribe(self, number: int, subscribed: tuple[list[str], str | None]) -> None:
+    def subscribe(self, number: int, subscribed: tuple[list[str], str]) -> None:
         if number in self.consumers:
-            topics, regex = subscribed
-            self.consumers[number].topics, self.consumers[number].regex = topics, regex or ""
+            self.consumers[number].topics, self.consumers[number].regex = subscribed
 
     @rule(number=NUMBERS, returns=st.booleans(), is_lost=st.booleans())
     def leave(self, number: int, returns: bool, is_lost: bool) -> None:
@@ -280,4 +311,4 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
 @pytest.mark.explore
 def test_no_sequence_of_requests_gives_a_partition_to_two() -> None:
-    run_state_machine_as_test(ConsumerGroupMachine, settings=examples(100, stateful_step_count=40))
+    run_state_machine_as_test(ConsumerGroupMachine, settings=examples(40, stateful_step_count=30))
