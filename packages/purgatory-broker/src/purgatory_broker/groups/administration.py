@@ -120,7 +120,9 @@ class AdministrationHandler:
 
     def _tombstone_stored(self, shard: Shard, group: AnyGroup) -> None:
         """Remove the group, unless it has got members or committed offsets in the meantime."""
-        group.is_stored = group.has_offsets = False
+        if isinstance(group, Group) or group.is_empty:
+            # Otherwise a member has joined in the meantime, whose records are after the tombstones.
+            group.is_stored = group.has_offsets = False
         is_unused = group.is_empty and not shard.has_offsets(group.group_id)
         if is_unused and shard.groups.get(group.group_id) is group:
             del shard.groups[group.group_id]

@@ -203,6 +203,26 @@ def test_loaded_member_has_its_rebalance_timeout_again() -> None:
     run_scenario(scenario)
 
 
+def test_group_that_is_joined_while_it_is_deleted_stays() -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.topics.create("t1", 2)
+        join(harness, "a")
+        beat(harness, "a", -1, full=False)
+        harness.log.is_held = True
+        deleted = harness.delete_groups(GROUP)
+        joined = beat(harness, "b", 0, owned=frozenset(), topics=T1)
+        harness.log.release()
+        harness.log.is_held = False
+        assert deleted.is_done
+        assert joined.error is ErrorCode.NONE
+        listed = harness.coordinator.list_groups((), ())
+        assert [(group.group_id, group.state) for group in listed] == [(GROUP, "Stable")]
+        harness.restart()
+        assert set(consumer_group(harness).members) == {"b"}
+
+    run_scenario(scenario)
+
+
 def test_full_group_refuses_further_members() -> None:
     async def scenario(harness: CoordinatorHarness) -> None:
         harness.topics.create("t1", 2)
