@@ -71,3 +71,30 @@ def test_answers_are_lost_in_a_reconciliation(cluster: Cluster) -> None:
     for each in (first, second, third):
         each.close()
     assert cluster.groups()["g"].state == "Empty"
+
+
+def test_group_goes_on_with_another_coordinator() -> None:
+    with Cluster(nodes=3, group_consumer_heartbeat_interval_ms=50) as cluster:
+        cluster.create_topic("t", partitions=4)
+        first, second = consumer(cluster), consumer(cluster)
+        poll_until({first: 2, second: 2})
+        before = cluster.groups()["g"]
+        third = consumer(cluster)
+        third.poll(0.01)
+        cluster.kill(before.coordinator)
+        end = time.monotonic() + _LIMIT
+        while True:
+            assert time.monotonic() < end, cluster.groups()
+            sizes = []
+            for each in (first, second, third):
+                each.poll(0.01)
+                sizes.append(len(each.assignment()))
+            if sorted(sizes) == [1, 1, 2] and "g" in cluster.groups():
+                break
+        after = cluster.groups()["g"]
+        assert after.coordinator != before.coordinator
+        assert {member.member_id for member in before.members} < {
+            member.member_id for member in after.members
+        }
+        for each in (first, second, third):
+            each.close()
