@@ -203,7 +203,8 @@ class Shard:
             group.has_offsets = self.has_offsets(key.group_id)
             self.groups[key.group_id] = group
         group.apply(key, value)
-        if not group.has_record and group.is_empty and not group.targets:
+        # In a compacted log, any record may be the first of its group.
+        if value is None and group.is_empty and not (group.has_record or group.has_values):
             del self.groups[key.group_id]
 
 

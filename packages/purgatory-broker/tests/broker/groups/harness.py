@@ -267,6 +267,17 @@ class CoordinatorHarness:
         self.unload()
         self.coordinator = self.new_coordinator()
 
+    def compact(self) -> None:
+        """Keep the last record of each key, without tombstones."""
+        for partition, entries in self.log.records.items():
+            last = {each.key: each for each in entries if isinstance(each, StoredRecord)}
+            self.log.records[partition] = [
+                each
+                for each in entries
+                if isinstance(each, StoredMarker)
+                or (last[each.key] is each and each.value is not None)
+            ]
+
     def unload(self) -> None:
         for partition in range(PARTITIONS):
             self.coordinator.unload(partition)

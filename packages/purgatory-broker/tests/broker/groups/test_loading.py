@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 import pytest
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.groups.group import GroupState
+from purgatory_broker.groups.modern.consumer_group import ConsumerGroup
+from purgatory_broker.groups.modern.share_group import ShareGroup
 from purgatory_broker.groups.shards import StoredRecord
+from purgatory_broker.groups.share.messages import ShareHeartbeat
 from purgatory_broker.metadata.topics import java_partition
+from tests.broker.groups.consumers import beat
 from tests.broker.groups.harness import (
+    CLIENT,
     GROUP,
     CoordinatorHarness,
     run_scenario,
@@ -183,5 +189,59 @@ def test_unload_answers_pending_requests() -> None:
             [],
             [],
         )
+
+    run_scenario(scenario)
+
+
+def test_compacted_share_group_has_its_states_although_they_are_its_oldest_record() -> None:
+    """Without the states, the group would begin anew with partitions that it has read."""
+
+    async def scenario(harness: CoordinatorHarness) -> None:
+        topic = harness.topics.create("t", 1)
+
+        def heartbeat(member_id: str, epoch: int) -> None:
+            request = ShareHeartbeat(
+                group_id=GROUP,
+                member_id=member_id,
+                member_epoch=epoch,
+                client=CLIENT,
+                rack_id=None,
+                topics=frozenset({"t"}),
+            )
+            harness.coordinator.share_heartbeat(request, lambda _result: None)
+
+        heartbeat("first", 0)
+        heartbeat("first", 1)
+        heartbeat("first", -1)
+        heartbeat("second", 0)
+        harness.compact()
+        harness.restart()
+        (group,) = harness.coordinator.groups
+        assert isinstance(group, ShareGroup)
+        assert group.states.initialized_partitions == {(topic.topic_id, 0)}
+        assert set(group.members) == {"second"}
+
+    run_scenario(scenario)
+
+
+def test_compacted_consumer_group_has_its_expression_although_it_is_its_oldest_record() -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.topics.create("t", 1)
+        nothing: frozenset[tuple[str, int]] = frozenset()
+        beat(harness, "a", 0, owned=nothing, topics=None, regex="t")
+        await asyncio.sleep(0.1)
+        beat(harness, "b", 0, owned=nothing, topics=None, regex="t")
+        beat(harness, "a", -1, full=False)
+        beat(harness, "c", 0, owned=nothing, topics=None, regex="t")
+        beat(harness, "b", -1, full=False)
+        harness.compact()
+        (before,) = harness.coordinator.groups
+        harness.restart()
+        (after,) = harness.coordinator.groups
+        assert isinstance(before, ConsumerGroup)
+        assert isinstance(after, ConsumerGroup)
+        assert before.regexes
+        for name in ("members", "current", "targets", "regexes", "epoch", "target_epoch"):
+            assert getattr(after, name) == getattr(before, name), name
 
     run_scenario(scenario)

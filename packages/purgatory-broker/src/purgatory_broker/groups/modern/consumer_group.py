@@ -128,7 +128,7 @@ class ConsumerGroup(ModernGroup):
 
     def tombstone_keys(self) -> list[ModernKey]:
         return [
-            *(self.key(RecordKind.CONSUMER_CURRENT, member_id) for member_id in self.members),
+            *(self.key(RecordKind.CONSUMER_CURRENT, member_id) for member_id in self.current),
             *(self.key(RecordKind.CONSUMER_TARGET, member_id) for member_id in self.targets),
             self.key(RecordKind.CONSUMER_TARGET_EPOCH),
             *(self.key(RecordKind.CONSUMER_MEMBER, member_id) for member_id in self.members),

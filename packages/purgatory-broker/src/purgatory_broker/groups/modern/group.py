@@ -119,6 +119,11 @@ class ModernGroup(ABC):
     def tombstone_keys(self) -> list[ModernKey]:
         """Return the keys of all records of the group, in the order of their removal."""
 
+    @property
+    def has_values(self) -> bool:
+        """Whether the last record of some key is no tombstone."""
+        return any(self.value_of(key) is not None for key in reversed(self.tombstone_keys()))
+
     def target_of(self, member_id: str) -> Assignment:
         return self.targets.get(member_id, NO_PARTITIONS)
 
