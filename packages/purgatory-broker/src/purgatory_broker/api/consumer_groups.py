@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.protocol import consumer_group_describe as describing
 from purgatory_broker._wire.protocol.consumer_group_describe import (
@@ -79,6 +81,9 @@ def _heartbeat(
         if owned is None
         else of_topics((topic.topic_id, topic.partitions) for topic in owned),
         requires_member_id=context.version >= MEMBER_ID_SINCE,
+        describable=None
+        if broker.authorizer is None
+        else partial(allowed_topics, broker, context, AclOperation.DESCRIBE),
     )
     broker.groups.consumer_heartbeat(heartbeat, reply)
 

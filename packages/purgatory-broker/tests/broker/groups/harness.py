@@ -38,6 +38,7 @@ from purgatory_broker.groups.rebalancer import GroupPurgatories
 from purgatory_broker.groups.shards import NO_PRODUCER_ID, StoredMarker, StoredRecord
 from purgatory_broker.groups.share.messages import OffsetReply, ShareOffset
 from purgatory_broker.log.verification import VerificationGuard
+from purgatory_broker.metadata.authorizer import Authorizer
 from purgatory_broker.metadata.topics import Partition, Topic
 from purgatory_broker.request_context import Client, RequestContext
 from purgatory_broker.settings import ClusterSettings
@@ -196,10 +197,11 @@ class HarnessShareOffsets:
 class HarnessBroker:
     """What handlers of group requests need of a broker: every partition exists."""
 
-    authorizer = None
+    node_id = 1
 
-    def __init__(self, groups: GroupCoordinator) -> None:
+    def __init__(self, groups: GroupCoordinator, authorizer: Authorizer | None) -> None:
         self.groups = groups
+        self.authorizer = authorizer
         self.metadata = self
 
     def partition_exists(self, key: object) -> bool:
@@ -223,6 +225,8 @@ class CoordinatorHarness:
         self.group_configs: dict[str, int] = {}
         #: How far the time of day is ahead of the loop's time.
         self.advanced_ms = 0
+        #: None allows everything.
+        self.authorizer: Authorizer | None = None
         self.coordinator = self.new_coordinator()
         self.responses: list[CapturedResponse] = []
 
@@ -242,7 +246,7 @@ class CoordinatorHarness:
             lambda _reason: None,
         )
         decoded = read_body(api, version, bytes(request.encode(version=version)))
-        handle(HarnessBroker(self.coordinator), api, context, decoded)
+        handle(HarnessBroker(self.coordinator, self.authorizer), api, context, decoded)
         return captured
 
     def new_coordinator(self) -> GroupCoordinator:

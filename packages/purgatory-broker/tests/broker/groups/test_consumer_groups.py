@@ -9,6 +9,15 @@ import pytest
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.groups.modern.consumer_group import ConsumerGroup, ConsumerGroupState
 from purgatory_broker.groups.modern.records import MemberState
+from purgatory_broker.metadata.acls import (
+    Acl,
+    AclOperation,
+    AclPattern,
+    AclPermission,
+    AclResource,
+    Acls,
+)
+from purgatory_broker.metadata.authorizer import Authorizer
 from tests.broker.groups.consumers import ModelClassic, Owned, beat, partitions_of
 from tests.broker.groups.harness import GROUP, CoordinatorHarness, run_scenario
 
@@ -296,5 +305,32 @@ def test_long_work_with_expressions_gives_way_to_heartbeats() -> None:
             assert beat(harness, "a", 1, full=False).error is ErrorCode.NONE
         assert slices > 1
         assert len(consumer_group(harness).regexes.popitem()[1].topics) == 300
+
+    run_scenario(scenario)
+
+
+def test_expression_finds_no_topics_that_the_member_may_not_describe() -> None:
+    def allowed(resource: AclResource, name: str) -> Acl:
+        return Acl(
+            resource,
+            name,
+            AclPattern.LITERAL,
+            "User:*",
+            "*",
+            AclOperation.READ,
+            AclPermission.ALLOW,
+        )
+
+    acls = Acls([allowed(AclResource.GROUP, GROUP), allowed(AclResource.TOPIC, "t1")])
+
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.authorizer = Authorizer(lambda: acls, frozenset(), allows_without_acls=False)
+        harness.topics.create("t1", 1)
+        harness.topics.create("t2", 1)
+        beat(harness, "a", 0, owned=frozenset(), topics=None, regex="t[0-9]")
+        await asyncio.sleep(0.1)
+        got = beat(harness, "a", 1, owned=frozenset(), regex="t[0-9]")
+        assert partitions_of(harness, got.response) == {("t1", 0)}
+        assert consumer_group(harness).regexes["t[0-9]"].topics == {"t1"}
 
     run_scenario(scenario)

@@ -70,7 +70,7 @@ class ConsumerHeartbeatHandler:
         timeout_ms = self.membership.session_timeout_ms(group.group_id)
         self.membership.timers.schedule(group, member_id, SESSION, timeout_ms)
         change.append(self.actions, partial(self._done, change, result, reply))
-        self.regexes.refresh(group)
+        self.regexes.refresh(group, request.describable)
 
     def _done(
         self,

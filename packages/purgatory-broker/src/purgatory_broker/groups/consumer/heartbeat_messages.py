@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -32,6 +32,8 @@ class ConsumerHeartbeat:
     owned: Assignment | None = None
     #: The member has to choose its id; otherwise the coordinator can.
     requires_member_id: bool = True
+    #: Returns those of some topics that the client may describe; None if it may describe all.
+    describable: Callable[[Iterable[str]], Container[str]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from purgatory_broker._wire.error_code import ErrorCode
@@ -22,6 +22,9 @@ from purgatory_broker.patterns.syntax import PatternError
 
 logger = logging.getLogger(__name__)
 
+#: Returns those of some topics that a client may describe; None if it may describe all.
+Describable = Callable[[Iterable[str]], Container[str]] | None
+
 #: The kind of the wait for the next slice of the work.
 REGEX = "regex"
 #: Kafka's REGEX_BATCH_REFRESH_MIN_INTERVAL_MS.
@@ -38,6 +41,7 @@ class Regexes:
     As in Kafka that is at most every 10 seconds, when there is an expression that was not looked
     for yet, when topics were created, and after the refresh interval. The event loop has its turn
     after each slice of the work. The group gets another epoch if topics were found or are gone.
+    Topics that the member of the heartbeat may not describe are not found, for any member.
     """
 
     membership: ConsumerMembership
@@ -62,7 +66,7 @@ class Regexes:
             return False
         return regex in group.regexes
 
-    def refresh(self, group: ConsumerGroup) -> None:
+    def refresh(self, group: ConsumerGroup, describable: Describable = None) -> None:
         """Begin to look for the topics of a group's regular expressions, if that is due."""
         if not group.subscribed_regexes or group in self._work:
             return
@@ -77,7 +81,7 @@ class Regexes:
             or now_ms > last_ms + self.refresh_interval_ms
         )
         if is_due:
-            self._work[group] = self._resolve(group)
+            self._work[group] = self._resolve(group, describable)
             self.membership.timers.schedule(group, "", REGEX, _PAUSE_MS)
 
     def go_on(self, group: ModernGroup) -> None:
@@ -97,7 +101,7 @@ class Regexes:
         if isinstance(group, ConsumerGroup):
             self._work.pop(group, None)
 
-    def _resolve(self, group: ConsumerGroup) -> Iterator[None]:
+    def _resolve(self, group: ConsumerGroup, describable: Describable) -> Iterator[None]:
         version = self.version
         matching: dict[str, set[str]] = {}
         names = list(self.membership.metadata.topics)
@@ -115,6 +119,10 @@ class Regexes:
                 if pattern.num_steps - spent > _STEPS_PER_SLICE:
                     spent = pattern.num_steps
                     yield
+        if describable is not None:
+            allowed = describable(sorted(set().union(*matching.values())))
+            for found in matching.values():
+                found.intersection_update([name for name in found if name in allowed])
         self._store(group, version, matching)
 
     def _store(self, group: ConsumerGroup, version: int, matching: dict[str, set[str]]) -> None:
