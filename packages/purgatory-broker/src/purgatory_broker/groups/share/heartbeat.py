@@ -94,9 +94,6 @@ class ShareHeartbeatHandler:
         error: ErrorCode,
     ) -> None:
         if error is not ErrorCode.NONE:
-            for member_id in {each for each, _ in group.timers} - set(group.members):
-                with self.actions:
-                    self.timers.cancel_member(group, member_id)
             result = ShareHeartbeatResult(error)
         elif change.records:
             self.on_change(group.group_id)
@@ -120,7 +117,11 @@ class ShareHeartbeatHandler:
         shard = self.shards.shard_of(group_id)
         if creates and group_id not in shard.groups:
             shard.groups[group_id] = ShareGroup(group_id)
-        return Change(self.shards, shard, self.present_group(group_id))
+        return self._begin(self.present_group(group_id))
+
+    def _begin(self, group: ShareGroup) -> Change:
+        shard = self.shards.shard_of(group.group_id)
+        return Change(self.shards, shard, group, partial(self._mend_timers, group))
 
     # -- joining, and being told
 
@@ -190,7 +191,7 @@ class ShareHeartbeatHandler:
 
     def begin_epoch(self, group: ShareGroup, done: Callable[[ErrorCode], object]) -> None:
         """Begin another epoch of a group that an administrator changes."""
-        change = Change(self.shards, self.shards.shard_of(group.group_id), group)
+        change = self._begin(group)
         self.put_epoch(change, bump=True)
         change.append(self.actions, done)
 
@@ -207,7 +208,7 @@ class ShareHeartbeatHandler:
 
     def fence(self, group: ShareGroup, member_ids: Iterable[str]) -> Change:
         """Remove members; the others get their partitions with their next heartbeats."""
-        change = Change(self.shards, self.shards.shard_of(group.group_id), group)
+        change = self._begin(group)
         for member_id in member_ids:
             for kind in (
                 RecordKind.SHARE_CURRENT,
@@ -238,8 +239,13 @@ class ShareHeartbeatHandler:
         logger.warning(
             "group %r: cannot remove member %r: %s", group.group_id, member_id, error.name
         )
-        if member_id in group.members:  # It was put back: try again later.
-            with self.actions:
+
+    def _mend_timers(self, group: ShareGroup) -> None:
+        """Wait for the members that there are again, since a change was undone."""
+        for member_id in {member_id for member_id, _ in group.timers} - group.members.keys():
+            self.timers.cancel_member(group, member_id)
+        for member_id in group.members:
+            if (member_id, SESSION) not in group.timers:
                 self.expect(group, member_id)
 
     def expect(self, group: ShareGroup, member_id: str) -> None:
