@@ -49,6 +49,8 @@ class Change:
         self._former, self.on_undone = former, on_undone
 
     def undo(self) -> None:
+        # The epoch may have begun for topics that have changed.
+        self.group.needs_refresh |= bool(self._before)
         for key, value in reversed(self._before):
             self.group.apply(key, value)
         self._before.clear()

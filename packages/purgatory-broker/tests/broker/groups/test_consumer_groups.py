@@ -334,3 +334,68 @@ def test_expression_finds_no_topics_that_the_member_may_not_describe() -> None:
         assert consumer_group(harness).regexes["t[0-9]"].topics == {"t1"}
 
     run_scenario(scenario)
+
+
+def test_topic_is_looked_at_again_if_the_change_could_not_be_stored() -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.topics.create("t1", 1)
+        epoch = join(harness, "a")
+        harness.topics.create("t1", 2)
+        harness.coordinator.topics_changed(["t1"])
+        harness.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        failed = beat(harness, "a", epoch, owned=all_of(1), topics=T1)
+        assert failed.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        harness.log.error = ErrorCode.NONE
+        answer = beat(harness, "a", epoch, owned=all_of(1), topics=T1)
+        assert partitions_of(harness, answer.response) == all_of(2)
+
+    run_scenario(scenario)
+
+
+def test_revocation_that_is_not_stored_has_no_timeout() -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.topics.create("t1", 2)
+        epoch = join(harness, "a", rebalance_ms=5_000)
+        second = join(harness, "b")
+        harness.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        beat(harness, "a", epoch, owned=all_of(2), topics=T1, rebalance_ms=5_000)
+        harness.log.error = ErrorCode.NONE
+        assert consumer_group(harness).current_of("a").state is MemberState.STABLE
+        beat(harness, "b", -1, full=False)
+        assert second > epoch
+        await asyncio.sleep(5.1)
+        assert set(consumer_group(harness).members) == {"a"}
+
+    run_scenario(scenario)
+
+
+def test_revocation_keeps_its_timeout_if_its_end_is_not_stored() -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.topics.create("t1", 2)
+        epoch = join(harness, "a", rebalance_ms=5_000)
+        join(harness, "b")
+        told = beat(harness, "a", epoch, owned=all_of(2), topics=T1, rebalance_ms=5_000)
+        kept = partitions_of(harness, told.response)
+        harness.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        beat(harness, "a", epoch, owned=kept, topics=T1, rebalance_ms=5_000)
+        harness.log.error = ErrorCode.NONE
+        assert consumer_group(harness).current_of("a").state is MemberState.UNREVOKED_PARTITIONS
+        await asyncio.sleep(5.1)
+        assert set(consumer_group(harness).members) == {"b"}
+
+    run_scenario(scenario)
+
+
+def test_static_member_that_will_return_need_not_give_up_partitions() -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.topics.create("t1", 2)
+        epoch = join(harness, "a", instance_id="i", rebalance_ms=5_000)
+        join(harness, "b")
+        beat(harness, "a", epoch, owned=all_of(2), instance_id="i", rebalance_ms=5_000)
+        assert consumer_group(harness).current_of("a").state is MemberState.UNREVOKED_PARTITIONS
+        left = beat(harness, "a", -2, instance_id="i", full=False)
+        assert left.error is ErrorCode.NONE
+        await asyncio.sleep(5.1)
+        assert set(consumer_group(harness).members) == {"a", "b"}
+
+    run_scenario(scenario)

@@ -15,7 +15,12 @@ from purgatory_broker.groups.consumer.heartbeat_messages import (
     ConsumerHeartbeatResult,
     HeartbeatReply,
 )
-from purgatory_broker.groups.consumer.membership import SESSION, ConsumerMembership, new_member_id
+from purgatory_broker.groups.consumer.membership import (
+    REBALANCE,
+    SESSION,
+    ConsumerMembership,
+    new_member_id,
+)
 from purgatory_broker.groups.consumer.migration import Migration
 from purgatory_broker.groups.consumer.regexes import Regexes
 from purgatory_broker.groups.group_messages import GroupError
@@ -236,6 +241,7 @@ class ConsumerHeartbeatHandler:
                 pending_revocation=NO_PARTITIONS,
             )
             change.put(RecordKind.CONSUMER_CURRENT, left, member_id)
+            self.membership.timers.cancel(group, member_id, REBALANCE)
         else:
             change = self.migration.fence(group, [member_id])
         change.append(self.actions, partial(self._done, change, result, reply))

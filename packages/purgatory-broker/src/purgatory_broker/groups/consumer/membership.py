@@ -189,6 +189,14 @@ class ConsumerMembership:
         for member_id in group.members:
             if (member_id, SESSION) not in group.timers:
                 self._expect_member(group, member_id)
+            self._mend_revocation(group, member_id)
+
+    def _mend_revocation(self, group: ConsumerGroup, member_id: str) -> None:
+        if not group.current_of(member_id).pending_revocation:
+            self.timers.cancel(group, member_id, REBALANCE)
+        elif group.members[member_id].classic is None:
+            timeout_ms = group.members[member_id].rebalance_timeout_ms
+            self.timers.schedule_if_absent(group, member_id, REBALANCE, timeout_ms)
 
     def expect_members(self, group: ConsumerGroup) -> None:
         """Wait for the members of a group that was loaded."""
@@ -203,5 +211,5 @@ class ConsumerMembership:
             else member.classic.session_timeout_ms
         )
         self.timers.schedule(group, member_id, SESSION, timeout_ms)
-        if group.current_of(member_id).state is MemberState.UNREVOKED_PARTITIONS:
+        if group.current_of(member_id).pending_revocation:
             self.timers.schedule(group, member_id, REBALANCE, member.rebalance_timeout_ms)

@@ -197,8 +197,10 @@ class ConsumerGroup(ModernGroup):
         for member_id, current in self.current.items():
             assert member_id in self.members, shown
             assert not current.assigned & current.pending_revocation, shown
-            assert current.pending_revocation or (
-                current.state is not MemberState.UNREVOKED_PARTITIONS
+            assert (
+                current.pending_revocation
+                or current.state is not MemberState.UNREVOKED_PARTITIONS
+                or current.epoch == STATIC_LEAVE_EPOCH
             ), shown
             for partition in current.assigned | current.pending_revocation:
                 assert partition not in owned, (partition, shown)
