@@ -399,3 +399,36 @@ def test_static_member_that_will_return_need_not_give_up_partitions() -> None:
         assert set(consumer_group(harness).members) == {"a", "b"}
 
     run_scenario(scenario)
+
+
+def test_topic_that_was_deleted_is_found_when_it_is_created_again() -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
+        def heartbeat(epoch: int, owned: Owned) -> Owned | None:
+            answer = beat(harness, "a", epoch, owned=owned, topics=None, regex="t[0-9]")
+            assert answer.error is ErrorCode.NONE, answer.response
+            return partitions_of(harness, answer.response)
+
+        nothing: Owned = frozenset()
+        harness.topics.create("t1", 1)
+        harness.coordinator.topics_changed(["t1"])
+        heartbeat(0, nothing)
+        await asyncio.sleep(0.1)
+        assert heartbeat(1, nothing) == all_of(1)
+        del harness.topics.topics["t1"]
+        harness.coordinator.topics_changed(["t1"])
+        await asyncio.sleep(30)
+        heartbeat(2, nothing)
+        await asyncio.sleep(30)
+        harness.advanced_ms += 600_000
+        assert heartbeat(3, nothing) == nothing
+        await asyncio.sleep(0.1)
+        assert not consumer_group(harness).regexes["t[0-9]"].topics
+        harness.topics.create("t1", 1)
+        harness.coordinator.topics_changed(["t1"])
+        await asyncio.sleep(11)
+        epoch = consumer_group(harness).current_of("a").epoch
+        heartbeat(epoch, nothing)
+        await asyncio.sleep(0.1)
+        assert consumer_group(harness).regexes["t[0-9]"].topics == {"t1"}
+
+    run_scenario(scenario)

@@ -153,6 +153,8 @@ class ConsumerGroups:
         if not changed <= self._known_topics:
             self._known_topics = set(self.membership.metadata.topics)
             self.regexes.version += 1
+        else:
+            self._known_topics -= changed - self.membership.metadata.topics.keys()
         for group in groups:
             if not changed.isdisjoint(group.subscribed_topics):
                 group.needs_refresh = True
