@@ -432,3 +432,23 @@ def test_topic_that_was_deleted_is_found_when_it_is_created_again() -> None:
         assert consumer_group(harness).regexes["t[0-9]"].topics == {"t1"}
 
     run_scenario(scenario)
+
+
+def test_expression_is_looked_at_after_a_downgrade_that_is_not_stored() -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.topics.create("t1", 1)
+        join(harness, "b")
+        classic = ModelClassic(["t1"])
+        for _ in range(3):
+            classic.act(harness)
+        assert classic.member_id in consumer_group(harness).members
+        beat(harness, "b", -1, full=False)
+        beat(harness, "a", 0, owned=frozenset(), topics=None, regex="t[0-9]")
+        harness.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        left = beat(harness, "a", -1, full=False)
+        assert left.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        harness.log.error = ErrorCode.NONE
+        await asyncio.sleep(0.1)
+        assert consumer_group(harness).regexes["t[0-9]"].topics == {"t1"}
+
+    run_scenario(scenario, group_consumer_migration_policy="bidirectional")

@@ -304,7 +304,9 @@ class Migration:
             self.membership.expect_members(group)
 
         change.on_undone = undone
-        self.membership.timers.cancel_group(group)
+        # The search for topics, which waits for no member, ends by itself.
+        for waited in {waited for waited, _ in group.timers if waited}:
+            self.membership.timers.cancel_member(group, waited)
         self._expect_classic(classic)
         logger.info("group %r is downgraded to the classic protocol", group.group_id)
         if rebalances:
