@@ -23,6 +23,7 @@ from purgatory_broker._wire.protocol.consumer_group_heartbeat import (
 from purgatory_broker.api.access import (
     DENIED,
     NOT_ASKED,
+    UNDESCRIBABLE_TOPICS,
     allowed_topics,
     authorized_operations,
     is_allowed,
@@ -140,9 +141,7 @@ def _with_allowed_topics(
         return group
     return DescribedGroup(
         error_code=DENIED[AclResource.TOPIC],
-        error_message=(
-            "The group has described topic(s) that the client is not authorized to describe."
-        ),
+        error_message=UNDESCRIBABLE_TOPICS,
         group_id=group.group_id,
     )
 

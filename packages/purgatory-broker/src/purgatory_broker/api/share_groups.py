@@ -21,6 +21,7 @@ from purgatory_broker._wire.protocol.share_group_heartbeat import (
 from purgatory_broker.api.access import (
     DENIED,
     NOT_ASKED,
+    UNDESCRIBABLE_TOPICS,
     allowed_topics,
     authorized_operations,
     is_allowed,
@@ -100,8 +101,28 @@ def _describe(
         if request.include_authorized_operations:
             operations = authorized_operations(broker, context, AclResource.GROUP, group_id)
         found = broker.groups.describe_share_group(group_id)
-        groups.append(_described(broker, found, operations))
+        groups.append(_with_allowed_topics(broker, context, _described(broker, found, operations)))
     return ShareGroupDescribeResponse(groups=groups)
+
+
+def _with_allowed_topics(
+    broker: BrokerApi, context: RequestContext, group: DescribedGroup
+) -> DescribedGroup:
+    """Return the group, or an error if a member has a topic that the client may not describe."""
+    names = {
+        topic.topic_name
+        for member in group.members
+        if member.assignment is not None
+        for topic in member.assignment.topic_partitions
+    }
+    allowed = allowed_topics(broker, context, AclOperation.DESCRIBE, names)
+    if all(name in allowed for name in names):
+        return group
+    return DescribedGroup(
+        error_code=DENIED[AclResource.TOPIC],
+        error_message=UNDESCRIBABLE_TOPICS,
+        group_id=group.group_id,
+    )
 
 
 def _described(broker: BrokerApi, group: ShareGroupDescription, operations: int) -> DescribedGroup:

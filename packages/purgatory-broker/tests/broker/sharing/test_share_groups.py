@@ -18,6 +18,7 @@ from purgatory_broker._wire.protocol.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequestTopic,
 )
 from purgatory_broker._wire.protocol.delete_groups import DeleteGroupsRequest
+from purgatory_broker._wire.protocol.share_group_describe import ShareGroupDescribeRequest
 from purgatory_broker._wire.protocol.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
@@ -26,6 +27,15 @@ from purgatory_broker.cluster.async_cluster import AsyncCluster
 from purgatory_broker.groups.modern.partitions import TopicIdPartition
 from purgatory_broker.groups.modern.share_group import ShareGroup
 from purgatory_broker.groups.share.assignor import assign
+from purgatory_broker.metadata.acls import (
+    Acl,
+    AclOperation,
+    AclPattern,
+    AclPermission,
+    AclResource,
+    Acls,
+)
+from purgatory_broker.metadata.authorizer import Authorizer
 from purgatory_broker.metadata.topic_configs import ResourceType
 from purgatory_broker.metadata.topics import OFFSETS_TOPIC, ControllerError, TopicPartition
 from purgatory_broker.settings import ClusterSettings
@@ -156,6 +166,39 @@ def test_state_is_initialized_once() -> None:
         assert state.snapshot_epoch == 0
 
     run_groups(scenario, nodes=3)
+
+
+def test_group_with_a_topic_that_the_client_may_not_describe() -> None:
+    """The whole group has an error, as in Kafka since 4.1."""
+
+    async def scenario(harness: ShareHarness) -> None:
+        member = GroupMember(harness, "m")
+        await member.join()
+        node = harness.node(member.coordinator)
+        about = {AclResource.GROUP: GROUP, AclResource.TOPIC: KEY.topic}
+        stored = [
+            Acl(
+                resource,
+                name,
+                AclPattern.LITERAL,
+                "User:*",
+                "*",
+                AclOperation.DESCRIBE,
+                AclPermission.ALLOW,
+            )
+            for resource, name in about.items()
+        ]
+        acls = Acls(stored)
+        node.authorizer = Authorizer(lambda: acls, frozenset(), allows_without_acls=False)
+        request = ShareGroupDescribeRequest(group_ids=[GROUP])
+        (group,) = (await member.send(node.node_id, request).get()).groups
+        assert group.error_code == ErrorCode.NONE
+        acls = Acls(stored[:1])
+        (group,) = (await member.send(node.node_id, request).get()).groups
+        assert group.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert not group.members
+
+    run_groups(scenario)
 
 
 def test_lost_answer_is_repeated() -> None:
