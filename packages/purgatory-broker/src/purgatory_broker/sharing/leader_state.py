@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from purgatory_broker._wire.error_code import ErrorCode
@@ -11,6 +11,7 @@ from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.replica import Replica
 from purgatory_broker.sharing.share_coordinator import StateResult
 from purgatory_broker.sharing.share_partition import SharePartition
+from purgatory_broker.sharing.spans import Update
 from purgatory_broker.sharing.state import ShareKey, ShareState
 
 
@@ -39,6 +40,11 @@ class LedPartition:
     state_epoch: int = 0
     #: Why it is not used any more: it is not led, or its state could not be read or written.
     error: ErrorCode = ErrorCode.NONE
+    #: Whether a write has no answer yet. The next ones wait for it, and are written together.
+    is_writing: bool = False
+    waiting: list[tuple[Update, Callable[[ErrorCode], None]]] = field(default_factory=list)
+    #: Called after the last write of a share partition that is not used any more.
+    on_written: Callable[[], None] = lambda: None
 
     @property
     def watch_key(self) -> tuple[str, TopicPartition]:

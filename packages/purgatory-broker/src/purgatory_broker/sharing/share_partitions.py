@@ -61,6 +61,8 @@ class SharePartitions:
         self._groups = groups
         self._now_ms = now_ms
         self._led: dict[tuple[str, TopicPartition], LedPartition] = {}
+        #: Those that are not used any more, and have writes without an answer.
+        self._ending: dict[tuple[str, TopicPartition], LedPartition] = {}
 
     # -- share partitions
 
@@ -79,8 +81,15 @@ class SharePartitions:
         share_key = ShareKey(group_id, replica.topic_id, key.partition)
         led = LedPartition(share_key, key, replica, replica.leader_epoch)
         self._led[led.watch_key] = led
-        self._states.read(share_key, replica.leader_epoch, partial(self._loaded, led))
+        former = self._ending.get(led.watch_key)
+        if former is None:
+            self._read(led)
+        else:
+            former.on_written = partial(self._read, led)
         return led
+
+    def _read(self, led: LedPartition) -> None:
+        self._states.read(led.key, led.leader_epoch, partial(self._loaded, led))
 
     def _loaded(self, led: LedPartition, result: StateResult) -> None:
         with self.actions:
@@ -122,6 +131,8 @@ class SharePartitions:
         led.error = error
         if self._led.get(led.watch_key) is led:
             del self._led[led.watch_key]
+        if led.is_writing:
+            self._ending[led.watch_key] = led
         if led.records is not None:
             for lock in {span.lock for span in led.records if span.lock is not None}:
                 self._locks.end(lock)
@@ -247,17 +258,36 @@ class SharePartitions:
         update: Update,
         done: Callable[[ErrorCode], None],
     ) -> None:
+        led.waiting.append((update, done))
+        if not led.is_writing:
+            self._write_waiting(led)
+
+    def _write_waiting(self, led: LedPartition) -> None:
+        """Write what waits as one update.
+
+        One after the other: a write that is sent again must not take back a later start offset.
+        """
+        writes, led.waiting = led.waiting, []
+        led.is_writing = True
+
         def written(result: StateResult) -> None:
             with self.actions:
                 if result.error in _FENCED:
                     self._drop(led, leader_error(result.error))
-                done(leader_error(result.error))
+                led.is_writing = False
+                for _, done in writes:
+                    done(leader_error(result.error))
+                if led.waiting and not led.is_writing:
+                    self._write_waiting(led)
+                if not led.is_writing and self._ending.get(led.watch_key) is led:
+                    del self._ending[led.watch_key]
+                    led.on_written()
 
         state = ShareState(
             state_epoch=led.state_epoch,
             leader_epoch=led.leader_epoch,
-            start_offset=update.start_offset,
-            batches=tuple(update.batches),
+            start_offset=max(update.start_offset for update, _ in writes),
+            batches=tuple(batch for update, _ in writes for batch in update.batches),
         )
         self._states.write(led.key, state, written)
 
@@ -269,4 +299,5 @@ class SharePartitions:
     def abandon(self) -> None:
         """Forget all share partitions, after the node's stop."""
         self._led.clear()
+        self._ending.clear()
         self._locks.abandon()

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.metadata.topics import SHARE_STATE_TOPIC, TopicPartition
+from purgatory_broker.sharing.share_coordinator import StateResult
+from purgatory_broker.sharing.share_partition import SharePartition
 from purgatory_broker.sharing.share_sessions import MemberKey
+from purgatory_broker.sharing.state import ShareKey, ShareState
 from tests.broker.replication.cluster_harness import KEY
 from tests.broker.sharing.share_harness import (
     ACCEPT,
@@ -262,3 +266,75 @@ def test_coordinator_of_another_node() -> None:
         assert await member.acquire() == [(2, 2, 2)]
 
     run_shares(scenario, nodes=3)
+
+
+def hold_first_write(harness: ShareHarness) -> list[Callable[[], None]]:
+    """Return what sends the first write of a state, as a retry does it; others are sent at once."""
+    states = harness.node(0).share_states
+    held: list[Callable[[], None]] = []
+
+    class Slow:
+        read = states.read
+
+        def write(
+            self, key: ShareKey, update: ShareState, reply: Callable[[StateResult], None]
+        ) -> None:
+            if held:
+                states.write(key, update, reply)
+            else:
+                held.append(lambda: states.write(key, update, reply))
+
+    harness.node(0).share_partitions._states = Slow()
+    return held
+
+
+def test_write_that_is_sent_again_takes_nothing_back() -> None:
+    """Otherwise the next leader would deliver accepted records again."""
+
+    async def scenario(harness: ShareHarness) -> None:
+        for number in range(4):
+            harness.produce(0, b"%d" % number)
+        member = Member(harness, "m")
+        await member.acquire()
+        held = hold_first_write(harness)
+        released = member.acknowledge((2, 2, [RELEASE]))
+        accepted = member.acknowledge((0, 1, [ACCEPT]))
+        await harness.settle()
+        last = member.acknowledge((3, 3, [ACCEPT]))
+        await harness.settle()
+        held[0]()
+        for reply in (released, accepted, last):
+            assert not (await reply.get()).responses[0].partitions[0].error_code
+        stored = harness.stored()
+        assert stored is not None
+        next_leader = SharePartition(
+            stored.start_offset, stored.batches, max_in_flight=10, max_delivery_count=5
+        )
+        assert (next_leader.next_fetch_offset, next_leader.next_offset) == (2, 4)
+        assert next_leader.start_offset == 2
+
+    run_shares(scenario)
+
+
+def test_next_session_reads_what_the_last_one_has_written() -> None:
+    """Its state is read after writes that wait for an earlier one."""
+
+    async def scenario(harness: ShareHarness) -> None:
+        harness.produce(0, b"0")
+        harness.produce(0, b"1")
+        member = Member(harness, "m")
+        await member.acquire()
+        held = hold_first_write(harness)
+        member.acknowledge((0, 0, [ACCEPT]))
+        member.acknowledge((1, 1, [ACCEPT]))
+        await harness.settle()
+        member.disconnect()
+        harness.produce(0, b"2")
+        waiting = Member(harness, "next").fetch(max_wait_ms=5_000)
+        await harness.settle()
+        held[0]()
+        data = partition_of(await waiting.get())
+        assert data is not None
+        assert ranges(data) == [(2, 2, 1)]
+
+    run_shares(scenario)
