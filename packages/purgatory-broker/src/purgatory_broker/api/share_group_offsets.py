@@ -95,6 +95,13 @@ def _describe(
     ) -> None:
         described(number, _with(result, denied))
 
+    def all_answered(number: int, result: OffsetsResult) -> None:
+        allowed = allowed_topics(
+            broker, context, AclOperation.DESCRIBE, [name for name, _ in result.topics]
+        )
+        topics = tuple(topic for topic in result.topics if topic[0] in allowed)
+        described(number, replace(result, topics=topics))
+
     if not request.groups:
         respond()
     for number, group in enumerate(request.groups):
@@ -110,7 +117,7 @@ def _describe(
             None
             if wanted is None
             else {name: numbers for name, numbers in asked.items() if name not in denied},
-            partial(answered, number, denied),
+            partial(all_answered, number) if wanted is None else partial(answered, number, denied),
         )
 
 

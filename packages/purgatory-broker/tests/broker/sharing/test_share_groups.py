@@ -18,6 +18,10 @@ from purgatory_broker._wire.protocol.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequestTopic,
 )
 from purgatory_broker._wire.protocol.delete_groups import DeleteGroupsRequest
+from purgatory_broker._wire.protocol.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+)
 from purgatory_broker._wire.protocol.share_group_describe import ShareGroupDescribeRequest
 from purgatory_broker._wire.protocol.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
@@ -168,35 +172,44 @@ def test_state_is_initialized_once() -> None:
     run_groups(scenario, nodes=3)
 
 
+def may_describe(resource: AclResource, name: str) -> Acl:
+    return Acl(
+        resource,
+        name,
+        AclPattern.LITERAL,
+        "User:*",
+        "*",
+        AclOperation.DESCRIBE,
+        AclPermission.ALLOW,
+    )
+
+
 def test_group_with_a_topic_that_the_client_may_not_describe() -> None:
-    """The whole group has an error, as in Kafka since 4.1."""
+    """The whole group has an error; of all its offsets, those of the topic are left out."""
 
     async def scenario(harness: ShareHarness) -> None:
         member = GroupMember(harness, "m")
         await member.join()
         node = harness.node(member.coordinator)
-        about = {AclResource.GROUP: GROUP, AclResource.TOPIC: KEY.topic}
         stored = [
-            Acl(
-                resource,
-                name,
-                AclPattern.LITERAL,
-                "User:*",
-                "*",
-                AclOperation.DESCRIBE,
-                AclPermission.ALLOW,
-            )
-            for resource, name in about.items()
+            may_describe(AclResource.GROUP, GROUP),
+            may_describe(AclResource.TOPIC, KEY.topic),
         ]
         acls = Acls(stored)
         node.authorizer = Authorizer(lambda: acls, frozenset(), allows_without_acls=False)
         request = ShareGroupDescribeRequest(group_ids=[GROUP])
+        asked = DescribeShareGroupOffsetsRequestGroup(group_id=GROUP, topics=None)
+        of_offsets = DescribeShareGroupOffsetsRequest(groups=[asked])
         (group,) = (await member.send(node.node_id, request).get()).groups
+        (offsets,) = (await member.send(node.node_id, of_offsets).get()).groups
         assert group.error_code == ErrorCode.NONE
+        assert [topic.topic_name for topic in offsets.topics] == [KEY.topic]
         acls = Acls(stored[:1])
         (group,) = (await member.send(node.node_id, request).get()).groups
+        (offsets,) = (await member.send(node.node_id, of_offsets).get()).groups
         assert group.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert not group.members
+        assert (offsets.error_code, offsets.topics) == (ErrorCode.NONE, [])
 
     run_groups(scenario)
 
