@@ -7,7 +7,8 @@ from typing import Final
 from purgatory_broker.patterns.characters import WORD
 from purgatory_broker.patterns.syntax import Instruction, parse
 
-_MAX_CACHED = 10_000
+#: The most places in all sets that are remembered.
+_MAX_CACHED = 100_000
 _END: Final = ""
 
 
@@ -29,6 +30,7 @@ class Pattern:
         self.expression = expression
         self._program: tuple[Instruction, ...] = parse(expression)
         self._following: dict[tuple[frozenset[int], str, str], frozenset[int]] = {}
+        self._num_cached = 0
         #: How many steps all matches have taken.
         self.num_steps = 0
 
@@ -52,9 +54,12 @@ class Pattern:
                 for place in self._reached(places, previous, character)
                 if place < len(self._program) and self._consumes(place, character)
             )
-            if len(self._following) >= _MAX_CACHED:
+            if self._num_cached >= _MAX_CACHED:
                 self._following.clear()
+                self._num_cached = 0
             self._following[key] = following
+            # One more, since empty sets have keys.
+            self._num_cached += len(following) + 1
         return following
 
     def _consumes(self, place: int, character: str) -> bool:

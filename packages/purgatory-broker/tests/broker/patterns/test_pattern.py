@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from contextlib import suppress
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -121,3 +123,17 @@ def test_backtracking_expression_takes_linear_time() -> None:
     text = "a" * 2_000 + "b"
     assert not pattern.matches(text)
     assert pattern.num_steps < 10 * len(text)
+
+
+def test_large_expression_remembers_little() -> None:
+    """Its sets of places can have hundreds of elements, and be all different."""
+    pattern = Pattern("|".join(["[ab]*a[ab]{240}", "[ab]*b[ab]{240}"] * 3))
+    random = Random(1)
+    tracemalloc.start()
+    try:
+        for _ in range(3):
+            pattern.matches("".join(random.choices("ab", k=249)))
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert size < 8_000_000
