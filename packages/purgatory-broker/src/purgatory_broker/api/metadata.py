@@ -29,6 +29,7 @@ from purgatory_broker.metadata.topics import (
     INTERNAL_TOPICS,
     NO_LEADER,
     OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
     TRANSACTIONS_TOPIC,
     ControllerError,
     Partition,
@@ -156,6 +157,8 @@ def _create_topic(broker: BrokerApi, name: str) -> ErrorCode:
             broker.controller.topic_changes.create_offsets_topic()
         elif name == TRANSACTIONS_TOPIC:
             broker.controller.topic_changes.create_transactions_topic()
+        elif name == SHARE_STATE_TOPIC:
+            broker.controller.topic_changes.create_share_state_topic()
         elif available_partitions(broker) < broker.settings.num_partitions:
             return ErrorCode.POLICY_VIOLATION
         else:

@@ -22,6 +22,7 @@ from purgatory_broker._wire.protocol.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
 )
+from purgatory_broker._wire.protocol.metadata import MetadataRequest, MetadataRequestTopic
 from purgatory_broker._wire.protocol.share_group_describe import ShareGroupDescribeRequest
 from purgatory_broker._wire.protocol.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
@@ -41,7 +42,12 @@ from purgatory_broker.metadata.acls import (
 )
 from purgatory_broker.metadata.authorizer import Authorizer
 from purgatory_broker.metadata.topic_configs import ResourceType
-from purgatory_broker.metadata.topics import OFFSETS_TOPIC, ControllerError, TopicPartition
+from purgatory_broker.metadata.topics import (
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    ControllerError,
+    TopicPartition,
+)
 from purgatory_broker.settings import ClusterSettings
 from tests.broker.replication.cluster_harness import KEY
 from tests.broker.sharing.share_harness import (
@@ -212,6 +218,23 @@ def test_group_with_a_topic_that_the_client_may_not_describe() -> None:
         assert (offsets.error_code, offsets.topics) == (ErrorCode.NONE, [])
 
     run_groups(scenario)
+
+
+def test_client_that_asks_for_the_topic_of_states_creates_it() -> None:
+    """With its own settings, as in Kafka."""
+
+    async def main() -> None:
+        async with AsyncCluster(ClusterSettings(nodes=1)) as cluster:
+            harness = ShareHarness(cluster)
+            request = MetadataRequest(topics=[MetadataRequestTopic(name=SHARE_STATE_TOPIC)])
+            for expected in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NONE):
+                answer = await Member(harness, "m").send(0, request).get()
+                assert answer.topics[0].error_code == expected
+                await harness.settle()
+            configs = cluster.controller.topics[SHARE_STATE_TOPIC].configs
+            assert configs["cleanup.policy"] == "delete"
+
+    run(main)
 
 
 def test_lost_answer_is_repeated() -> None:
