@@ -452,3 +452,21 @@ def test_expression_is_looked_at_after_a_downgrade_that_is_not_stored() -> None:
         assert consumer_group(harness).regexes["t[0-9]"].topics == {"t1"}
 
     run_scenario(scenario, group_consumer_migration_policy="bidirectional")
+
+
+@pytest.mark.parametrize(
+    ("member_id", "options", "message"),
+    [
+        (" ", {}, "MemberId can't be empty."),
+        ("a", {"group_id": "\t"}, "GroupId can't be empty."),
+        ("a", {"instance_id": " "}, "InstanceId can't be empty."),
+    ],
+)
+def test_blanks_are_empty(member_id: str, options: dict[str, str], message: str) -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
+        answer = beat(harness, member_id, 0, owned=frozenset(), topics=T1, **options)  # type: ignore[arg-type]
+        assert answer.error is ErrorCode.INVALID_REQUEST
+        assert answer.response.error_message == message
+        assert not harness.coordinator.groups
+
+    run_scenario(scenario)

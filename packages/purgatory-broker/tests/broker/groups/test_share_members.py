@@ -42,6 +42,17 @@ def test_member_whose_leaving_is_not_stored_is_removed_after_its_session() -> No
     run_scenario(scenario)
 
 
+def test_epoch_below_that_of_a_member_that_leaves() -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
+        answer = beat(harness, "a", -2)
+        assert (answer.error, answer.message) == (
+            ErrorCode.INVALID_REQUEST,
+            "MemberEpoch is invalid.",
+        )
+
+    run_scenario(scenario)
+
+
 def test_member_whose_joining_is_not_stored_leaves_nothing() -> None:
     async def scenario(harness: CoordinatorHarness) -> None:
         harness.topics.create("t", 1)

@@ -100,13 +100,13 @@ class ConsumerHeartbeatHandler:
 
         epoch = request.member_epoch
         needs_id = request.requires_member_id or epoch > 0 or epoch == LEAVE_EPOCH
-        if not request.member_id and needs_id:
+        if needs_id and not request.member_id.strip():
             raise refuse("MemberId can't be empty.")
-        if not request.group_id:
+        if not request.group_id.strip():
             raise refuse("GroupId can't be empty.")
-        if request.instance_id == "":
+        if request.instance_id is not None and not request.instance_id.strip():
             raise refuse("InstanceId can't be empty.")
-        if request.rack_id == "":
+        if request.rack_id is not None and not request.rack_id.strip():
             raise refuse("RackId can't be empty.")
         if epoch == JOIN_EPOCH:
             if request.rebalance_timeout_ms == -1:

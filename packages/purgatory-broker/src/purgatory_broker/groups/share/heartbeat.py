@@ -263,7 +263,7 @@ def _validate(request: ShareHeartbeat) -> None:
     elif request.rack_id is not None and not request.rack_id.strip():
         refused = "RackId can't be empty."
     elif request.member_epoch < LEAVE_EPOCH:
-        refused = f"MemberEpoch is {request.member_epoch}, but must be greater than or equal to -1."
+        refused = "MemberEpoch is invalid."
     elif request.member_epoch == JOIN_EPOCH and not request.topics:
         refused = "SubscribedTopicNames must be set in first request."
     if refused is not None:
