@@ -179,9 +179,17 @@ def test_clients_learn_the_transaction_version(level: int, connect: Connect) -> 
             "ApiVersions", 4, client_software_name="test", client_software_version="1"
         )
         assert answer.finalized_features_epoch == 0
-        (supported,) = answer.supported_features
+        (supported,) = (
+            feature
+            for feature in answer.supported_features
+            if feature.name == "transaction.version"
+        )
         assert (supported.min_version, supported.max_version) == (0, 2)
-        levels = [feature.max_version_level for feature in answer.finalized_features]
+        levels = [
+            feature.max_version_level
+            for feature in answer.finalized_features
+            if feature.name == "transaction.version"
+        ]
         assert levels == ([level] if level else [])
 
 

@@ -158,7 +158,7 @@ def test_bad_input_leaves_nothing(purgatory: Purgatory, tmp_path: Path) -> None:
         (("import", table, "--out", out), "table.csv: no known format has the columns when, what"),
         (
             ("import", table, "--map", "arrived_at=when", "--out", out),
-            "the mapping lacks ended_at=COLUMN or service_ms=COLUMN",
+            "the mapping lacks ended_at=COLUMN, service_ms=COLUMN or service_s=COLUMN",
         ),
         (
             ("import", table, "--map", "arrived_at=x", "--map", "ended_at=y", "--out", out),

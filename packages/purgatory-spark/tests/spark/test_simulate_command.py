@@ -27,7 +27,7 @@ def run_command(
     *arguments: object,
 ) -> str:
     """Run a command in the tests' session and return its output."""
-    monkeypatch.setattr(session, "open_session", lambda: nullcontext(spark))
+    monkeypatch.setattr(session, "open_session", lambda **_: nullcontext(spark))
     monkeypatch.setattr(output, "_PIPE_WIDTH", 200)
     code = main([str(argument) for argument in arguments])
     printed = capsys.readouterr()
@@ -138,7 +138,7 @@ def test_command_names_the_refused_option(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(session, "open_session", lambda: pytest.fail("Spark was started"))
+    monkeypatch.setattr(session, "open_session", lambda **_: pytest.fail("Spark was started"))
     out = tmp_path / "out"
     code = main(["simulate", "--hosts", "2", *arguments, "--out", str(out)])
     assert code == ExitCode.BAD_INPUT

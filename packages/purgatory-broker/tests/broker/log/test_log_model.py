@@ -316,7 +316,7 @@ class TwoLogs(RuleBasedStateMachine):
         shutil.rmtree(self.folder)
 
 
-TwoLogs.TestCase.settings = examples(120, stateful_step_count=40)
+TwoLogs.TestCase.settings = examples(80, stateful_step_count=40)
 test_two_logs_agree_with_lists = TwoLogs.TestCase
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeVar
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from purgatory_broker.metadata.acls import (
@@ -19,6 +19,7 @@ from purgatory_broker.metadata.acls import (
     Acls,
 )
 from purgatory_broker.metadata.authorizer import Authorizer, Requester
+from tests.support.profiles import examples
 
 ALICE, BOB = "User:alice", "User:bob"
 HERE, THERE = "127.0.0.1", "10.0.0.1"
@@ -145,7 +146,7 @@ def test_denial_of_an_operation_denies_what_it_implies_not() -> None:
     assert not decisions.allows(alice, AclOperation.READ, AclResource.TOPIC, name)
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(situations)
 def test_super_user_may_do_everything(situation: tuple[Question, list[Acl]]) -> None:
     question, stored = situation

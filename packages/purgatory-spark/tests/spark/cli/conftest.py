@@ -19,7 +19,7 @@ def purgatory(capsys: pytest.CaptureFixture[str]) -> Purgatory:
 def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail a test in which a command asks for a Spark session."""
 
-    def refuse(*_: object) -> NoReturn:
+    def refuse(*_: object, **__: object) -> NoReturn:
         pytest.fail("a Spark session was asked for")
 
     monkeypatch.setattr("purgatory_spark._cli.session.open_session", refuse)
