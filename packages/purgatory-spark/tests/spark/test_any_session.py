@@ -18,12 +18,12 @@ from purgatory_spark import Trace
 from purgatory_spark._analysis.analysis import analyze
 from purgatory_spark._analysis.replay_folder import write_replays
 from purgatory_spark._analysis.report import write_report
+from purgatory_spark._importers.table_source import read_rows
 from purgatory_spark._outcomes.batch import batch_outcomes
 from purgatory_spark._outcomes.replay import ReplaySettings, replay, replay_designs
 from purgatory_spark._outcomes.results import RESULTS, outcomes_of, rejects_of
 from purgatory_spark._rows.checks import parse_us
 from purgatory_spark._rows.schema import EVENTS, REQUESTS
-from purgatory_spark._spark.files import read_rows
 from purgatory_spark._spark.session import (
     SETTINGS,
     SessionSettingError,

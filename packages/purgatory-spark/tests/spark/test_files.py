@@ -12,17 +12,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._importers.table_source import read_rows
+from purgatory_spark._spark.csv_files import csv_header
 from purgatory_spark._spark.files import (
     CORRUPT,
     POSITION,
     RAW,
     SOURCE,
-    csv_header,
-    parquet_schema,
-    read_rows,
     spark_read_path,
     trace_files,
 )
+from purgatory_spark._spark.parquet_files import parquet_schema
 from tests.spark.trace_folders import rows_of, write_lines
 
 ODD_NAMES = [

@@ -28,7 +28,7 @@ from purgatory_spark._outcomes.batch import (
 from purgatory_spark._outcomes.replay import ReplaySettings, replay, replay_designs
 from purgatory_spark._outcomes.results import outcomes_of, rejects_of
 from purgatory_spark._rows.schema import EVENTS, OUTCOMES, QUANTIFIERS, REQUESTS
-from purgatory_spark._spark.files import write_spark_table
+from purgatory_spark._spark.spark_tables import write_spark_table
 from purgatory_spark._traces.trace_reader import read_trace
 from purgatory_spark.stream import StreamSettings, delayed_operations
 from tests.spark.naive_trace import TraceEvent, TraceRequest, not_repeated, outcome

@@ -24,9 +24,9 @@ from purgatory_spark._outcomes.batch import trace_satisfactions
 from purgatory_spark._outcomes.results import outcomes_of, reject_counts, require_no_rejects
 from purgatory_spark._output_folder import write_json
 from purgatory_spark._rows.host_sizes import MAX_WORKER_MB, measure_trace
-from purgatory_spark._spark.files import read_spark_table, write_spark_table
 from purgatory_spark._spark.job_names import names_jobs
 from purgatory_spark._spark.memory import bytes_per_pending_operation
+from purgatory_spark._spark.spark_tables import read_spark_table, write_spark_table
 from purgatory_spark._spark.workers import require_workers
 from purgatory_spark._traces.trace_folder import TraceFolder
 

@@ -15,13 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._importers.table_source import TableSource
-from purgatory_spark._spark.files import (
-    CORRUPT,
-    RAW,
-    file_name,
-    file_position,
-    spark_read_path,
-)
+from purgatory_spark._spark.files import CORRUPT, RAW, file_name, file_position, spark_read_path
 
 #: Formats that need not be written out: Envoy's default, and that of AWS.
 KNOWN_FORMATS = {

@@ -20,7 +20,8 @@ from purgatory_spark._rows.checks import (
 )
 from purgatory_spark._rows.repeats import flag_repeated, mark_chains
 from purgatory_spark._rows.schema import EVENTS, REQUESTS, require, with_passed
-from purgatory_spark._spark.files import JSON_ZONE, RAW, SOURCE, read_parquet
+from purgatory_spark._spark.files import JSON_ZONE, RAW, SOURCE
+from purgatory_spark._spark.parquet_files import read_parquet
 
 
 def is_recorded(path: Path) -> bool:

@@ -14,28 +14,26 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._spark.csv_files import CSV_OPTIONS, csv_header, read_csv_rows
 from purgatory_spark._spark.damage import innermost_cause
 from purgatory_spark._spark.files import (
     CORRUPT,
-    CSV_OPTIONS,
     JSON_OPTIONS,
     PARQUET_SUFFIX,
     POSITION,
     RAW,
     SOURCE,
     SUFFIXES,
-    csv_header,
     file_format,
     file_name,
     file_position,
-    parquet_schema,
     quote_column,
-    read_rows,
     require_columns,
     spark_read_path,
     trace_files,
     with_nested,
 )
+from purgatory_spark._spark.parquet_files import parquet_schema, read_parquet_rows
 from purgatory_spark._spark.schemas import text_schema
 
 #: The formats that can be named before a colon; `table` is a table of the session's catalog.
@@ -187,6 +185,21 @@ def _read_columns(spark: SparkSession, source: TableSource, required: list[str])
         F.coalesce(corrupt, whole).alias(RAW),
         corrupt.alias(CORRUPT),
     )
+
+
+def read_rows(
+    spark: SparkSession, files: list[Path], required: Iterable[str], *, base: Path | None = None
+) -> DataFrame:
+    """Read the `required` columns of CSV or Parquet files, with `SOURCE`, `RAW` and `CORRUPT`.
+
+    All columns of CSV are text. A row with too few or too many fields has its text in `CORRUPT`.
+
+    `base`: the folder of a partitioned table, whose partitions are columns of Parquet files.
+    """
+    required = list(dict.fromkeys(required))
+    if files[0].name.endswith(PARQUET_SUFFIX):
+        return read_parquet_rows(spark, files, required, base)
+    return read_csv_rows(spark, files, required)
 
 
 def _local_files(source: TableSource) -> list[Path]:

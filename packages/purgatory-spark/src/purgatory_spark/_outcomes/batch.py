@@ -38,10 +38,10 @@ from purgatory_spark._rows.schema import (
     require,
 )
 from purgatory_spark._spark.arrays import Ints, Words
-from purgatory_spark._spark.files import read_spark_table
 from purgatory_spark._spark.parquet_splits import list_files, plan_tasks, read_split
 from purgatory_spark._spark.schemas import fields_of, to_micros
 from purgatory_spark._spark.session import parallelism
+from purgatory_spark._spark.spark_tables import read_spark_table
 from purgatory_spark._spark.worker_gc import freeze_imported_objects
 from purgatory_spark._spark.workers import require_local_python
 

@@ -1,6 +1,6 @@
 """Check rows while they are imported: parse their values, and keep the bad ones as rejects.
 
-An importer reads rows with the columns `SOURCE`, `RAW` and `CORRUPT` (`files.read_rows`).
+An importer reads rows with the columns `SOURCE`, `RAW` and `CORRUPT` (`table_source.read_rows`).
 `flag_rejects` and `flag_repeats` add `REASON`, which is null for good rows. `accepted_rows` and
 `rejected_rows` then separate the two kinds.
 

@@ -31,14 +31,7 @@ from purgatory_spark._rows.checks import (
 from purgatory_spark._rows.mapping import TableMapping
 from purgatory_spark._rows.repeated_hours import second_of, with_repeated_hours
 from purgatory_spark._rows.schema import AGGREGATES, EVENTS, MAX_TIMEOUT_MS, PASSED, REQUESTS
-from purgatory_spark._spark.files import (
-    CORRUPT,
-    JSON_OPTIONS,
-    POSITION,
-    RAW,
-    SOURCE,
-    quote_column,
-)
+from purgatory_spark._spark.files import CORRUPT, JSON_OPTIONS, POSITION, RAW, SOURCE, quote_column
 
 #: Doubles below have all whole numbers.
 _EXACT_DOUBLE = 2.0**53

@@ -30,10 +30,10 @@ from purgatory_spark._simulation.host_simulation import OutcomeCounts, Timeline,
 from purgatory_spark._simulation.sizes import Sizes, measure_sizes, require_simulated_host_fits
 from purgatory_spark._simulation.summary import summarize_simulation
 from purgatory_spark._spark.arrays import Ints
-from purgatory_spark._spark.files import read_spark_table, write_spark_table
 from purgatory_spark._spark.memory import peak_memory_bytes
 from purgatory_spark._spark.schemas import fields_of, utc_schema
 from purgatory_spark._spark.session import parallelism
+from purgatory_spark._spark.spark_tables import read_spark_table, write_spark_table
 from purgatory_spark._spark.worker_gc import freeze_imported_objects
 from purgatory_spark._traces.workload import START, Workload
 from request_purgatory.errors import InvalidArgumentError

@@ -17,7 +17,8 @@ from pyarrow import fs
 from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._errors import TraceFormatError
-from purgatory_spark._spark.files import PARQUET_SUFFIX, spark_schema
+from purgatory_spark._spark.files import PARQUET_SUFFIX
+from purgatory_spark._spark.spark_tables import spark_schema
 
 #: Rows are decoded in batches of this many, so that memory does not depend on a file's row groups.
 _BATCH_ROWS = 131_072

@@ -19,8 +19,9 @@ from purgatory_spark._rows import packing
 from purgatory_spark._rows.column_checks import quorum_of, reject_reasons
 from purgatory_spark._rows.schema import AGGREGATES
 from purgatory_spark._spark.arrays import Bools, Ints, Words
-from purgatory_spark._spark.files import CORRUPT, RAW, SOURCE, require_parquet_columns
+from purgatory_spark._spark.files import CORRUPT, RAW, SOURCE
 from purgatory_spark._spark.hashes import SEED, int_with_hash, xxhash64
+from purgatory_spark._spark.parquet_files import require_parquet_columns
 from purgatory_spark._spark.schemas import batch_to_micros
 from purgatory_spark._spark.worker_gc import freeze_imported_objects
 from purgatory_spark._stream.state import rows

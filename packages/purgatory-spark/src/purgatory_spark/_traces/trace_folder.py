@@ -17,8 +17,8 @@ from purgatory_spark._importers.table_source import TableSource
 from purgatory_spark._output_folder import read_json, write_json
 from purgatory_spark._rows.schema import EVENTS, REJECTS, REQUESTS, require
 from purgatory_spark._spark.damage import damage_described
-from purgatory_spark._spark.files import read_spark_table, write_spark_table
 from purgatory_spark._spark.job_names import named_jobs
+from purgatory_spark._spark.spark_tables import read_spark_table, write_spark_table
 from purgatory_spark._spark.workers import require_workers
 from purgatory_spark._traces.marks import Mark, known_incidents
 from purgatory_spark._traces.trace_reader import ImportSettings, read_trace

@@ -34,19 +34,18 @@ from purgatory_spark._rows.mapping import (
     require_status,
     require_values,
 )
+from purgatory_spark._spark.csv_files import csv_header, csv_rows
 from purgatory_spark._spark.files import (
     CORRUPT,
     OPENERS,
     POSITION,
     RAW,
     SOURCE,
-    csv_header,
-    csv_rows,
-    parquet_schema,
     quote_column,
     require_columns,
     trace_files,
 )
+from purgatory_spark._spark.parquet_files import parquet_schema
 from purgatory_spark._traces.marks import Mark
 from request_purgatory.errors import InvalidArgumentError
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._importers.table_source import TableSource
-from purgatory_spark._spark.files import has_quoted_newline
+from purgatory_spark._spark.csv_files import has_quoted_newline
 from purgatory_spark._traces.trace_reader import ImportSettings, check_source, read_trace
 from tests.spark.trace_folders import NOON, Row, imported_rows, write_lines
 

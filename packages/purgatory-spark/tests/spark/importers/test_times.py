@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from purgatory_spark._importers.table_source import read_rows
 from purgatory_spark._rows.checks import TIME_UNITS, parse_us
-from purgatory_spark._spark.files import read_rows
 from tests.spark.trace_folders import NOON_US, rows_of
 
 #: Texts and their values in microseconds since the epoch, by unit; other units give null.

@@ -19,25 +19,22 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from purgatory_spark._errors import TraceFormatError, require_at_least, require_one_of
 from purgatory_spark._rows.schema import file_columns, require
+from purgatory_spark._spark.csv_files import CSV_OPTIONS, csv_header
 from purgatory_spark._spark.files import (
     CORRUPT,
-    CSV_OPTIONS,
     CSV_SUFFIXES,
     JSON_OPTIONS,
-    PARQUET_OPTIONS,
     PARQUET_SUFFIX,
     RAW,
     SOURCE,
-    csv_header,
-    parquet_schema,
     quote_column,
-    read_parquet,
     require_columns,
     spark_read_path,
     spark_write_path,
-    without_nanoseconds,
 )
+from purgatory_spark._spark.parquet_files import parquet_schema, read_parquet, without_nanoseconds
 from purgatory_spark._spark.schemas import text_schema
+from purgatory_spark._spark.spark_tables import PARQUET_OPTIONS
 from purgatory_spark._stream.endpoints.json_rows import read_json_fields, read_json_rows
 from purgatory_spark._stream.job import FILE_COLUMNS
 
