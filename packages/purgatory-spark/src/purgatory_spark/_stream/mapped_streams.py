@@ -12,9 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._rows.checks import REASON
-from purgatory_spark._rows.mapping import TableMapping
-from purgatory_spark._rows.schema import with_passed
-from purgatory_spark._rows.values import (
+from purgatory_spark._rows.mapped_rows import (
     event_columns,
     event_values,
     flagged_rows,
@@ -22,6 +20,8 @@ from purgatory_spark._rows.values import (
     request_values,
     with_row_columns,
 )
+from purgatory_spark._rows.mapping import TableMapping
+from purgatory_spark._rows.schema import with_passed
 from purgatory_spark._spark.files import CORRUPT, RAW, SOURCE, require_columns, with_nested
 
 
