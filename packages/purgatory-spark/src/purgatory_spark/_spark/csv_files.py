@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import zlib
 from collections import defaultdict
-from collections.abc import Generator, Mapping
-from contextlib import closing
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -43,17 +43,21 @@ _BOUNDS = np.isin(np.arange(256), list(b'",\r\n'))
 _CHUNK_BYTES = 4 * 2**20
 
 
-def csv_rows(file: Path) -> Generator[list[str], None, None]:
-    """Yield the rows of a CSV file that are not blank, the header first."""
+@contextmanager
+def _damage_named(file: Path) -> Iterator[None]:
     try:
-        # "utf-8-sig" accepts a byte order mark, and the csv module needs newline="". Bytes that are
-        # not UTF-8 are replaced here as Spark replaces them; only in the header they are an error.
-        with OPENERS.get(file.suffix, open)(
-            file, "rt", encoding="utf-8-sig", errors="replace", newline=""
-        ) as text:
-            yield from (row for row in csv.reader(text) if "".join(row).strip() or len(row) > 1)
+        yield
     except (OSError, EOFError, zlib.error, csv.Error) as error:
         raise TraceFormatError(f"{file}: can't be read as CSV text ({error})") from error
+
+
+def csv_rows(file: Path) -> Generator[list[str], None, None]:
+    """Yield the rows of a CSV file that are not blank, the header first."""
+    # "utf-8-sig" accepts a byte order mark, and the csv module needs newline="". Bytes that are
+    # not UTF-8 are replaced here as Spark replaces them; only in the header they are an error.
+    options = {"encoding": "utf-8-sig", "errors": "replace", "newline": ""}
+    with _damage_named(file), OPENERS.get(file.suffix, open)(file, "rt", **options) as text:
+        yield from (row for row in csv.reader(text) if "".join(row).strip() or len(row) > 1)
 
 
 def csv_header(file: Path) -> list[str]:
@@ -124,7 +128,7 @@ def has_quoted_newline(file: Path) -> bool:
     """
     is_open = is_found = False
     carry = b"\n"
-    with OPENERS.get(file.suffix, open)(file, "rb") as content:
+    with _damage_named(file), OPENERS.get(file.suffix, open)(file, "rb") as content:
         while carry:
             chunk = content.read(_CHUNK_BYTES)
             text = carry + (chunk or b"\n")
