@@ -18,9 +18,9 @@ import struct
 from dataclasses import dataclass, field, replace
 
 from purgatory_broker._wire.wire_error import WireError
+from purgatory_broker.groups.modern.record_values import ModernValue
 from purgatory_broker.groups.modern.records import (
     ModernKey,
-    ModernValue,
     decode_modern_key,
     decode_modern_value,
     encode_modern_key,

@@ -28,7 +28,8 @@ from purgatory_broker.groups.group_records import (
 )
 from purgatory_broker.groups.modern.consumer_group import ConsumerGroup
 from purgatory_broker.groups.modern.group import ModernGroup
-from purgatory_broker.groups.modern.records import ModernKey, ModernValue, RecordKind
+from purgatory_broker.groups.modern.record_values import ModernValue
+from purgatory_broker.groups.modern.records import ModernKey, RecordKind
 from purgatory_broker.groups.modern.share_group import ShareGroup
 from purgatory_broker.log.verification import VerificationGuard
 from purgatory_broker.metadata.topics import java_partition

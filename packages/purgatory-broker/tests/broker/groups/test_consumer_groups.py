@@ -8,7 +8,7 @@ import pytest
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.groups.modern.consumer_group import ConsumerGroup, ConsumerGroupState
-from purgatory_broker.groups.modern.records import MemberState
+from purgatory_broker.groups.modern.record_values import MemberState
 from purgatory_broker.metadata.acls import (
     Acl,
     AclOperation,

@@ -16,16 +16,15 @@ from purgatory_broker.groups.group_records import (
     encode_record,
 )
 from purgatory_broker.groups.modern.partitions import TopicIdPartition
-from purgatory_broker.groups.modern.records import (
+from purgatory_broker.groups.modern.record_values import (
     ClassicMember,
     ConsumerMemberValue,
     CurrentAssignment,
     GroupEpoch,
     MemberState,
-    ModernKey,
-    RecordKind,
     ResolvedRegex,
 )
+from purgatory_broker.groups.modern.records import ModernKey, RecordKind
 
 _TEXT = st.text(max_size=8)
 _INT = st.integers(-(2**31), 2**31 - 1)

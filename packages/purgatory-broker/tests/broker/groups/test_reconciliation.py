@@ -6,7 +6,7 @@ from uuid import UUID
 
 from purgatory_broker.groups.consumer.reconciliation import next_assignment
 from purgatory_broker.groups.modern.partitions import NO_PARTITIONS, Assignment, TopicIdPartition
-from purgatory_broker.groups.modern.records import CurrentAssignment, MemberState
+from purgatory_broker.groups.modern.record_values import CurrentAssignment, MemberState
 
 STABLE = MemberState.STABLE
 UNREVOKED = MemberState.UNREVOKED_PARTITIONS

@@ -9,7 +9,8 @@ from typing import Any
 
 from purgatory_broker.groups.group_records import decode_key, decode_modern
 from purgatory_broker.groups.modern.partitions import TopicIdPartition
-from purgatory_broker.groups.modern.records import GroupEpoch, ModernKey, ResolvedRegex
+from purgatory_broker.groups.modern.record_values import GroupEpoch, ResolvedRegex
+from purgatory_broker.groups.modern.records import ModernKey
 from purgatory_broker.log.batch import split_batches
 from purgatory_broker.log.record import read_records
 from purgatory_broker.metadata.topics import OFFSETS_TOPIC, java_partition

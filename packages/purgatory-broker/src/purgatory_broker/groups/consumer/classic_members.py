@@ -41,7 +41,7 @@ from purgatory_broker.groups.group_messages import (
     SyncResult,
 )
 from purgatory_broker.groups.modern.consumer_group import ConsumerGroup
-from purgatory_broker.groups.modern.records import (
+from purgatory_broker.groups.modern.record_values import (
     ClassicMember,
     ConsumerMemberValue,
     MemberState,

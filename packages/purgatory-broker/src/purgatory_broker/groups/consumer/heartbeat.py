@@ -31,11 +31,8 @@ from purgatory_broker.groups.modern.consumer_group import (
     ConsumerGroup,
 )
 from purgatory_broker.groups.modern.partitions import NO_PARTITIONS
-from purgatory_broker.groups.modern.records import (
-    ConsumerMemberValue,
-    CurrentAssignment,
-    RecordKind,
-)
+from purgatory_broker.groups.modern.record_values import ConsumerMemberValue, CurrentAssignment
+from purgatory_broker.groups.modern.records import RecordKind
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.groups.modern.partitions import Assignment
-from purgatory_broker.groups.modern.records import ConsumerMemberValue, CurrentAssignment
+from purgatory_broker.groups.modern.record_values import ConsumerMemberValue, CurrentAssignment
 from purgatory_broker.request_context import Client
 
 

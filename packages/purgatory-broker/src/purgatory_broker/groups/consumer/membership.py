@@ -18,13 +18,13 @@ from purgatory_broker.groups.consumer.reconciliation import next_assignment
 from purgatory_broker.groups.group_messages import GroupError
 from purgatory_broker.groups.modern.consumer_group import ConsumerGroup
 from purgatory_broker.groups.modern.partitions import Assignment
-from purgatory_broker.groups.modern.records import (
+from purgatory_broker.groups.modern.record_values import (
     ConsumerMemberValue,
     CurrentAssignment,
     GroupEpoch,
     MemberState,
-    RecordKind,
 )
+from purgatory_broker.groups.modern.records import RecordKind
 from purgatory_broker.groups.modern.subscribed_topics import (
     TopicsMetadata,
     metadata_hash,

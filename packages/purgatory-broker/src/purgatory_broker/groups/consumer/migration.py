@@ -30,13 +30,13 @@ from purgatory_broker.groups.member import Member
 from purgatory_broker.groups.modern.consumer_group import ConsumerGroup
 from purgatory_broker.groups.modern.group import ModernGroup
 from purgatory_broker.groups.modern.partitions import Assignment, by_topic, of_topics
-from purgatory_broker.groups.modern.records import (
+from purgatory_broker.groups.modern.record_values import (
     ClassicMember,
     ConsumerMemberValue,
     CurrentAssignment,
     GroupEpoch,
-    RecordKind,
 )
+from purgatory_broker.groups.modern.records import RecordKind
 from purgatory_broker.groups.modern.subscribed_topics import TopicsMetadata, metadata_hash
 from purgatory_broker.groups.rebalancer import Rebalancer
 from purgatory_broker.groups.shards import Shard

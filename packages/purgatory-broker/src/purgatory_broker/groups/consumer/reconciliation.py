@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from purgatory_broker.groups.modern.partitions import NO_PARTITIONS, Assignment, TopicIdPartition
-from purgatory_broker.groups.modern.records import CurrentAssignment, MemberState
+from purgatory_broker.groups.modern.record_values import CurrentAssignment, MemberState
 
 
 def next_assignment(

@@ -12,11 +12,8 @@ from purgatory_broker.groups.consumer.membership import ConsumerMembership
 from purgatory_broker.groups.group_messages import GroupError
 from purgatory_broker.groups.modern.consumer_group import ConsumerGroup
 from purgatory_broker.groups.modern.group import ModernGroup
-from purgatory_broker.groups.modern.records import (
-    ConsumerMemberValue,
-    RecordKind,
-    ResolvedRegex,
-)
+from purgatory_broker.groups.modern.record_values import ConsumerMemberValue, ResolvedRegex
+from purgatory_broker.groups.modern.records import RecordKind
 from purgatory_broker.patterns.pattern import Pattern
 from purgatory_broker.patterns.syntax import PatternError
 

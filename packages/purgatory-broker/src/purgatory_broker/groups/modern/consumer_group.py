@@ -9,14 +9,13 @@ from typing import Any
 
 from purgatory_broker.groups.modern.group import ModernGroup
 from purgatory_broker.groups.modern.partitions import TopicIdPartition
-from purgatory_broker.groups.modern.records import (
+from purgatory_broker.groups.modern.record_values import (
     ConsumerMemberValue,
     CurrentAssignment,
     MemberState,
-    ModernKey,
-    RecordKind,
     ResolvedRegex,
 )
+from purgatory_broker.groups.modern.records import ModernKey, RecordKind
 
 #: The epoch of a member that joins, of one that leaves, and of a static member that will return.
 JOIN_EPOCH = 0

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.groups.modern.partitions import NO_PARTITIONS, Assignment
-from purgatory_broker.groups.modern.records import GroupEpoch, ModernKey, RecordKind
+from purgatory_broker.groups.modern.record_values import GroupEpoch
+from purgatory_broker.groups.modern.records import ModernKey, RecordKind
 from request_purgatory.purgatory.operation import DelayedOperation
 
 

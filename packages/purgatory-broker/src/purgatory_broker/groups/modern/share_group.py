@@ -6,13 +6,12 @@ from typing import Any
 
 from purgatory_broker.groups.modern.group import ModernGroup
 from purgatory_broker.groups.modern.partitions import Assignment
-from purgatory_broker.groups.modern.records import (
+from purgatory_broker.groups.modern.record_values import (
     CurrentAssignment,
-    ModernKey,
-    RecordKind,
     ShareMemberValue,
     ShareStates,
 )
+from purgatory_broker.groups.modern.records import ModernKey, RecordKind
 
 #: The epoch of a member that joins, and of one that leaves.
 JOIN_EPOCH = 0

@@ -12,12 +12,12 @@ from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.change import Change
 from purgatory_broker.groups.group_messages import GroupError
 from purgatory_broker.groups.modern.partitions import Assignment
-from purgatory_broker.groups.modern.records import (
+from purgatory_broker.groups.modern.record_values import (
     CurrentAssignment,
     GroupEpoch,
-    RecordKind,
     ShareMemberValue,
 )
+from purgatory_broker.groups.modern.records import RecordKind
 from purgatory_broker.groups.modern.share_group import JOIN_EPOCH, LEAVE_EPOCH, ShareGroup
 from purgatory_broker.groups.modern.subscribed_topics import (
     TopicsMetadata,

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.groups.modern.partitions import Assignment, TopicIdPartition
-from purgatory_broker.groups.modern.records import CurrentAssignment, ShareMemberValue
+from purgatory_broker.groups.modern.record_values import CurrentAssignment, ShareMemberValue
 from purgatory_broker.request_context import Client
 
 

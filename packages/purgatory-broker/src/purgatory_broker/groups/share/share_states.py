@@ -13,7 +13,8 @@ from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.change import Change
 from purgatory_broker.groups.group_messages import GroupError
 from purgatory_broker.groups.modern.partitions import NO_PARTITIONS, Assignment, TopicIdPartition
-from purgatory_broker.groups.modern.records import RecordKind, ShareStates
+from purgatory_broker.groups.modern.record_values import ShareStates
+from purgatory_broker.groups.modern.records import RecordKind
 from purgatory_broker.groups.modern.share_group import ShareGroup
 from purgatory_broker.groups.modern.subscribed_topics import TopicsMetadata
 from purgatory_broker.groups.shards import Shards
