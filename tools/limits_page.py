@@ -22,7 +22,7 @@ from purgatory_broker.metadata import (
     resource_configs,
     topic_configs,
 )
-from purgatory_broker.settings import SASL_MECHANISMS
+from purgatory_broker.setting_checks import SASL_MECHANISMS
 
 PAGE = Path(__file__).parents[1] / "docs" / "kafka_tests.md"
 BEGIN = "<!-- This list is made by tools/limits_page.py. -->\n"

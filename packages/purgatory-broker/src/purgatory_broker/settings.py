@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypedDict, get_args, get_type_hints
+from typing import get_args, get_type_hints
 
 from purgatory_broker.listeners import (
     LOOPBACK,
@@ -16,13 +16,19 @@ from purgatory_broker.listeners import (
     join_address,
     listeners_from,
 )
+from purgatory_broker.setting_checks import (
+    check_certificates,
+    check_cleanup_policy,
+    check_logins,
+    check_one,
+    check_port,
+    check_replication_factor,
+    check_some,
+    check_super_users,
+    check_users,
+)
 from purgatory_broker.setting_values import checked_setting
 from request_purgatory.errors import InvalidArgumentError
-
-SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-CONSUMER_ASSIGNORS = ("uniform", "range")
-MIGRATION_POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
-SSL_CLIENT_AUTH = ("required", "requested", "none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,81 +280,28 @@ class ClusterSettings:
         for name in (setting.name for setting in fields(self)):
             value = checked_setting(name, getattr(self, name), _HINTS[name])
             object.__setattr__(self, name, value)
-        if self.port + self.nodes > 65_536:
-            raise InvalidArgumentError(
-                "port", f"at most {65_536 - self.nodes} for {self.nodes} nodes", self.port
-            )
-        factor = self.default_replication_factor
-        if factor is not None and not 1 <= factor <= self.nodes:
-            raise InvalidArgumentError(
-                "default_replication_factor",
-                f"between 1 and {self.nodes}, the number of nodes",
-                factor,
-            )
-
-        policies = set(self.log_cleanup_policy.replace(" ", "").split(","))
-        if not policies <= {"compact", "delete"}:
-            raise InvalidArgumentError(
-                "log_cleanup_policy", "delete, compact or both", self.log_cleanup_policy
-            )
-        self._check_groups()
+        check_port(self.port, self.nodes)
+        check_replication_factor(self.default_replication_factor, self.nodes)
+        check_cleanup_policy(self.log_cleanup_policy)
+        check_some(
+            "group_consumer_assignors", self.group_consumer_assignors, self.consumer_assignors
+        )
+        check_one("group_consumer_migration_policy", self.group_consumer_migration_policy)
         self._check_listeners()
-
-    def _check_groups(self) -> None:
-        assignors = self.consumer_assignors
-        if not assignors or not set(assignors) <= set(CONSUMER_ASSIGNORS):
-            raise InvalidArgumentError(
-                "group_consumer_assignors",
-                f"some of {', '.join(CONSUMER_ASSIGNORS)}",
-                self.group_consumer_assignors,
-            )
-        if self.group_consumer_migration_policy not in MIGRATION_POLICIES:
-            raise InvalidArgumentError(
-                "group_consumer_migration_policy",
-                f"one of {', '.join(MIGRATION_POLICIES)}",
-                self.group_consumer_migration_policy,
-            )
 
     def _check_listeners(self) -> None:
         if self.listeners is not None and (self.port, self.host) != (0, LOOPBACK):
             raise InvalidArgumentError("host and port", "left out with listeners", self.listeners)
-        if self.ssl_client_auth not in SSL_CLIENT_AUTH:
-            raise InvalidArgumentError(
-                "ssl_client_auth", f"one of {', '.join(SSL_CLIENT_AUTH)}", self.ssl_client_auth
-            )
+        check_one("ssl_client_auth", self.ssl_client_auth)
         mechanisms = self.sasl_mechanisms
-        if not mechanisms or not set(mechanisms) <= set(SASL_MECHANISMS):
-            raise InvalidArgumentError(
-                "sasl_enabled_mechanisms",
-                f"some of {', '.join(SASL_MECHANISMS)}",
-                self.sasl_enabled_mechanisms,
-            )
-        if any(not user or not password for user, password in self.sasl_users.items()):
-            # Without the value, which has passwords.
-            raise InvalidArgumentError("sasl_users", "names and passwords", "an empty one")
-        if not all(kind and name for kind, _, name in self._super_users()):
-            raise InvalidArgumentError(
-                "super_users", "of the form TYPE:NAME, with semicolons between", self.super_users
-            )
+        check_some("sasl_enabled_mechanisms", self.sasl_enabled_mechanisms, mechanisms)
+        check_users(self.sasl_users)
+        check_super_users(self.super_users, self._super_users())
         first, *_ = self.node_listeners()
-        protocols = [listener.protocol for listener in first]
-        if any(protocol.has_tls for protocol in protocols):
-            if self.ssl_keystore_location is None:
-                raise InvalidArgumentError(
-                    "ssl_keystore_location", "given with SSL listeners", None
-                )
-            if self.ssl_client_auth != "none" and self.ssl_truststore_location is None:
-                raise InvalidArgumentError(
-                    "ssl_truststore_location",
-                    f"given with ssl_client_auth={self.ssl_client_auth}",
-                    None,
-                )
-        if (
-            all(protocol.has_sasl for protocol in protocols)
-            and not self.sasl_users
-            and "OAUTHBEARER" not in mechanisms
-        ):
-            raise InvalidArgumentError("sasl_users", "given if all listeners have SASL", {})
+        check_certificates(
+            first, self.ssl_client_auth, self.ssl_keystore_location, self.ssl_truststore_location
+        )
+        check_logins(first, mechanisms, self.sasl_users)
 
     @property
     def consumer_assignors(self) -> tuple[str, ...]:
@@ -391,119 +344,3 @@ class ClusterSettings:
 _HINTS = get_type_hints(ClusterSettings)
 #: The fields that are paths.
 PATHS = tuple(name for name, hint in _HINTS.items() if Path in get_args(hint))
-
-
-class ClusterOptions(TypedDict, total=False):
-    """The fields of `ClusterSettings` as keyword arguments, without `nodes`."""
-
-    data_dir: Path | str | None
-    host: str
-    port: int
-    listeners: str | None
-    advertised_listeners: str | None
-    listener_security_protocol_map: str
-    flush_messages: int | None
-    ssl_keystore_location: Path | str | None
-    ssl_key_password: str | None
-    ssl_truststore_location: Path | str | None
-    ssl_client_auth: str
-    sasl_enabled_mechanisms: str
-    connections_max_reauth_ms: int
-    connection_failed_authentication_delay_ms: int
-    sasl_users: dict[str, str]
-    authorizer: bool
-    super_users: str
-    allow_everyone_if_no_acl_found: bool
-    auto_create_topics_enable: bool
-    auto_create_topics_at_once: bool
-    num_partitions: int
-    default_replication_factor: int | None
-    min_insync_replicas: int
-    replica_lag_time_max_ms: int
-    replica_fetch_wait_max_ms: int
-    replica_fetch_min_bytes: int
-    replica_fetch_max_bytes: int
-    unclean_leader_election_enable: bool
-    broker_session_timeout_ms: int
-    socket_request_max_bytes: int
-    queued_max_request_bytes: int
-    connections_max_idle_ms: int
-    max_connections: int
-    max_request_partition_size_limit: int
-    message_max_bytes: int
-    fetch_max_bytes: int
-    log_segment_bytes: int
-    log_retention_ms: int | None
-    log_retention_bytes: int | None
-    log_retention_check_interval_ms: int
-    log_cleanup_policy: str
-    log_cleaner_backoff_ms: int
-    group_min_session_timeout_ms: int
-    group_max_session_timeout_ms: int
-    group_initial_rebalance_delay_ms: int
-    group_max_size: int
-    group_consumer_session_timeout_ms: int
-    group_consumer_min_session_timeout_ms: int
-    group_consumer_max_session_timeout_ms: int
-    group_consumer_heartbeat_interval_ms: int
-    group_consumer_min_heartbeat_interval_ms: int
-    group_consumer_max_heartbeat_interval_ms: int
-    group_consumer_max_size: int
-    group_consumer_assignors: str
-    group_consumer_migration_policy: str
-    group_consumer_regex_refresh_interval_ms: int
-    offsets_topic_num_partitions: int
-    offsets_commit_timeout_ms: int
-    offset_metadata_max_bytes: int
-    group_share_delivery_count_limit: int
-    group_share_partition_max_record_locks: int
-    group_share_record_lock_duration_ms: int
-    group_share_min_record_lock_duration_ms: int
-    group_share_max_record_lock_duration_ms: int
-    group_share_session_timeout_ms: int
-    group_share_min_session_timeout_ms: int
-    group_share_max_session_timeout_ms: int
-    group_share_heartbeat_interval_ms: int
-    group_share_min_heartbeat_interval_ms: int
-    group_share_max_heartbeat_interval_ms: int
-    group_share_max_size: int
-    group_share_max_share_sessions: int
-    share_coordinator_state_topic_num_partitions: int
-    share_coordinator_snapshot_update_records_per_snapshot: int
-    transaction_state_log_num_partitions: int
-    transaction_state_log_min_isr: int
-    transaction_max_timeout_ms: int
-    transactional_id_expiration_ms: int
-    transaction_version: int
-    add_partitions_to_txn_retry_backoff_ms: int
-    add_partitions_to_txn_retry_backoff_max_ms: int
-    producer_id_expiration_ms: int
-    producer_byte_rate: float | None
-    consumer_byte_rate: float | None
-    quota_window_num: int
-    quota_window_size_ms: int
-    fetch_purgatory_purge_interval_requests: int
-    producer_purgatory_purge_interval_requests: int
-    delete_records_purgatory_purge_interval_requests: int
-    topic_defaults: dict[str, str]
-
-
-def settings_from(nodes: int, options: ClusterOptions) -> ClusterSettings:
-    values: dict[str, Any] = dict(options)
-    for name in PATHS:
-        if isinstance(values.get(name), str):
-            values[name] = _path(name, values[name])
-    return ClusterSettings(nodes=nodes, **values)
-
-
-def record_folder(record: Path | str | None) -> Path | None:
-    if record is not None and not isinstance(record, (str, Path)):
-        raise InvalidArgumentError("record", "a Path, a str or None", record)
-    return None if record is None else _path("record", record)
-
-
-def _path(name: str, path: Path | str) -> Path:
-    # Empty as of a variable that is not set; it would be the current directory.
-    if path == "":
-        raise InvalidArgumentError(name, "a path that is not empty", path)
-    return Path(path).absolute()

@@ -17,7 +17,8 @@ from purgatory_broker import (
     ClusterProcess,
     ClusterSettings,
 )
-from purgatory_broker.settings import PATHS, ClusterOptions
+from purgatory_broker.cluster_options import ClusterOptions
+from purgatory_broker.settings import PATHS
 from request_purgatory.errors import InvalidArgumentError
 from tests.broker.conftest import Connect
 from tests.broker.raw_requests import produce

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from purgatory_broker import AsyncCluster, ClusterSettings
-from purgatory_broker.settings import settings_from
+from purgatory_broker.cluster_options import settings_from
 from tests.broker.certificates import Certificates
 from tests.broker.security.test_tls import settings, trusting
 

@@ -27,8 +27,8 @@ from purgatory_broker.cluster.run_command import (
     run_command,
     run_command_at_once,
 )
+from purgatory_broker.cluster_options import ClusterOptions, record_folder, settings_from
 from purgatory_broker.replication.recorder import Recorder
-from purgatory_broker.settings import ClusterOptions, record_folder, settings_from
 from request_purgatory.error_log import ErrorLog
 
 logger = logging.getLogger(__name__)

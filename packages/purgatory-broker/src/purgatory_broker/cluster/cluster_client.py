@@ -22,7 +22,7 @@ from purgatory_broker.cluster._commands.cluster_commands import ClusterCommands
 from purgatory_broker.cluster.cluster_errors import ClusterError, raise_first
 from purgatory_broker.cluster.interception import InterceptFunction, Interception
 from purgatory_broker.cluster.json_values import from_json
-from purgatory_broker.settings import ClusterOptions
+from purgatory_broker.cluster_options import ClusterOptions
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -17,7 +17,7 @@ from typing import IO, Any, Unpack
 from purgatory_broker.cluster.admin_server import ControlClient
 from purgatory_broker.cluster.cluster_client import ClusterClient
 from purgatory_broker.cluster.cluster_errors import ClusterError
-from purgatory_broker.settings import ClusterOptions, record_folder, settings_from
+from purgatory_broker.cluster_options import ClusterOptions, record_folder, settings_from
 
 #: Seconds for the start and for the stop.
 _TIMEOUT = 60.0

@@ -17,8 +17,9 @@ from pathlib import Path
 
 from purgatory_broker.cluster.admin_server import ControlServer
 from purgatory_broker.cluster.async_cluster import AsyncCluster, collecting_less
+from purgatory_broker.cluster_options import settings_from
 from purgatory_broker.replication.recorder import Recorder
-from purgatory_broker.settings import ClusterSettings, settings_from
+from purgatory_broker.settings import ClusterSettings
 from request_purgatory.errors import PurgatoryError
 
 
