@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from purgatory_broker._wire.apis import ApiTable
-from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.api.broker_api import BrokerEndpoint
 from purgatory_broker.api.registry import APIS
+from purgatory_broker.cluster.client_throttles import ClientThrottles
+from purgatory_broker.cluster.controller_requests import ControllerRequests
 from purgatory_broker.cluster.interception import Interceptions
 from purgatory_broker.cluster.network import CONTROLLER, Network
 from purgatory_broker.cluster.node_partitions import NodePartitions
+from purgatory_broker.cluster.node_purgatories import (
+    node_purgatories,
+    of_groups,
+    of_replicas,
+    of_transactions,
+)
 from purgatory_broker.cluster.node_requests import NodeRequests
+from purgatory_broker.cluster.node_sharing import node_sharing
 from purgatory_broker.cluster.remote_leader import RemoteLeader
 from purgatory_broker.cluster.remote_share_states import RemoteShareStates
 from purgatory_broker.cluster.remote_transactions import (
@@ -24,25 +31,20 @@ from purgatory_broker.cluster.remote_transactions import (
 )
 from purgatory_broker.cluster.replicated_records import (
     ReplicatedOffsets,
-    ReplicatedShareStates,
     ReplicatedTransactions,
 )
 from purgatory_broker.cluster.request_handler import RequestHandler
 from purgatory_broker.cluster.waits import Waits
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.coordinator import GroupCoordinator, ShareGroupParts
-from purgatory_broker.groups.rebalancer import GroupPurgatories
 from purgatory_broker.listeners import Listener
 from purgatory_broker.metadata.authorizer import Authorizer
 from purgatory_broker.metadata.broker_configs import effective_settings
-from purgatory_broker.metadata.client_quotas import ClientLimit, client_limit
 from purgatory_broker.metadata.client_telemetry import ClientTelemetry
 from purgatory_broker.metadata.controller import Controller
 from purgatory_broker.metadata.metadata_cache import MetadataCache
-from purgatory_broker.metadata.partition_leaders import AlterPartitionRequest
 from purgatory_broker.metadata.producer_ids import ProducerIds
-from purgatory_broker.metadata.topic_configs import ResourceType
-from purgatory_broker.metadata.topics import OFFSETS_TOPIC, ControllerError, TopicPartition
+from purgatory_broker.metadata.topics import OFFSETS_TOPIC
 from purgatory_broker.replication.appends import Appends
 from purgatory_broker.replication.fetch_sessions import FetchSessions
 from purgatory_broker.replication.fetcher import FetcherManager
@@ -52,8 +54,7 @@ from purgatory_broker.replication.log_cleaner import LogCleaner
 from purgatory_broker.replication.log_manager import LogManager
 from purgatory_broker.replication.record_deletions import RecordDeletions
 from purgatory_broker.replication.recorder import Recorder
-from purgatory_broker.replication.replica import Replica
-from purgatory_broker.replication.replica_manager import ReplicaManager, ReplicaPurgatories
+from purgatory_broker.replication.replica_manager import ReplicaManager
 from purgatory_broker.replication.replica_metrics import NodeMetrics
 from purgatory_broker.replication.transaction_markers import TransactionMarkers
 from purgatory_broker.replication.transaction_verifier import (
@@ -61,22 +62,13 @@ from purgatory_broker.replication.transaction_verifier import (
 )
 from purgatory_broker.request_context import Client
 from purgatory_broker.server.faults import Faults
-from purgatory_broker.server.quotas import ByteRateQuota
 from purgatory_broker.server.request_log import RequestLog
 from purgatory_broker.server.security import Security
 from purgatory_broker.server.server import ConnectionLimit, Server
 from purgatory_broker.settings import ClusterSettings
-from purgatory_broker.sharing.acquisition_locks import AcquisitionLocks
-from purgatory_broker.sharing.group_settings import ShareGroupSettings
-from purgatory_broker.sharing.share_coordinator import ShareCoordinator
-from purgatory_broker.sharing.share_members import ShareMembers
-from purgatory_broker.sharing.share_partitions import SharePartitions
-from purgatory_broker.sharing.share_sessions import ShareSessions
 from purgatory_broker.transactions.coordinator import (
     TransactionCoordinator,
-    TransactionPurgatories,
 )
-from request_purgatory.aio import Purgatory
 from request_purgatory.aio.loop_clock import LoopClock
 from request_purgatory.clock import Clock
 
@@ -92,23 +84,6 @@ class WallTime:
         return self.read() + self.advanced_ms
 
 
-#: The node's purgatories by name; the names are Kafka's where Kafka has such a purgatory.
-PURGATORIES = (
-    "Produce",
-    "Fetch",
-    "DeleteRecords",
-    "ElectLeader",
-    "Rebalance",
-    "Sync",
-    "Heartbeat",
-    "TransactionTimeout",
-    "TransactionalIdExpiration",
-    "ShareFetch",
-    "AcquisitionLock",
-    "Throttle",
-)
-#: The purge interval of the other purgatories: the default of Kafka's `DelayedOperationPurgatory`.
-_PURGE_INTERVAL = 1_000
 #: Kafka's `replica.high.watermark.checkpoint.interval.ms`.
 _CHECKPOINT_INTERVAL_MS = 5_000
 
@@ -180,25 +155,18 @@ class Node:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self.fetch_sessions = FetchSessions()
         self.telemetry = ClientTelemetry()
-        self._quotas = {
-            key: ByteRateQuota(settings.quota_window_num, settings.quota_window_size_ms)
-            for key in ("producer_byte_rate", "consumer_byte_rate")
-        }
-        self.purgatories = _purgatories(node_id, settings)
+        self._throttles = ClientThrottles(settings, self.metadata)
+        self.purgatories = node_purgatories(node_id, settings)
+        to_controller = ControllerRequests(self, cluster.network)
         self.replicas = ReplicaManager(
             node_id=node_id,
             settings=settings,
-            purgatories=ReplicaPurgatories(
-                self.purgatories["Produce"],
-                self.purgatories["Fetch"],
-                self.purgatories["DeleteRecords"],
-                self.purgatories["ShareFetch"],
-            ),
+            purgatories=of_replicas(self.purgatories),
             actions=self.actions,
             now_ms=self.now_ms,
             partition_exists=self.metadata.partition_exists,
             alive=self.metadata.alive,
-            alter_partition=self._alter_partition,
+            alter_partition=to_controller.alter_partition,
             on_change=cluster.waits.partition_changed,
             recorder=cluster.recorder,
         )
@@ -212,16 +180,27 @@ class Node:
         self.fetches = Fetches(self.replicas)
         self.deletions = RecordDeletions(self.replicas)
         self.share_states = RemoteShareStates(self, cluster.requests, self._find)
-        self.share_settings = ShareGroupSettings(settings, self._group_configs)
+        sharing = node_sharing(
+            node_id,
+            settings,
+            self.share_states,
+            metadata=self.metadata,
+            replicas=self.replicas,
+            appends=self.appends,
+            actions=self.actions,
+            purgatories=self.purgatories,
+            wall_ms=cluster.wall_ms,
+        )
+        self.share_settings = sharing.settings
+        self.share_coordinator = sharing.coordinator
+        self._acquisition_locks = sharing.locks
+        self.share_partitions = sharing.partitions
+        self.share_members = sharing.members
         self.groups = GroupCoordinator(
             node_id,
             settings,
             actions=self.actions,
-            purgatories=GroupPurgatories(
-                self.purgatories["Rebalance"],
-                self.purgatories["Sync"],
-                self.purgatories["Heartbeat"],
-            ),
+            purgatories=of_groups(self.purgatories),
             store=ReplicatedOffsets(
                 self.appends,
                 self.actions,
@@ -240,15 +219,12 @@ class Node:
             group_config=self.metadata.group_config,
             on_stable=partial(cluster.waits.changed, "group"),
         )
-        self.producer_ids = ProducerIds(self._new_producer_ids)
+        self.producer_ids = ProducerIds(to_controller.new_producer_ids)
         self.transactions = TransactionCoordinator(
             node_id,
             settings,
             actions=self.actions,
-            purgatories=TransactionPurgatories(
-                self.purgatories["TransactionTimeout"],
-                self.purgatories["TransactionalIdExpiration"],
-            ),
+            purgatories=of_transactions(self.purgatories),
             store=ReplicatedTransactions(self.appends, self.actions, cluster.wall_ms),
             channel=self._partition_leaders,
             new_producer_id=self.producer_ids.next_id,
@@ -257,35 +233,6 @@ class Node:
         )
         self.markers = TransactionMarkers(
             self.replicas, self.appends, cluster.wall_ms, self._end_transactional_offsets
-        )
-        self.share_coordinator = ShareCoordinator(
-            node_id,
-            settings.share_coordinator_state_topic_num_partitions,
-            settings.share_coordinator_snapshot_update_records_per_snapshot,
-            actions=self.actions,
-            store=ReplicatedShareStates(
-                self.appends, self.actions, cluster.wall_ms, settings.offsets_commit_timeout_ms
-            ),
-            partition_exists=self._topic_id_partition_exists,
-            now_ms=cluster.wall_ms,
-        )
-        self._acquisition_locks = AcquisitionLocks(
-            self.purgatories["AcquisitionLock"], self.actions, cluster.wall_ms
-        )
-        self.share_partitions = SharePartitions(
-            replicas=self.replicas,
-            actions=self.actions,
-            purgatory=self.purgatories["ShareFetch"],
-            locks=self._acquisition_locks,
-            states=self.share_states,
-            groups=self.share_settings,
-            now_ms=cluster.wall_ms,
-        )
-        self.share_members = ShareMembers(
-            self.share_partitions,
-            ShareSessions(settings.group_share_max_share_sessions),
-            self.metadata.topic_name,
-            self.metadata.partition_exists,
         )
         self.fetchers = FetcherManager(self.replicas, self._leader, is_paused=is_replication_paused)
         self.cleaner = LogCleaner(self.replicas, self.actions, cluster.wall_ms)
@@ -447,24 +394,10 @@ class Node:
         return self._cluster.network.is_connected(self.node_id, CONTROLLER)
 
     def produce_throttle_ms(self, client: Client, size_bytes: int) -> int:
-        return self._throttle_ms("producer_byte_rate", client, size_bytes)
+        return self._throttles.producer_ms(self.settings, client, size_bytes, self.now_ms())
 
     def fetch_throttle_ms(self, client: Client, size_bytes: int) -> int:
-        return self._throttle_ms("consumer_byte_rate", client, size_bytes)
-
-    def _throttle_ms(self, key: str, client: Client, size_bytes: int) -> int:
-        """Return a client's throttle time by its quota, or by the setting if it has none."""
-        default: float | None = getattr(self.settings, key)
-        limit = None if default is None else ClientLimit(default, ("", client.client_id))
-        if self.metadata.client_quotas:
-            quota_limit = client_limit(
-                self.metadata.client_quotas, key, client.user, client.client_id
-            )
-            limit = quota_limit or limit
-        if limit is None:
-            return 0
-        quota = self._quotas[key]
-        return quota.throttle_ms(limit.shared_by, limit.value, size_bytes, self.now_ms())
+        return self._throttles.consumer_ms(self.settings, client, size_bytes, self.now_ms())
 
     def has_room_for_records(self) -> bool:
         return self.server.unread_responses.has_room(is_fetch=True)
@@ -486,65 +419,8 @@ class Node:
     def _find(self, node: int) -> Node:
         return self._cluster.nodes[node]
 
-    def _topic_id_partition_exists(self, topic_id: uuid.UUID, partition: int) -> bool:
-        name = self.metadata.topic_name(topic_id)
-        return name is not None and self.metadata.partition_exists(TopicPartition(name, partition))
-
-    def _group_configs(self, group_id: str) -> Mapping[str, str]:
-        return self.metadata.resource_configs.get((ResourceType.GROUP, group_id), {})
-
-    def _new_producer_ids(self) -> range:
-        if not self.reaches_controller:
-            raise ControllerError(
-                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the controller is out of reach"
-            )
-        return self.controller.new_producer_ids()
-
     def _leader(self, leader: int) -> RemoteLeader:
         nodes = self._cluster.nodes
         return RemoteLeader(
             self._cluster.network, self.node_id, leader, lambda: nodes[leader].fetches
         )
-
-    def _alter_partition(self, replica: Replica, isr: list[int]) -> None:
-        """No-op while an earlier request is pending, or if the controller is out of reach."""
-        if replica.pending_isr is not None or not self.reaches_controller:
-            return
-        replica.pending_isr = isr
-        request = AlterPartitionRequest(
-            replica.key,
-            replica.topic_id,
-            self.node_id,
-            replica.leader_epoch,
-            replica.partition_epoch,
-            isr,
-        )
-        controller, network = self.controller, self._cluster.network
-
-        def handle_request() -> None:
-            if not controller.leaders.alter_partition(request):
-                network.send(CONTROLLER, self.node_id, handle_refusal)
-
-        def handle_refusal() -> None:
-            # A granted request has no response: the partition's notification, which is sent first,
-            # ends it.
-            if self.is_stopped or replica.pending_isr is not isr:
-                return
-            replica.pending_isr = None
-            with self.actions:
-                self.replicas.advance_high_watermark(replica)
-
-        network.send(self.node_id, CONTROLLER, handle_request)
-
-
-def _purgatories(node_id: int, settings: ClusterSettings) -> dict[str, Purgatory]:
-    """Return the purgatories of a node by name, not opened yet."""
-    intervals = {
-        "Produce": settings.producer_purgatory_purge_interval_requests,
-        "Fetch": settings.fetch_purgatory_purge_interval_requests,
-        "DeleteRecords": settings.delete_records_purgatory_purge_interval_requests,
-    }
-    return {
-        name: Purgatory(f"{name}-{node_id}", purge_interval=intervals.get(name, _PURGE_INTERVAL))
-        for name in PURGATORIES
-    }
