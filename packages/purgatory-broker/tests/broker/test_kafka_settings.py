@@ -26,6 +26,7 @@ NOT_KAFKAS = {
     "sasl_users": "in Kafka part of `sasl.jaas.config`, or stored by clients",
     "data_dir": "`log.dirs`, of each broker",
     "auto_create_topics_at_once": "Kafka answers before it has created the topic",
+    "group_consumer_regex_refresh_interval_ms": "Kafka has it, and does not document it",
     "flush_messages": "the default of the topic setting `flush.messages`",
     "topic_defaults": "the defaults of all other topic settings",
     "producer_byte_rate": "a quota, which clients set",
@@ -46,6 +47,7 @@ OTHER_DEFAULTS = {
     "group_initial_rebalance_delay_ms": "tests do not wait for 3 s for the first member",
     "offsets_topic_num_partitions": "50 partitions would take longer to create than a test to run",
     "transaction_state_log_num_partitions": "as `offsets_topic_num_partitions`",
+    "share_coordinator_state_topic_num_partitions": "as `offsets_topic_num_partitions`",
 }
 #: The topic settings that take any value, with the reasons.
 UNCHECKED = {

@@ -217,7 +217,7 @@ class BrokerConfig:
     source: ConfigSource
 
 
-#: Fields of ClusterSettings that are not broker settings of Kafka.
+#: Fields of ClusterSettings that are not broker settings of Kafka, or that it does not document.
 _NOT_IN_KAFKA = frozenset(
     {
         "nodes",
@@ -235,6 +235,7 @@ _NOT_IN_KAFKA = frozenset(
         "quota_window_size_ms",
         "transaction_version",
         "auto_create_topics_at_once",
+        "group_consumer_regex_refresh_interval_ms",
     }
 )
 _TEXT_SETTINGS = {
@@ -247,6 +248,8 @@ _TEXT_SETTINGS = {
     "ssl_client_auth": ConfigType.STRING,
     "sasl_enabled_mechanisms": ConfigType.LIST,
     "log_cleanup_policy": ConfigType.LIST,
+    "group_consumer_assignors": ConfigType.LIST,
+    "group_consumer_migration_policy": ConfigType.STRING,
 }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,40 +18,52 @@ _IH = struct.Struct(">ih")
 _IQ = struct.Struct(">iq")
 
 
-@dataclass(slots=True)
-class AlterShareGroupOffsetsRequestPartition:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AlterShareGroupOffsetsRequestPartition(MessageStruct):
+    """AlterShareGroupOffsetsRequestPartition of Kafka."""
+
     partition_index: int = 0
     start_offset: int = 0
 
 
-@dataclass(slots=True)
-class AlterShareGroupOffsetsRequestTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AlterShareGroupOffsetsRequestTopic(MessageStruct):
+    """AlterShareGroupOffsetsRequestTopic of Kafka."""
+
     topic_name: str = ""
     partitions: list[AlterShareGroupOffsetsRequestPartition] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AlterShareGroupOffsetsRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AlterShareGroupOffsetsRequest(MessageStruct):
+    """AlterShareGroupOffsetsRequest of Kafka."""
+
     group_id: str = ""
     topics: list[AlterShareGroupOffsetsRequestTopic] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AlterShareGroupOffsetsResponsePartition:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AlterShareGroupOffsetsResponsePartition(MessageStruct):
+    """AlterShareGroupOffsetsResponsePartition of Kafka."""
+
     partition_index: int = 0
     error_code: int = 0
     error_message: str | None = None
 
 
-@dataclass(slots=True)
-class AlterShareGroupOffsetsResponseTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AlterShareGroupOffsetsResponseTopic(MessageStruct):
+    """AlterShareGroupOffsetsResponseTopic of Kafka."""
+
     topic_name: str = ""
     topic_id: UUID | None = None
     partitions: list[AlterShareGroupOffsetsResponsePartition] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AlterShareGroupOffsetsResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AlterShareGroupOffsetsResponse(MessageStruct):
+    """AlterShareGroupOffsetsResponse of Kafka."""
+
     throttle_time_ms: int = 0
     error_code: int = 0
     error_message: str | None = None

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,27 +18,35 @@ _H = struct.Struct(">h")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True)
-class DeleteShareGroupOffsetsRequestTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DeleteShareGroupOffsetsRequestTopic(MessageStruct):
+    """DeleteShareGroupOffsetsRequestTopic of Kafka."""
+
     topic_name: str = ""
 
 
-@dataclass(slots=True)
-class DeleteShareGroupOffsetsRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DeleteShareGroupOffsetsRequest(MessageStruct):
+    """DeleteShareGroupOffsetsRequest of Kafka."""
+
     group_id: str = ""
     topics: list[DeleteShareGroupOffsetsRequestTopic] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DeleteShareGroupOffsetsResponseTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DeleteShareGroupOffsetsResponseTopic(MessageStruct):
+    """DeleteShareGroupOffsetsResponseTopic of Kafka."""
+
     topic_name: str = ""
     topic_id: UUID | None = None
     error_code: int = 0
     error_message: str | None = None
 
 
-@dataclass(slots=True)
-class DeleteShareGroupOffsetsResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DeleteShareGroupOffsetsResponse(MessageStruct):
+    """DeleteShareGroupOffsetsResponse of Kafka."""
+
     throttle_time_ms: int = 0
     error_code: int = 0
     error_message: str | None = None

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,38 +18,50 @@ _I = struct.Struct(">i")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True)
-class PartitionData:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class PartitionData(MessageStruct):
+    """PartitionData of Kafka."""
+
     partition: int = 0
 
 
-@dataclass(slots=True)
-class DeleteStateData:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DeleteStateData(MessageStruct):
+    """DeleteStateData of Kafka."""
+
     topic_id: UUID | None = None
     partitions: list[PartitionData] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DeleteShareGroupStateRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DeleteShareGroupStateRequest(MessageStruct):
+    """DeleteShareGroupStateRequest of Kafka."""
+
     group_id: str = ""
     topics: list[DeleteStateData] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class PartitionResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class PartitionResult(MessageStruct):
+    """PartitionResult of Kafka."""
+
     partition: int = 0
     error_code: int = 0
     error_message: str | None = None
 
 
-@dataclass(slots=True)
-class DeleteStateResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DeleteStateResult(MessageStruct):
+    """DeleteStateResult of Kafka."""
+
     topic_id: UUID | None = None
     partitions: list[PartitionResult] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DeleteShareGroupStateResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DeleteShareGroupStateResponse(MessageStruct):
+    """DeleteShareGroupStateResponse of Kafka."""
+
     results: list[DeleteStateResult] = field(default_factory=list)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -19,25 +19,33 @@ _I = struct.Struct(">i")
 _IQIH = struct.Struct(">iqih")
 
 
-@dataclass(slots=True)
-class DescribeShareGroupOffsetsRequestTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeShareGroupOffsetsRequestTopic(MessageStruct):
+    """DescribeShareGroupOffsetsRequestTopic of Kafka."""
+
     topic_name: str = ""
     partitions: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeShareGroupOffsetsRequestGroup:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeShareGroupOffsetsRequestGroup(MessageStruct):
+    """DescribeShareGroupOffsetsRequestGroup of Kafka."""
+
     group_id: str = ""
     topics: list[DescribeShareGroupOffsetsRequestTopic] | None = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeShareGroupOffsetsRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeShareGroupOffsetsRequest(MessageStruct):
+    """DescribeShareGroupOffsetsRequest of Kafka."""
+
     groups: list[DescribeShareGroupOffsetsRequestGroup] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeShareGroupOffsetsResponsePartition:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeShareGroupOffsetsResponsePartition(MessageStruct):
+    """DescribeShareGroupOffsetsResponsePartition of Kafka."""
+
     partition_index: int = 0
     start_offset: int = 0
     leader_epoch: int = 0
@@ -45,23 +53,29 @@ class DescribeShareGroupOffsetsResponsePartition:
     error_message: str | None = None
 
 
-@dataclass(slots=True)
-class DescribeShareGroupOffsetsResponseTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeShareGroupOffsetsResponseTopic(MessageStruct):
+    """DescribeShareGroupOffsetsResponseTopic of Kafka."""
+
     topic_name: str = ""
     topic_id: UUID | None = None
     partitions: list[DescribeShareGroupOffsetsResponsePartition] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeShareGroupOffsetsResponseGroup:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeShareGroupOffsetsResponseGroup(MessageStruct):
+    """DescribeShareGroupOffsetsResponseGroup of Kafka."""
+
     group_id: str = ""
     topics: list[DescribeShareGroupOffsetsResponseTopic] = field(default_factory=list)
     error_code: int = 0
     error_message: str | None = None
 
 
-@dataclass(slots=True)
-class DescribeShareGroupOffsetsResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribeShareGroupOffsetsResponse(MessageStruct):
+    """DescribeShareGroupOffsetsResponse of Kafka."""
+
     throttle_time_ms: int = 0
     groups: list[DescribeShareGroupOffsetsResponseGroup] = field(default_factory=list)
 

@@ -9,7 +9,7 @@ import struct
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,13 +18,17 @@ _IH = struct.Struct(">ih")
 _IIT = struct.Struct(">ii?")
 
 
-@dataclass(slots=True)
-class GetTelemetrySubscriptionsRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class GetTelemetrySubscriptionsRequest(MessageStruct):
+    """GetTelemetrySubscriptionsRequest of Kafka."""
+
     client_instance_id: UUID | None = None
 
 
-@dataclass(slots=True)
-class GetTelemetrySubscriptionsResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class GetTelemetrySubscriptionsResponse(MessageStruct):
+    """GetTelemetrySubscriptionsResponse of Kafka."""
+
     throttle_time_ms: int = 0
     error_code: int = 0
     client_instance_id: UUID | None = None

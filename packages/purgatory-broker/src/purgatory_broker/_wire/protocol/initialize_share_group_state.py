@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,40 +18,52 @@ _IH = struct.Struct(">ih")
 _IIQ = struct.Struct(">iiq")
 
 
-@dataclass(slots=True)
-class PartitionData:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class PartitionData(MessageStruct):
+    """PartitionData of Kafka."""
+
     partition: int = 0
     state_epoch: int = 0
     start_offset: int = 0
 
 
-@dataclass(slots=True)
-class InitializeStateData:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class InitializeStateData(MessageStruct):
+    """InitializeStateData of Kafka."""
+
     topic_id: UUID | None = None
     partitions: list[PartitionData] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class InitializeShareGroupStateRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class InitializeShareGroupStateRequest(MessageStruct):
+    """InitializeShareGroupStateRequest of Kafka."""
+
     group_id: str = ""
     topics: list[InitializeStateData] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class PartitionResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class PartitionResult(MessageStruct):
+    """PartitionResult of Kafka."""
+
     partition: int = 0
     error_code: int = 0
     error_message: str | None = None
 
 
-@dataclass(slots=True)
-class InitializeStateResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class InitializeStateResult(MessageStruct):
+    """InitializeStateResult of Kafka."""
+
     topic_id: UUID | None = None
     partitions: list[PartitionResult] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class InitializeShareGroupStateResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class InitializeShareGroupStateResponse(MessageStruct):
+    """InitializeShareGroupStateResponse of Kafka."""
+
     results: list[InitializeStateResult] = field(default_factory=list)
 
 

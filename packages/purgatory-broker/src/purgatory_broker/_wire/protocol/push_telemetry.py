@@ -9,7 +9,7 @@ import struct
 from dataclasses import dataclass
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -17,8 +17,10 @@ _ITB = struct.Struct(">i?b")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True)
-class PushTelemetryRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class PushTelemetryRequest(MessageStruct):
+    """PushTelemetryRequest of Kafka."""
+
     client_instance_id: UUID | None = None
     subscription_id: int = 0
     terminating: bool = False
@@ -26,8 +28,10 @@ class PushTelemetryRequest:
     metrics: bytes = b""
 
 
-@dataclass(slots=True)
-class PushTelemetryResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class PushTelemetryResponse(MessageStruct):
+    """PushTelemetryResponse of Kafka."""
+
     throttle_time_ms: int = 0
     error_code: int = 0
 

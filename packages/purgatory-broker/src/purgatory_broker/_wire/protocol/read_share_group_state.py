@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -20,34 +20,44 @@ _IQ = struct.Struct(">iq")
 _QQBH = struct.Struct(">qqbh")
 
 
-@dataclass(slots=True)
-class PartitionData:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class PartitionData(MessageStruct):
+    """PartitionData of Kafka."""
+
     partition: int = 0
     leader_epoch: int = 0
 
 
-@dataclass(slots=True)
-class ReadStateData:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ReadStateData(MessageStruct):
+    """ReadStateData of Kafka."""
+
     topic_id: UUID | None = None
     partitions: list[PartitionData] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ReadShareGroupStateRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ReadShareGroupStateRequest(MessageStruct):
+    """ReadShareGroupStateRequest of Kafka."""
+
     group_id: str = ""
     topics: list[ReadStateData] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class StateBatch:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class StateBatch(MessageStruct):
+    """StateBatch of Kafka."""
+
     first_offset: int = 0
     last_offset: int = 0
     delivery_state: int = 0
     delivery_count: int = 0
 
 
-@dataclass(slots=True)
-class PartitionResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class PartitionResult(MessageStruct):
+    """PartitionResult of Kafka."""
+
     partition: int = 0
     error_code: int = 0
     error_message: str | None = None
@@ -56,14 +66,18 @@ class PartitionResult:
     state_batches: list[StateBatch] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ReadStateResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ReadStateResult(MessageStruct):
+    """ReadStateResult of Kafka."""
+
     topic_id: UUID | None = None
     partitions: list[PartitionResult] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ReadShareGroupStateResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ReadShareGroupStateResponse(MessageStruct):
+    """ReadShareGroupStateResponse of Kafka."""
+
     results: list[ReadStateResult] = field(default_factory=list)
 
 

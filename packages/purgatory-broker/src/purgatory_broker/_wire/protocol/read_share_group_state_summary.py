@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -19,26 +19,34 @@ _II = struct.Struct(">ii")
 _IIQ = struct.Struct(">iiq")
 
 
-@dataclass(slots=True)
-class PartitionData:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class PartitionData(MessageStruct):
+    """PartitionData of Kafka."""
+
     partition: int = 0
     leader_epoch: int = 0
 
 
-@dataclass(slots=True)
-class ReadStateSummaryData:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ReadStateSummaryData(MessageStruct):
+    """ReadStateSummaryData of Kafka."""
+
     topic_id: UUID | None = None
     partitions: list[PartitionData] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ReadShareGroupStateSummaryRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ReadShareGroupStateSummaryRequest(MessageStruct):
+    """ReadShareGroupStateSummaryRequest of Kafka."""
+
     group_id: str = ""
     topics: list[ReadStateSummaryData] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class PartitionResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class PartitionResult(MessageStruct):
+    """PartitionResult of Kafka."""
+
     partition: int = 0
     error_code: int = 0
     error_message: str | None = None
@@ -47,14 +55,18 @@ class PartitionResult:
     start_offset: int = 0
 
 
-@dataclass(slots=True)
-class ReadStateSummaryResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ReadStateSummaryResult(MessageStruct):
+    """ReadStateSummaryResult of Kafka."""
+
     topic_id: UUID | None = None
     partitions: list[PartitionResult] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ReadShareGroupStateSummaryResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ReadShareGroupStateSummaryResponse(MessageStruct):
+    """ReadShareGroupStateSummaryResponse of Kafka."""
+
     results: list[ReadStateSummaryResult] = field(default_factory=list)
 
 

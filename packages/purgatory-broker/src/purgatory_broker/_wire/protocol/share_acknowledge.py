@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer, not_null
 
@@ -20,63 +20,81 @@ _II = struct.Struct(">ii")
 _QQ = struct.Struct(">qq")
 
 
-@dataclass(slots=True)
-class AcknowledgementBatch:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AcknowledgementBatch(MessageStruct):
+    """AcknowledgementBatch of Kafka."""
+
     first_offset: int = 0
     last_offset: int = 0
     acknowledge_types: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AcknowledgePartition:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AcknowledgePartition(MessageStruct):
+    """AcknowledgePartition of Kafka."""
+
     partition_index: int = 0
     acknowledgement_batches: list[AcknowledgementBatch] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AcknowledgeTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AcknowledgeTopic(MessageStruct):
+    """AcknowledgeTopic of Kafka."""
+
     topic_id: UUID | None = None
     partitions: list[AcknowledgePartition] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ShareAcknowledgeRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ShareAcknowledgeRequest(MessageStruct):
+    """ShareAcknowledgeRequest of Kafka."""
+
     group_id: str | None = None
     member_id: str | None = ""
     share_session_epoch: int = 0
     topics: list[AcknowledgeTopic] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class LeaderIdAndEpoch:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class LeaderIdAndEpoch(MessageStruct):
+    """LeaderIdAndEpoch of Kafka."""
+
     leader_id: int = 0
     leader_epoch: int = 0
 
 
-@dataclass(slots=True)
-class PartitionData:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class PartitionData(MessageStruct):
+    """PartitionData of Kafka."""
+
     partition_index: int = 0
     error_code: int = 0
     error_message: str | None = None
     current_leader: LeaderIdAndEpoch | None = None
 
 
-@dataclass(slots=True)
-class ShareAcknowledgeTopicResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ShareAcknowledgeTopicResponse(MessageStruct):
+    """ShareAcknowledgeTopicResponse of Kafka."""
+
     topic_id: UUID | None = None
     partitions: list[PartitionData] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class NodeEndpoint:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class NodeEndpoint(MessageStruct):
+    """NodeEndpoint of Kafka."""
+
     node_id: int = 0
     host: str = ""
     port: int = 0
     rack: str | None = None
 
 
-@dataclass(slots=True)
-class ShareAcknowledgeResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ShareAcknowledgeResponse(MessageStruct):
+    """ShareAcknowledgeResponse of Kafka."""
+
     throttle_time_ms: int = 0
     error_code: int = 0
     error_message: str | None = None

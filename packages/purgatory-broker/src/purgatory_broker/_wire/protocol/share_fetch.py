@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer, not_null
 
@@ -23,33 +23,43 @@ _QQ = struct.Struct(">qq")
 _QQH = struct.Struct(">qqh")
 
 
-@dataclass(slots=True)
-class AcknowledgementBatch:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AcknowledgementBatch(MessageStruct):
+    """AcknowledgementBatch of Kafka."""
+
     first_offset: int = 0
     last_offset: int = 0
     acknowledge_types: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class FetchPartition:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class FetchPartition(MessageStruct):
+    """FetchPartition of Kafka."""
+
     partition_index: int = 0
     acknowledgement_batches: list[AcknowledgementBatch] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class FetchTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class FetchTopic(MessageStruct):
+    """FetchTopic of Kafka."""
+
     topic_id: UUID | None = None
     partitions: list[FetchPartition] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ForgottenTopic:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ForgottenTopic(MessageStruct):
+    """ForgottenTopic of Kafka."""
+
     topic_id: UUID | None = None
     partitions: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ShareFetchRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ShareFetchRequest(MessageStruct):
+    """ShareFetchRequest of Kafka."""
+
     group_id: str | None = None
     member_id: str | None = ""
     share_session_epoch: int = 0
@@ -62,21 +72,27 @@ class ShareFetchRequest:
     forgotten_topics_data: list[ForgottenTopic] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class LeaderIdAndEpoch:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class LeaderIdAndEpoch(MessageStruct):
+    """LeaderIdAndEpoch of Kafka."""
+
     leader_id: int = 0
     leader_epoch: int = 0
 
 
-@dataclass(slots=True)
-class AcquiredRecords:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class AcquiredRecords(MessageStruct):
+    """AcquiredRecords of Kafka."""
+
     first_offset: int = 0
     last_offset: int = 0
     delivery_count: int = 0
 
 
-@dataclass(slots=True)
-class PartitionData:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class PartitionData(MessageStruct):
+    """PartitionData of Kafka."""
+
     partition_index: int = 0
     error_code: int = 0
     error_message: str | None = None
@@ -87,22 +103,28 @@ class PartitionData:
     acquired_records: list[AcquiredRecords] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ShareFetchableTopicResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ShareFetchableTopicResponse(MessageStruct):
+    """ShareFetchableTopicResponse of Kafka."""
+
     topic_id: UUID | None = None
     partitions: list[PartitionData] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class NodeEndpoint:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class NodeEndpoint(MessageStruct):
+    """NodeEndpoint of Kafka."""
+
     node_id: int = 0
     host: str = ""
     port: int = 0
     rack: str | None = None
 
 
-@dataclass(slots=True)
-class ShareFetchResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ShareFetchResponse(MessageStruct):
+    """ShareFetchResponse of Kafka."""
+
     throttle_time_ms: int = 0
     error_code: int = 0
     error_message: str | None = None

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer, not_null
 
@@ -20,26 +20,34 @@ _I = struct.Struct(">i")
 _II = struct.Struct(">ii")
 
 
-@dataclass(slots=True)
-class ShareGroupDescribeRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ShareGroupDescribeRequest(MessageStruct):
+    """ShareGroupDescribeRequest of Kafka."""
+
     group_ids: list[str] = field(default_factory=list)
     include_authorized_operations: bool = False
 
 
-@dataclass(slots=True)
-class TopicPartitions:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class TopicPartitions(MessageStruct):
+    """TopicPartitions of Kafka."""
+
     topic_id: UUID | None = None
     topic_name: str = ""
     partitions: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class Assignment:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class Assignment(MessageStruct):
+    """Assignment of Kafka."""
+
     topic_partitions: list[TopicPartitions] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class Member:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class Member(MessageStruct):
+    """Member of Kafka."""
+
     member_id: str = ""
     rack_id: str | None = None
     member_epoch: int = 0
@@ -49,8 +57,10 @@ class Member:
     assignment: Assignment | None = None
 
 
-@dataclass(slots=True)
-class DescribedGroup:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class DescribedGroup(MessageStruct):
+    """DescribedGroup of Kafka."""
+
     error_code: int = 0
     error_message: str | None = None
     group_id: str = ""
@@ -62,8 +72,10 @@ class DescribedGroup:
     authorized_operations: int = -2147483648
 
 
-@dataclass(slots=True)
-class ShareGroupDescribeResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ShareGroupDescribeResponse(MessageStruct):
+    """ShareGroupDescribeResponse of Kafka."""
+
     throttle_time_ms: int = 0
     groups: list[DescribedGroup] = field(default_factory=list)
 

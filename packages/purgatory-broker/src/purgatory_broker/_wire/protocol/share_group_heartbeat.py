@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer, not_null
 
@@ -19,8 +19,10 @@ _IH = struct.Struct(">ih")
 _II = struct.Struct(">ii")
 
 
-@dataclass(slots=True)
-class ShareGroupHeartbeatRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ShareGroupHeartbeatRequest(MessageStruct):
+    """ShareGroupHeartbeatRequest of Kafka."""
+
     group_id: str = ""
     member_id: str = ""
     member_epoch: int = 0
@@ -28,19 +30,25 @@ class ShareGroupHeartbeatRequest:
     subscribed_topic_names: list[str] | None = None
 
 
-@dataclass(slots=True)
-class TopicPartitions:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class TopicPartitions(MessageStruct):
+    """TopicPartitions of Kafka."""
+
     topic_id: UUID | None = None
     partitions: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class Assignment:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class Assignment(MessageStruct):
+    """Assignment of Kafka."""
+
     topic_partitions: list[TopicPartitions] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ShareGroupHeartbeatResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class ShareGroupHeartbeatResponse(MessageStruct):
+    """ShareGroupHeartbeatResponse of Kafka."""
+
     throttle_time_ms: int = 0
     error_code: int = 0
     error_message: str | None = None

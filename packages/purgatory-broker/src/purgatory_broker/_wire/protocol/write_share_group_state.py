@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, NamedTopic
+from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -19,16 +19,20 @@ _IIIQ = struct.Struct(">iiiq")
 _QQBH = struct.Struct(">qqbh")
 
 
-@dataclass(slots=True)
-class StateBatch:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class StateBatch(MessageStruct):
+    """StateBatch of Kafka."""
+
     first_offset: int = 0
     last_offset: int = 0
     delivery_state: int = 0
     delivery_count: int = 0
 
 
-@dataclass(slots=True)
-class PartitionData:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class PartitionData(MessageStruct):
+    """PartitionData of Kafka."""
+
     partition: int = 0
     state_epoch: int = 0
     leader_epoch: int = 0
@@ -36,33 +40,43 @@ class PartitionData:
     state_batches: list[StateBatch] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class WriteStateData:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class WriteStateData(MessageStruct):
+    """WriteStateData of Kafka."""
+
     topic_id: UUID | None = None
     partitions: list[PartitionData] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class WriteShareGroupStateRequest:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class WriteShareGroupStateRequest(MessageStruct):
+    """WriteShareGroupStateRequest of Kafka."""
+
     group_id: str = ""
     topics: list[WriteStateData] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class PartitionResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class PartitionResult(MessageStruct):
+    """PartitionResult of Kafka."""
+
     partition: int = 0
     error_code: int = 0
     error_message: str | None = None
 
 
-@dataclass(slots=True)
-class WriteStateResult:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class WriteStateResult(MessageStruct):
+    """WriteStateResult of Kafka."""
+
     topic_id: UUID | None = None
     partitions: list[PartitionResult] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class WriteShareGroupStateResponse:
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class WriteShareGroupStateResponse(MessageStruct):
+    """WriteShareGroupStateResponse of Kafka."""
+
     results: list[WriteStateResult] = field(default_factory=list)
 
 
