@@ -79,7 +79,8 @@ test-broker: $(VENV)/.broker ## the broker's tests, without Java and Spark; ARGS
 	$(PYTEST) -m "$(FAST)" $(BROKER_PACKAGE)/tests $(ARGS)
 
 test-interpreted: $(VENV)/.core $(INTERPRETED)/.copied ## the core's tests on the interpreted build
-	REQUEST_PURGATORY_EXPECT=interpreted PYTHONPATH=$(INTERPRETED) $(BIN)/python -m pytest -c pyproject.toml --rootdir . -q -n $(WORKERS) $(INTERPRETED_TESTS)
+	HYPOTHESIS_PROFILE=interpreted REQUEST_PURGATORY_EXPECT=interpreted PYTHONPATH=$(INTERPRETED) \
+		$(BIN)/python -m pytest -c pyproject.toml --rootdir . -q -n $(WORKERS) $(INTERPRETED_TESTS)
 
 coverage: $(VENV)/.coverage $(INTERPRETED)/.copied ## branch coverage; fails if the core has less than 100 %
 	$(BIN)/coverage erase

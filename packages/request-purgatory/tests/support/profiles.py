@@ -15,8 +15,9 @@ from hypothesis import HealthCheck, Phase, settings
 #: The factor by which `explore` has more examples.
 EXPLORE_TIMES = 20
 
-#: The share of the examples that `mutants` has.
-MUTANTS_SHARE = 5
+#: By how much the examples of these profiles are fewer. The interpreted build runs the sources that
+#: the compiled one is made of, after that has had all examples.
+FEWER = {"interpreted": 3, "mutants": 5}
 
 #: Health checks that depend on the machine's speed, or fail now and then by chance.
 IRRELEVANT = (HealthCheck.too_slow, HealthCheck.data_too_large)
@@ -32,11 +33,16 @@ settings.register_profile(
     derandomize=False,
     max_examples=EXPLORE_TIMES * settings.get_profile("suite").max_examples,
 )
+settings.register_profile(
+    "interpreted",
+    settings.get_profile("suite"),
+    max_examples=settings.get_profile("suite").max_examples // FEWER["interpreted"],
+)
 # Mutants fail at the first examples or survive, and the example is looked at by nobody.
 settings.register_profile(
     "mutants",
     settings.get_profile("suite"),
-    max_examples=settings.get_profile("suite").max_examples // MUTANTS_SHARE,
+    max_examples=settings.get_profile("suite").max_examples // FEWER["mutants"],
     phases=(Phase.explicit, Phase.generate),
 )
 
@@ -58,8 +64,8 @@ def examples(count: int, *, times: int = EXPLORE_TIMES, **options: Any) -> setti
     """
     if PROFILE == "explore":
         count *= times
-    elif PROFILE == "mutants":
-        count = -(-count // MUTANTS_SHARE)
+    elif PROFILE in FEWER:
+        count = -(-count // FEWER[PROFILE])
     return settings(max_examples=count, **options)
 
 

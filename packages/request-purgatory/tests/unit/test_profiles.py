@@ -29,7 +29,9 @@ def test_only_the_profiles_make_settings() -> None:
     assert found == {"profiles.py", "test_profiles.py"}
 
 
-@pytest.mark.parametrize(("profile", "count"), [("suite", 30), ("explore", 600)])
+@pytest.mark.parametrize(
+    ("profile", "count"), [("suite", 30), ("interpreted", 10), ("mutants", 6), ("explore", 600)]
+)
 def test_exploring_multiplies_the_examples(
     profile: str, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
