@@ -111,3 +111,13 @@ def test_rows_of_a_mapped_stream_come_out_as_the_users() -> None:
     ]
     (negative,) = packed(rows.EVENTS, [event(amount=-1.0)], ["e,-1"])
     assert negative.to_pylist() == [{"reason": "negative amount", "row": "e,-1"}]
+
+
+def test_malformed_row_without_a_text_stays_null() -> None:
+    batch = pa.RecordBatch.from_pylist([{"host": "a"}, {"host": "b"}], ARROW_SCHEMAS["events"])
+    reasons = pa.array(["the value is null", "not an object"])
+    batch = batch.append_column(CORRUPT, reasons).append_column(RAW, pa.array([None, "["]))
+    packer = Packer("events", shard_labels(1, even=True), by_key=False, file_columns=())
+    (blobs,) = packer([batch])
+    (rejects,) = [from_blob(row["blob"]) for row in blobs.to_pylist()]
+    assert rejects.column("row").to_pylist() == [None, "["]

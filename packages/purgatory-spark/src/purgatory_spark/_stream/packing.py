@@ -78,7 +78,8 @@ class Packer:
         if reasons.null_count < len(reasons):
             is_bad = reasons.is_valid()
             # An unusable row may lack the columns that decide its shard. Any shard can report it.
-            rejects = _rejects(*[part.filter(is_bad) for part in (encoded, texts, reasons)])
+            parts = (encoded, texts, reasons, _malformed(batch))
+            rejects = _rejects(*[part.filter(is_bad) for part in parts])
             blob = packing.to_blob(rejects, _PASSED_ON)
             packed.append(packing.packed_batch(rows.REJECTS, [(self.labels[0], blob)]))
             is_good = pc.invert(is_bad)
@@ -174,9 +175,22 @@ def _row_texts(batch: pa.RecordBatch) -> pa.Array:
     return pa.nulls(batch.num_rows, pa.string())
 
 
-def _rejects(encoded: pa.RecordBatch, texts: pa.Array, reasons: pa.Array) -> pa.RecordBatch:
-    """Return unusable rows with their reasons: as text if there is one, others as JSON."""
-    texts = pc.coalesce(texts, pa.array(rows_as_json(encoded), pa.string()))
+def _malformed(batch: pa.RecordBatch) -> pa.Array:
+    """Return whether each row could not be read as columns at all."""
+    if CORRUPT in batch.schema.names:
+        return batch.column(CORRUPT).is_valid()
+    return pa.repeat(pa.scalar(False), batch.num_rows)
+
+
+def _rejects(
+    encoded: pa.RecordBatch, texts: pa.Array, reasons: pa.Array, malformed: pa.Array
+) -> pa.RecordBatch:
+    """Return unusable rows with their reasons: as text if there is one, others as JSON.
+
+    A malformed row without a text, such as a Kafka record without a value, stays null.
+    """
+    as_json = pa.array(rows_as_json(encoded), pa.string())
+    texts = pc.coalesce(texts, pc.if_else(malformed, pa.scalar(None, pa.string()), as_json))
     return pa.record_batch([reasons, texts], schema=rows.REJECT_INPUT_SCHEMA)
 
 
