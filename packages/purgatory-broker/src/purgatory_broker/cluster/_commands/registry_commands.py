@@ -22,7 +22,7 @@ class RegistryCommands(CommandGroup):
             port: the port to listen on; 0 is a free one.
 
         Returns:
-            Its URL, such as `http://127.0.0.1:8081`.
+            The registry's URL.
 
         Raises:
             InvalidArgumentError: the port is out of range.
