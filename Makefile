@@ -62,7 +62,7 @@ REQUESTS ?= 1000000
 run: $(VENV)/.packages ## the published workloads, and TRACE=path, through both designs, into one report
 	$(BIN)/purgatory run --workload low high --requests $(REQUESTS) $(if $(TRACE),--trace "$(TRACE)")
 
-test: test-fast test-interpreted ## the fast tier, and the core's tests on the interpreted build (under 8 minutes)
+test: test-fast test-interpreted ## the fast tier, and the core's tests on the interpreted build (about 13 minutes)
 
 test-fast: $(VENV)/.test ## the fast tier on the build that is installed; ARGS=... for pytest
 	$(PYTEST) -m "$(FAST)" $(ARGS)
@@ -70,7 +70,7 @@ test-fast: $(VENV)/.test ## the fast tier on the build that is installed; ARGS=.
 test-rest: $(VENV)/.test ## the slower tiers: further JVMs, long runs; ARGS=... for pytest
 	$(PYTEST) -m "not ($(FAST))" $(ARGS)
 
-test-all: test test-rest ## all tests (under 20 minutes)
+test-all: test test-rest ## all tests (about 45 minutes)
 
 test-core: $(VENV)/.core ## the core's tests, with nothing of Java, Spark or kafka-python (under 3 minutes); ARGS=... for pytest
 	$(PYTEST) -m "$(FAST)" $(CORE_TESTS) $(ARGS)
