@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import venv
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -110,8 +112,21 @@ def environment(folder: Path, wheels: Path, *requirements: str) -> Path:
     venv.EnvBuilder(with_pip=False, symlinks=True).create(folder)
     python = folder / "bin" / "python"
     pip = (sys.executable, "-m", "pip", "--quiet", "--python", str(python), "install")
-    run(*pip, "--find-links", str(wheels), "purgatory-broker", "pytest", *requirements, folder=ROOT)
+    run(
+        *(*pip, "--find-links", str(wheels), "purgatory-broker", "pytest", *requirements),
+        folder=ROOT,
+        PIP_CONSTRAINT=str(constraints_without(requirements, folder.with_suffix(".txt"))),
+    )
     return python
+
+
+def constraints_without(requirements: Sequence[str], copy: Path) -> Path:
+    """Copy the constraints of this run, but for packages of which another version is wanted."""
+    given = os.environ.get("PIP_CONSTRAINT")
+    lines = Path(given).read_text().splitlines() if given else []
+    others = {each.partition("==")[0] for each in requirements}
+    copy.write_text("".join(f"{line}\n" for line in lines if line.partition("==")[0] not in others))
+    return copy
 
 
 @pytest.mark.parametrize("version", ["2.0.2", "2.2.21", "2.3.3"])

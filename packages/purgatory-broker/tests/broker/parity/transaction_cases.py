@@ -104,7 +104,12 @@ class Producer:
 
     def described(self) -> Any:
         answer = self.client.call("DescribeTransactions", 0, transactional_ids=[self.id])
-        return answer.transaction_states[0]
+        state = answer.transaction_states[0]
+        # Kafka keeps them in a hash set: the topic's name decides their order.
+        state.topics.sort(key=lambda each: each.topic)
+        for topic in state.topics:
+            topic.partitions.sort()
+        return state
 
     def await_state(self, *states: str) -> Any:
         """Return the description once the transaction is in a state."""
