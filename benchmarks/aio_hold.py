@@ -142,7 +142,7 @@ async def _measure(what: str, count: int, wait: _Wait, complete: _Complete) -> d
     ns_after_gc()
     began = perf_counter()
     # The deadline must be set before the first waiter is added, and be later than the last one.
-    deadline = loop.time() + (_LONG_TIMEOUT_S if what != "expire" else 0.3 + count / 5_000)
+    deadline = loop.time() + (_LONG_TIMEOUT_S if what != "expire" else 1 + count / 5_000)
     waiters = [wait(number, deadline) for number in range(count)]
     for _ in range(3):
         await asyncio.sleep(0)  # Let tasks start, and the tasks that they create.

@@ -95,7 +95,7 @@ def _cases(*names: str) -> list[object]:
                     side,
                     params,
                     id=f"{name}-{case.label}-{side}",
-                    marks=[pytest.mark.slow] if _is_slow(name, side, params) else [],
+                    marks=[pytest.mark.slow] if _is_slow(side, params) else [],
                 )
                 for side in asked.SIDES
                 if side not in (*_IN_JAVA, *_IN_ITS_PROCESS)
@@ -104,11 +104,9 @@ def _cases(*names: str) -> list[object]:
     return found
 
 
-def _is_slow(name: str, side: str, params: Mapping[str, Parameter]) -> bool:
-    """Return True for the additional cases of a question on Spark; one stays in the fast tier."""
-    if name == "stream":
-        return side != peers.OURS
-    return params.get("source") == "made" or "watched" in params
+def _is_slow(side: str, params: Mapping[str, Parameter]) -> bool:
+    """Return True for peers, and for the additional cases of a question on Spark."""
+    return side != peers.OURS or params.get("source") == "made" or "watched" in params
 
 
 def _process_state() -> dict[str, object]:

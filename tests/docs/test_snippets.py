@@ -39,6 +39,7 @@ def test_page_prints_what_it_says(page: str, tmp_path: Path) -> None:
     assert snippets.run_page(page, tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if any(each.is_for_pytest for each in snippets.blocks(page))]
 )

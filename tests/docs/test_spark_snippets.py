@@ -51,6 +51,7 @@ def run_page(
         assert block.difference(out.getvalue()) is None, block.difference(out.getvalue())
 
 
+@pytest.mark.slow
 def test_page_on_streams_runs(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,6 +64,7 @@ def test_page_on_streams_runs(
     assert list((tmp_path / "out" / "kind=outcomes").glob("*.parquet"))
 
 
+@pytest.mark.slow
 def test_page_on_analyses_from_python_runs(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ def test_fixture_provides_a_schema_registry(pytester: pytest.Pytester) -> None:
     pytester.runpytest_subprocess(*_WITHOUT).assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subprocess", ["false", "true"])
 def test_fixtures_cause_no_warnings(pytester: pytest.Pytester, subprocess: str) -> None:
     pytester.makeini(f"[pytest]\nkafka_subprocess = {subprocess}\n")
@@ -82,6 +83,7 @@ def test_fixtures_cause_no_warnings(pytester: pytest.Pytester, subprocess: str) 
     pytester.runpytest_subprocess(*_WITHOUT, *_ERRORS).assert_outcomes(passed=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("subprocess", "kind"), [("false", "Cluster"), ("true", "ClusterProcess")])
 def test_reused_cluster_is_empty_for_each_test(
     pytester: pytest.Pytester, subprocess: str, kind: str
@@ -165,6 +167,7 @@ def test_made_cluster_takes_the_arguments_of_a_cluster(pytester: pytest.Pytester
     pytester.runpytest_subprocess(*_WITHOUT).assert_outcomes(passed=6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nodes", ["three", "0", "-1", "1.5"])
 def test_option_that_is_no_number_is_named(pytester: pytest.Pytester, nodes: str) -> None:
     pytester.makeini(f"[pytest]\nkafka_nodes = {nodes}\n")
@@ -187,6 +190,7 @@ def test_plugin_imports_nothing_of_the_package(pytester: pytest.Pytester) -> Non
     pytester.runpytest_subprocess(*_WITHOUT).assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_topics_are_named_after_any_test(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         f"""
@@ -232,6 +236,7 @@ _ASK = """
 """
 
 
+@pytest.mark.slow
 def test_skip_of_a_test_hides_no_error_of_a_function(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         _ASK
@@ -265,6 +270,7 @@ def test_skip_of_a_test_hides_no_error_of_a_function(pytester: pytest.Pytester) 
     pytester.runpytest_subprocess(*_WITHOUT).assert_outcomes(failed=2, skipped=1)
 
 
+@pytest.mark.slow
 def test_function_that_waits_at_the_end_of_a_test_fails_this_test(
     pytester: pytest.Pytester,
 ) -> None:
@@ -299,6 +305,7 @@ def test_function_that_waits_at_the_end_of_a_test_fails_this_test(
     )
 
 
+@pytest.mark.slow
 def test_cluster_that_a_test_never_closes_fails_it_too(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         _ASK
@@ -320,6 +327,7 @@ def test_cluster_that_a_test_never_closes_fails_it_too(pytester: pytest.Pytester
     ran.stdout.re_match_lines(["FAILED .*::test_of_its_own_cluster.*"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fixture", ["kafka_cluster", "empty_kafka_cluster", "kafka_cluster_of_session"]
 )
@@ -419,6 +427,7 @@ def test_fixtures_keep_no_clusters_that_are_closed(
     pytester.runpytest_subprocess(*_WITHOUT).assert_outcomes(passed=5)
 
 
+@pytest.mark.slow
 def test_skip_of_a_function_does_not_replace_a_failure(pytester: pytest.Pytester) -> None:
     """Neither that of the test nor that of a function of another cluster."""
     pytester.makepyfile(
@@ -501,6 +510,7 @@ def test_report_of_a_failed_test_shows_its_cluster(
     assert ran.stdout.str().count("last of ") == 3
 
 
+@pytest.mark.slow
 def test_report_of_a_failed_test_shows_its_cluster_with_xdist(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(_ASK + _FAILING)
     ran = pytester.runpytest_subprocess(
@@ -510,6 +520,7 @@ def test_report_of_a_failed_test_shows_its_cluster_with_xdist(pytester: pytest.P
     ran.stdout.fnmatch_lines(_SHOWN)
 
 
+@pytest.mark.slow
 def test_cluster_that_does_not_answer_hides_no_failure(pytester: pytest.Pytester) -> None:
     pytester.makeconftest("import pytest_purgatory_broker as it; it._SUMMARY_TIMEOUT = 0.05")
     pytester.makepyfile(
@@ -545,6 +556,7 @@ def test_cluster_that_does_not_answer_hides_no_failure(pytester: pytest.Pytester
     assert ran.stdout.str().count("- <Cluster nodes=1 at") == 2
 
 
+@pytest.mark.slow
 def test_tests_that_pass_ask_for_no_summary(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """

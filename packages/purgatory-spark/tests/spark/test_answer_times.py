@@ -105,6 +105,7 @@ def test_smooth_distributions_raise_no_doubt(seed: int, digits: int, timeout_ms:
     assert find_cut_off(times_of(smooth(seed, 2000, digits)), [timeout_ms]) is None
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32), st.integers(60, 500), st.sampled_from([[2000], [1000], []]))
 def test_answers_at_one_long_time_raise_doubt(seed: int, size: int, in_use: list[int]) -> None:
     took = {ms: count for ms, count in smooth(seed).items() if ms < 2000}

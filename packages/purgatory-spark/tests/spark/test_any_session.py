@@ -220,6 +220,7 @@ def _in_utc(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.slow
 def test_folders_have_the_same_tables(foreign: SparkSession, tmp_path: Path) -> None:
     source, trace_folder, replay_folder, target = (
         tmp_path / name for name in ("recorded", "trace", "replay", "analysis")

@@ -46,6 +46,7 @@ def purgatory(
     return command_runner(capsys)
 
 
+@pytest.mark.slow
 def test_each_step_takes_what_the_one_before_made(purgatory: Purgatory, tmp_path: Path) -> None:
     trace, wheel, legacy, analysis = (
         tmp_path / name for name in ("trace", "wheel", "legacy", "analysis")
@@ -83,6 +84,7 @@ def test_each_step_takes_what_the_one_before_made(purgatory: Purgatory, tmp_path
     ]
 
 
+@pytest.mark.slow
 def test_results_are_json_on_request(purgatory: Purgatory, tmp_path: Path) -> None:
     trace, wheel, analysis = (tmp_path / name for name in ("trace", "wheel", "analysis"))
     ran = purgatory("workload", "--requests", "50", "--hosts", "2", "--out", trace, "--json")
@@ -127,6 +129,7 @@ def test_run_imports_replays_and_reports(purgatory: Purgatory, tmp_path: Path) -
     }
 
 
+@pytest.mark.slow
 def test_run_replays_the_designs_that_are_named(purgatory: Purgatory, tmp_path: Path) -> None:
     trace, out = tmp_path / "trace", tmp_path / "run"
     write_trace(trace, [TraceRequest("a", 0, 3, ["a"], "count", 1.0, "all")], [])

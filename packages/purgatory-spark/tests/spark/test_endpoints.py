@@ -288,6 +288,7 @@ def read_lines(folder: Path) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.slow
 def test_unusable_file_stops_the_stream_until_it_is_repaired(
     streaming: SparkSession, tmp_path: Path
 ) -> None:

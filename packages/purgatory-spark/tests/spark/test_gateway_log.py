@@ -30,9 +30,8 @@ def findings_of(spark: SparkSession, folder: Path, **settings: Any) -> Findings:
     return find(SmallTables(analyze(spark, trace, [], new_folder(folder / "analysis"))))
 
 
-@pytest.mark.parametrize(
-    "settings", [{}, pytest.param(STATUS, marks=pytest.mark.slow)], ids=["unnamed", "named"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [{}, STATUS], ids=["unnamed", "named"])
 def test_timeouts_of_a_gateway_are_no_answers(
     spark: SparkSession, tmp_path: Path, settings: dict[str, Any]
 ) -> None:

@@ -226,6 +226,7 @@ def test_parquet_file_without_a_mapped_column_ends_the_stream(
         written(results, tmp_path / "checkpoint")
 
 
+@pytest.mark.slow
 def test_users_own_streaming_frames_are_mapped(streaming: SparkSession, tmp_path: Path) -> None:
     for name, lines in (
         (

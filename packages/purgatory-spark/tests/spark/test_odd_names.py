@@ -79,6 +79,7 @@ def page(
     return re.sub("<(td|tr) [^>]*>", r"<\1>", file.read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_times_are_utc_wherever_the_report_is_written(page: str) -> None:
     assert ">2022-08-22 12:00:00</td>" in page
     assert ">2022-Aug-22 12:00<" in page

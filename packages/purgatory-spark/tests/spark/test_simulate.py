@@ -69,6 +69,7 @@ def added_up(rows: list[Row], by: str) -> dict[int, Counter[str]]:
     return sums
 
 
+@pytest.mark.slow
 def test_simulation_is_equal_to_the_replay_with_any_number_of_partitions(
     spark: SparkSession, trace: tuple[DataFrame, DataFrame]
 ) -> None:

@@ -35,6 +35,7 @@ def run_command(
     return printed.out
 
 
+@pytest.mark.slow
 def test_command_gives_the_hosts_of_workload_and_replay(
     spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,

@@ -189,6 +189,7 @@ def test_killed_stream_loses_and_repeats_no_rows(tmp_path: Path) -> None:
     assert written_outcomes(tmp_path) == expected_outcomes(trace)
 
 
+@pytest.mark.slow
 def test_restarted_stream_keeps_its_partitions_and_reports_what_is_pending(
     streaming: SparkSession, tmp_path: Path
 ) -> None:
@@ -245,6 +246,7 @@ def test_checkpoint_of_version_0_1_0_keeps_its_shards(
     assert json.loads(file.read_text())["even_shards"] is False
 
 
+@pytest.mark.slow
 def test_drain_after_a_kill_ends_all_requests(streaming: SparkSession, tmp_path: Path) -> None:
     write_trace(tmp_path, stream_trace(hosts=1, requests=1_000), files=1)
     chosen = StreamSettings(shards=1, watermark_delay_ms=20)
@@ -259,6 +261,7 @@ def test_drain_after_a_kill_ends_all_requests(streaming: SparkSession, tmp_path:
     assert len(written_outcomes(tmp_path)) == 1_000
 
 
+@pytest.mark.slow
 def test_drain_that_ends_too_little_is_an_error(
     streaming: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -339,6 +342,7 @@ def test_late_and_unusable_rows_are_written_with_their_reasons(
     ]
 
 
+@pytest.mark.slow
 def test_route_by_key_agrees_and_rejects_requests_with_several_keys(
     streaming: SparkSession, tmp_path: Path
 ) -> None:

@@ -95,6 +95,7 @@ def test_served_cluster_serves_clients_and_runs_commands(
     ]
 
 
+@pytest.mark.slow
 def test_existing_topic_of_another_size_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -312,6 +313,7 @@ def test_missing_package_is_named(
     assert ran.stderr.endswith(f"{needed}\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "start",
     [

@@ -161,6 +161,7 @@ def test_rest_of_an_interrupted_deletion_is_deleted(
     pytest.fail("no deletion has come to its end")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(_malloc_trim() is None, reason="this system's allocator is left alone")
 def test_memory_of_a_deleted_log_is_given_back() -> None:
     script = """

@@ -290,5 +290,5 @@ class Replication(FaultyCluster):
                 assert purgatory.num_delayed == parked, (node.node_id, name, purgatory.num_delayed)
 
 
-Replication.TestCase.settings = examples(80, stateful_step_count=50)
+Replication.TestCase.settings = examples(40, stateful_step_count=50)
 TestReplication = Replication.TestCase

@@ -29,10 +29,16 @@ MESSAGES: dict[str, ApiMessages[Any, Any]] = {
     if isinstance(value, ApiMessages)
 }
 every_api = pytest.mark.parametrize("api", MESSAGES.values(), ids=MESSAGES.keys())
+#: The fast tier has the first and the last version of each.
 every_version = pytest.mark.parametrize(
     ("api", "version"),
     [
-        pytest.param(api, version, id=f"{api.name}-{version}")
+        pytest.param(
+            api,
+            version,
+            id=f"{api.name}-{version}",
+            marks=[] if version in api.versions else [pytest.mark.slow],
+        )
         for api in MESSAGES.values()
         for version in range(api.versions[0], api.versions[1] + 1)
     ],

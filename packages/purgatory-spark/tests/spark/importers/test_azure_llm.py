@@ -44,6 +44,7 @@ def inference(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     )
 
 
+@pytest.mark.slow
 def test_request_completes_when_its_tokens_are_generated(inference: ImportedRows) -> None:
     assert inference.format == "azure-llm"
     assert (inference.rows_read, inference.rejects) == ({"rows": 5}, [])
