@@ -166,7 +166,7 @@ def _offset_commit(
         knows_group_id_not_found=context.version >= GROUP_ID_NOT_FOUND_SINCE,
         offsets=tuple(offsets),
     )
-    broker.groups.commit_offsets(commit, reply)
+    broker.groups.offsets.commit(commit, reply)
 
 
 OFFSET_COMMIT = ServedApi(
@@ -225,7 +225,7 @@ def _fetch_offsets(
     if broker.authorizer is not None and topics is not None:
         names = allowed_topics(broker, context, AclOperation.DESCRIBE, [name for name, _ in topics])
         asked = [(name, indexes) for name, indexes in topics if name in names]
-    fetched = broker.groups.fetch_offsets(
+    fetched = broker.groups.offsets.fetch(
         group_id,
         asked,
         require_stable=require_stable,
@@ -386,7 +386,7 @@ def _offset_delete(
             )
         )
 
-    broker.groups.delete_offsets(request.group_id, known, reply)
+    broker.groups.offsets.delete(request.group_id, known, reply)
 
 
 OFFSET_DELETE = ServedApi(

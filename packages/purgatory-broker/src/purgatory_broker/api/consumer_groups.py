@@ -86,7 +86,7 @@ def _heartbeat(
         if broker.authorizer is None
         else partial(allowed_topics, broker, context, AclOperation.DESCRIBE),
     )
-    broker.groups.consumer_heartbeat(heartbeat, reply)
+    broker.groups.consumer.heartbeat(heartbeat, reply)
 
 
 def _assignment(partitions: Partitions) -> Assignment:
@@ -119,7 +119,7 @@ def _describe(
         operations = NOT_ASKED
         if request.include_authorized_operations:
             operations = authorized_operations(broker, context, AclResource.GROUP, group_id)
-        found = broker.groups.describe_consumer_group(group_id)
+        found = broker.groups.consumer.describe(group_id)
         described = _described(broker, found, operations, context.version)
         groups.append(_with_allowed_topics(broker, context, described))
     return ConsumerGroupDescribeResponse(groups=groups)

@@ -37,7 +37,7 @@ def _may_describe(broker: BrokerApi, context: RequestContext, group_id: str) -> 
 def _list_groups(
     broker: BrokerApi, context: RequestContext, request: ListGroupsRequest
 ) -> ListGroupsResponse:
-    listed = broker.groups.list_groups(request.states_filter, request.types_filter)
+    listed = broker.groups.administration.list_groups(request.states_filter, request.types_filter)
     if not is_allowed(broker, context, AclOperation.DESCRIBE, AclResource.CLUSTER):
         listed = tuple(group for group in listed if _may_describe(broker, context, group.group_id))
     return ListGroupsResponse(
@@ -76,7 +76,7 @@ def _describe_groups(
         operations = NOT_ASKED
         if request.include_authorized_operations:
             operations = authorized_operations(broker, context, AclResource.GROUP, group_id)
-        described = broker.groups.describe_group(group_id)
+        described = broker.groups.administration.describe_group(group_id)
         groups.append(_described(described, operations, context.version))
     return DescribeGroupsResponse(groups=groups)
 
@@ -133,7 +133,7 @@ def _delete_groups(
         context.reply(DeleteGroupsResponse(results=results))
 
     allowed = [group_id for group_id in request.groups_names if group_id not in denied]
-    broker.groups.delete_groups(allowed, reply)
+    broker.groups.administration.delete_groups(allowed, reply)
 
 
 DELETE_GROUPS = ServedApi(messages=DELETE_GROUPS_MESSAGES, versions=(0, 2), handle=_delete_groups)

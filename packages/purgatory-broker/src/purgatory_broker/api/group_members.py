@@ -78,7 +78,7 @@ def _join_group(broker: BrokerApi, context: RequestContext, request: JoinGroupRe
         requires_known_member_id=version >= MEMBER_ID_REQUIRED_SINCE,
         supports_skip_assignment=version >= SKIP_ASSIGNMENT_SINCE,
     )
-    broker.groups.join_group(join, lambda result: context.reply(_join_response(result, version)))
+    broker.groups.classic.join(join, lambda result: context.reply(_join_response(result, version)))
 
 
 def _check_sizes(context: RequestContext, request: JoinGroupRequest) -> None:
@@ -157,7 +157,7 @@ def _sync_group(broker: BrokerApi, context: RequestContext, request: SyncGroupRe
             )
         )
 
-    broker.groups.sync_group(sync, reply)
+    broker.groups.classic.sync(sync, reply)
 
 
 SYNC_GROUP = ServedApi(
@@ -179,7 +179,7 @@ def _heartbeat(
         member_id=request.member_id,
         instance_id=request.group_instance_id,
     )
-    return HeartbeatResponse(error_code=broker.groups.heartbeat(heartbeat))
+    return HeartbeatResponse(error_code=broker.groups.classic.heartbeat(heartbeat))
 
 
 HEARTBEAT = ServedApi(
@@ -219,7 +219,7 @@ def _leave_group(broker: BrokerApi, context: RequestContext, request: LeaveGroup
         ]
         context.reply(LeaveGroupResponse(error_code=left.error, members=responses))
 
-    broker.groups.leave_group(request.group_id, members, reply)
+    broker.groups.classic.leave(request.group_id, members, reply)
 
 
 LEAVE_GROUP = ServedApi(

@@ -112,7 +112,7 @@ def _describe(
             continue
         asked = {topic.topic_name: list(topic.partitions) for topic in wanted or ()}
         denied = _denied(broker, context, AclOperation.DESCRIBE, asked)
-        broker.groups.describe_share_offsets(
+        broker.groups.share.describe_offsets(
             group_id,
             None
             if wanted is None
@@ -160,7 +160,7 @@ def _alter(
     }
     denied = _denied(broker, context, AclOperation.READ, given)
     allowed = {name: offsets for name, offsets in given.items() if name not in denied}
-    broker.groups.alter_share_offsets(
+    broker.groups.share.alter_offsets(
         request.group_id, allowed, lambda result: altered(_with(result, denied))
     )
 
@@ -196,7 +196,7 @@ def _delete(
 
     names = {topic.topic_name: [-1] for topic in request.topics}
     denied = _denied(broker, context, AclOperation.READ, names)
-    broker.groups.delete_share_offsets(
+    broker.groups.share.delete_offsets(
         request.group_id,
         [name for name in names if name not in denied],
         lambda result: deleted(_with(result, denied)),

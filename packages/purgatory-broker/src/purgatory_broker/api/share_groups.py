@@ -78,7 +78,7 @@ def _heartbeat(
         rack_id=request.rack_id,
         topics=None if names is None else frozenset(names),
     )
-    broker.groups.share_heartbeat(heartbeat, reply)
+    broker.groups.share.heartbeat(heartbeat, reply)
 
 
 SHARE_GROUP_HEARTBEAT = ServedApi(
@@ -100,7 +100,7 @@ def _describe(
         operations = NOT_ASKED
         if request.include_authorized_operations:
             operations = authorized_operations(broker, context, AclResource.GROUP, group_id)
-        found = broker.groups.describe_share_group(group_id)
+        found = broker.groups.share.describe(group_id)
         groups.append(_with_allowed_topics(broker, context, _described(broker, found, operations)))
     return ShareGroupDescribeResponse(groups=groups)
 

@@ -62,7 +62,7 @@ def _txn_offset_commit(
         adds_partition=context.version >= ADDS_PARTITION_SINCE,
         offsets=tuple(offsets),
     )
-    broker.groups.commit_transactional_offsets(commit, reply)
+    broker.groups.offsets.commit_transactional(commit, reply)
 
 
 def _error(context: RequestContext, error: ErrorCode) -> ErrorCode:

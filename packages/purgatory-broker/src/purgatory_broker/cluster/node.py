@@ -360,7 +360,7 @@ class Node:
         self._cluster.waits.changed("topic", OFFSETS_TOPIC)
 
     def _end_transactional_offsets(self, partition: int, producer_id: int, is_commit: bool) -> None:
-        self.groups.end_transaction(partition, producer_id, is_commit)
+        self.groups.offsets.end_transaction(partition, producer_id, is_commit)
         self._offsets_changed()
 
     def _delete_old_segments(self) -> None:

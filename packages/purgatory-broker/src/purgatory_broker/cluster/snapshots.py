@@ -123,7 +123,7 @@ class GroupSnapshot:
 
 
 def snapshot(coordinator: GroupCoordinator, group: AnyGroup) -> GroupSnapshot:
-    fetched = coordinator.fetch_offsets(group.group_id, None).topics
+    fetched = coordinator.offsets.fetch(group.group_id, None).topics
     return GroupSnapshot(
         group_id=group.group_id,
         state=group.state_name,

@@ -20,8 +20,10 @@ from purgatory_broker.groups.group_messages import (
 )
 from purgatory_broker.groups.group_records import OffsetKey
 from purgatory_broker.groups.member import Member
+from purgatory_broker.groups.modern.share_group import ShareGroup
 from purgatory_broker.groups.offset_manager import OffsetManager
 from purgatory_broker.groups.shards import AnyGroup, Record, Shard, Shards
+from purgatory_broker.groups.share.share_groups import ShareGroups
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +34,7 @@ class AdministrationHandler:
 
     shards: Shards
     offsets: OffsetManager
+    share_groups: ShareGroups
     actions: ActionQueue
     mark_dead: Callable[[Group, ErrorCode], None]
 
@@ -75,6 +78,30 @@ class AdministrationHandler:
     # -- DeleteGroups
 
     def delete_groups(self, group_ids: Iterable[str], reply: DeleteGroupsReply) -> None:
+        """Answer a DeleteGroups request when its records are replicated or have failed."""
+        wanted = list(group_ids)
+        with_states = [
+            group
+            for shard in self.shards
+            for group in shard.groups.values()
+            if isinstance(group, ShareGroup) and group.is_empty and group.group_id in wanted
+        ]
+        pending = len(with_states)
+
+        def states_deleted() -> None:
+            nonlocal pending
+            pending -= 1
+            if pending <= 0:
+                with self.actions:
+                    self._delete(wanted, reply)
+
+        with self.actions:
+            for group in with_states:
+                self.share_groups.delete_states(group, states_deleted)
+            if not with_states:
+                states_deleted()
+
+    def _delete(self, group_ids: Iterable[str], reply: DeleteGroupsReply) -> None:
         results: dict[str, ErrorCode] = {}
         by_shard: dict[int, tuple[Shard, list[AnyGroup]]] = {}
         for group_id in dict.fromkeys(group_ids):

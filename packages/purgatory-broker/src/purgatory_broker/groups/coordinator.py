@@ -3,44 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from functools import partial
 
-from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.administration import AdministrationHandler
+from purgatory_broker.groups.classic_groups import ClassicGroups
 from purgatory_broker.groups.consumer.consumer_groups import ConsumerGroups, GroupConfig
-from purgatory_broker.groups.consumer.heartbeat_messages import (
-    ConsumerGroupDescription,
-    ConsumerHeartbeat,
-    HeartbeatReply,
-)
 from purgatory_broker.groups.group import Group, GroupState
-from purgatory_broker.groups.group_messages import (
-    CommitReply,
-    CommitRequest,
-    DeleteGroupsReply,
-    DeleteOffsetsReply,
-    FetchedOffsets,
-    GroupDescription,
-    GroupError,
-    GroupListing,
-    Heartbeat,
-    JoinReply,
-    JoinRequest,
-    JoinResult,
-    LeaveReply,
-    LeavingMember,
-    RemovalResult,
-    SyncReply,
-    SyncRequest,
-    SyncResult,
-    TransactionalCommit,
-    coordinator_error,
-)
-from purgatory_broker.groups.join_group import JoinGroupHandler
-from purgatory_broker.groups.membership import MembershipHandler
+from purgatory_broker.groups.group_offsets import GroupOffsets
 from purgatory_broker.groups.modern.consumer_group import ConsumerGroup
 from purgatory_broker.groups.modern.partitions import Assignment
 from purgatory_broker.groups.modern.share_group import ShareGroup
@@ -55,25 +26,11 @@ from purgatory_broker.groups.shards import (
     StoredMarker,
     StoredRecord,
 )
-from purgatory_broker.groups.share.messages import (
-    OffsetsReply,
-    ShareGroupDescription,
-    ShareHeartbeat,
-    ShareHeartbeatReply,
-    ShareOffsets,
-)
-from purgatory_broker.groups.share.share_groups import NewOffsets, ShareGroups
-from purgatory_broker.log.verification import VerificationGuard
+from purgatory_broker.groups.share.messages import ShareOffsets
+from purgatory_broker.groups.share.share_groups import ShareGroups
 from purgatory_broker.settings import ClusterSettings
 
 logger = logging.getLogger(__name__)
-
-#: Errors for which Kafka leaves the member id out of the JoinGroup response.
-_ERRORS_WITHOUT_MEMBER_ID = (ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_SERVER_ERROR)
-
-
-def _refuse_group_id() -> None:
-    raise GroupError(ErrorCode.INVALID_GROUP_ID, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +43,21 @@ class ShareGroupParts:
 
 
 class GroupCoordinator:
-    """Coordinates the groups whose offsets topic partition this node leads.
+    """Has the groups whose offsets topic partition this node leads, by kind.
 
-    The coordinator implements Kafka's classic group protocol without I/O. It returns results or
-    passes them to `reply` callbacks, waits in three purgatories, and appends through an
-    `OffsetsStore`. It is not safe for threads: every call must be on the purgatories' event loop.
+    Its parts implement Kafka's group protocols without I/O. They return results or pass them to
+    `reply` callbacks, wait in three purgatories, and append through an `OffsetsStore`. They are not
+    safe for threads: every call must be on the purgatories' event loop.
 
     Requests and results are dataclasses, and know no versions of the protocol. A `reply` is called
     exactly once, when the coordinator's state is consistent, so it may call the coordinator again.
+
+    Attributes:
+        classic: Answers members of the classic protocol.
+        consumer: Answers members of the consumer protocol.
+        share: Answers members and administrators of share groups.
+        offsets: Commits, fetches and deletes offsets of groups of any kind.
+        administration: Lists, describes and deletes groups of any kind.
     """
 
     def __init__(
@@ -114,10 +78,9 @@ class GroupCoordinator:
         self.node_id = node_id
         self._now_ms = now_ms
         self._on_stable = on_stable
-        self._store = store
         self._actions = actions
         self._shards = Shards(settings.offsets_topic_num_partitions, store, self._actions)
-        self._rebalancer = Rebalancer(
+        rebalancer = Rebalancer(
             purgatories,
             self._shards,
             actions,
@@ -125,10 +88,10 @@ class GroupCoordinator:
             now_ms=now_ms,
             on_stable=on_stable,
         )
-        self._consumers = ConsumerGroups(
+        self.consumer = ConsumerGroups(
             settings,
             self._shards,
-            self._rebalancer,
+            rebalancer,
             actions=actions,
             purgatories=purgatories,
             metadata=metadata,
@@ -136,25 +99,15 @@ class GroupCoordinator:
             now_ms=now_ms,
             on_change=on_stable,
         )
-        classic_members = self._consumers.classic_members
-        self._join_group = JoinGroupHandler(
-            settings, self._shards, self._rebalancer, classic_members, actions, now_ms
-        )
-        self._membership = MembershipHandler(
-            self._shards, self._rebalancer, classic_members, actions
-        )
-        self._offsets = OffsetManager(
-            shards=self._shards,
+        self.classic = ClassicGroups(
+            settings,
+            self._shards,
+            rebalancer,
+            self.consumer.classic_members,
             actions=actions,
-            max_metadata_chars=settings.offset_metadata_max_bytes,
             now_ms=now_ms,
-            note_heartbeat=self._rebalancer.heartbeats.reschedule,
         )
-        self._administration = AdministrationHandler(
-            self._shards, self._offsets, actions, self._rebalancer.mark_dead
-        )
-        self._group_max_size = settings.group_max_size
-        self._share_groups = ShareGroups(
+        self.share = ShareGroups(
             self._shards,
             actions=actions,
             purgatory=purgatories.heartbeat,
@@ -165,6 +118,19 @@ class GroupCoordinator:
             interval_ms=share.heartbeat_interval_ms,
             now_ms=now_ms,
             on_change=on_stable,
+        )
+        manager = OffsetManager(
+            shards=self._shards,
+            actions=actions,
+            max_metadata_chars=settings.offset_metadata_max_bytes,
+            now_ms=now_ms,
+            note_heartbeat=rebalancer.heartbeats.reschedule,
+        )
+        self.offsets = GroupOffsets(
+            self._shards, manager, actions=actions, store=store, now_ms=now_ms
+        )
+        self.administration = AdministrationHandler(
+            self._shards, manager, self.share, actions, rebalancer.mark_dead
         )
 
     # -- partitions
@@ -186,11 +152,11 @@ class GroupCoordinator:
             shard.replay(entries, self._now_ms())
             for group in shard.groups.values():
                 if isinstance(group, Group):
-                    self._expect_members(group)
+                    self.classic.load(group)
                 elif isinstance(group, ShareGroup):
-                    self._share_groups.load(group)
+                    self.share.load(group)
                 elif isinstance(group, ConsumerGroup):
-                    self._consumers.load(group)
+                    self.consumer.load(group)
                 self._on_stable(group.group_id)
         logger.info(
             "node %d has loaded %d groups of partition %d of the offsets topic",
@@ -198,16 +164,6 @@ class GroupCoordinator:
             len(shard.groups),
             partition,
         )
-
-    def _expect_members(self, group: Group) -> None:
-        for member in group.members.values():
-            self._rebalancer.heartbeats.reschedule(
-                group, member.member_id, member.session_timeout_ms
-            )
-        if len(group.members) > self._group_max_size:
-            self._rebalancer.prepare_rebalance(
-                group, f"{len(group.members)} members, group.max.size is {self._group_max_size}"
-            )
 
     def unload(self, partition: int) -> None:
         """Pending requests of the groups get NOT_COORDINATOR. No-op if not loaded."""
@@ -217,11 +173,11 @@ class GroupCoordinator:
                 return
             for group in shard.groups.values():
                 if isinstance(group, Group):
-                    self._rebalancer.mark_dead(group, ErrorCode.NOT_COORDINATOR)
+                    self.classic.unload(group)
                 elif isinstance(group, ShareGroup):
-                    self._share_groups.unload(group)
+                    self.share.unload(group)
                 else:
-                    self._consumers.unload(group)
+                    self.consumer.unload(group)
         logger.info(
             "node %d has unloaded partition %d of the offsets topic", self.node_id, partition
         )
@@ -234,211 +190,31 @@ class GroupCoordinator:
             else:
                 group.timers.clear()
         self._shards.by_partition.clear()
-        self._rebalancer.heartbeats.abandon()
-        self._share_groups.timers.abandon()
-        self._consumers.timers.abandon()
+        self.classic.abandon()
+        self.share.timers.abandon()
+        self.consumer.timers.abandon()
+
+    # -- time and topics
 
     def time_advanced(self) -> None:
         """Remove the members whose session timeout has passed, since the time was advanced."""
         for group in self.groups:
             if isinstance(group, Group):
-                self._rebalancer.heartbeats.time_advanced(group)
+                self.classic.time_advanced(group)
             elif isinstance(group, ShareGroup):
-                self._share_groups.timers.time_advanced(group)
+                self.share.timers.time_advanced(group)
             else:
-                self._consumers.timers.time_advanced(group)
-
-    # -- members
-
-    def join_group(self, request: JoinRequest, reply: JoinReply) -> None:
-        """Answer a JoinGroup request when the group's next generation starts."""
-        with self._actions:
-            try:
-                self._join_group.join(request, reply)
-            except GroupError as error:
-                member_id = "" if error.code in _ERRORS_WITHOUT_MEMBER_ID else request.member_id
-                self._actions.add(partial(reply, JoinResult(error.code, member_id)))
-
-    def sync_group(self, request: SyncRequest, reply: SyncReply) -> None:
-        """Answer a SyncGroup request when the leader's assignment is stored."""
-        with self._actions:
-            try:
-                self._membership.sync(request, reply)
-            except GroupError as error:
-                self._actions.add(partial(reply, SyncResult(error.code)))
-
-    def heartbeat(self, request: Heartbeat) -> ErrorCode:
-        with self._actions:
-            try:
-                self._membership.heartbeat(request)
-            except GroupError as error:
-                return error.code
-        return ErrorCode.NONE
-
-    def leave_group(
-        self, group_id: str, leaving: Sequence[LeavingMember], reply: LeaveReply
-    ) -> None:
-        with self._actions:
-            try:
-                self._membership.leave(group_id, leaving, reply)
-            except GroupError as error:
-                self._actions.add(partial(reply, RemovalResult(error.code)))
-
-    def consumer_heartbeat(self, request: ConsumerHeartbeat, reply: HeartbeatReply) -> None:
-        """Answer a ConsumerGroupHeartbeat request when what it changes is replicated."""
-        with self._actions:
-            self._consumers.heartbeat(request, reply)
+                self.consumer.timers.time_advanced(group)
 
     def topics_changed(self, names: Collection[str]) -> None:
         """Note topics that were created or deleted, or that have got partitions."""
         modern = [group for group in self.groups if not isinstance(group, Group)]
-        self._consumers.topics_changed(names, modern)
-
-    # -- offsets
-
-    def commit_offsets(self, request: CommitRequest, reply: CommitReply) -> None:
-        """Answer when the records are replicated. The caller checks whether topics exist."""
-        self._commit(partial(self._offsets.commit, request, reply), len(request.offsets), reply)
-
-    def commit_transactional_offsets(
-        self, request: TransactionalCommit, reply: CommitReply
-    ) -> None:
-        """Answer when the records are replicated, after the transaction's coordinator agrees.
-
-        The offsets are pending until `end_transaction`. The caller checks whether topics exist.
-        """
-        count = len(request.offsets)
-        if not request.group_id:
-            self._commit(_refuse_group_id, count, reply)
-            return
-        partition = self.partition_for(request.group_id)
-        if partition not in self._shards.by_partition:
-            self._commit(partial(self._shards.shard_of, request.group_id), count, reply)
-            return
-
-        def verified(error: ErrorCode, guard: VerificationGuard | None) -> None:
-            if error is not ErrorCode.NONE:
-                reply((coordinator_error(error),) * count)
-                return
-            commit = partial(self._offsets.commit_transactional, request, guard, reply)
-            self._commit(commit, count, reply)
-
-        self._store.verify(partition, request, verified)
-
-    def _commit(self, commit: Callable[[], object], count: int, reply: CommitReply) -> None:
-        with self._actions:
-            try:
-                commit()
-            except GroupError as error:
-                self._actions.add(partial(reply, (error.code,) * count))
-
-    def end_transaction(self, partition: int, producer_id: int, is_commit: bool) -> None:
-        """Commit or drop the pending offsets of a producer, whose marker was written."""
-        with self._actions:
-            shard = self._shards.by_partition.get(partition)
-            if shard is not None:
-                shard.end_transaction(producer_id, self._now_ms(), is_commit=is_commit)
-
-    def fetch_offsets(
-        self,
-        group_id: str,
-        requested: Iterable[tuple[str, Sequence[int]]] | None,
-        *,
-        require_stable: bool = False,
-        member_id: str | None = None,
-        member_epoch: int = -1,
-    ) -> FetchedOffsets:
-        """Return the replicated offsets of a group; None asks for all that it has committed.
-
-        `member_id` and `member_epoch` are those of a member of the consumer protocol that asks.
-        """
-        return self._offsets.fetch(
-            group_id,
-            requested,
-            require_stable=require_stable,
-            member_id=member_id,
-            member_epoch=member_epoch,
-        )
-
-    def delete_offsets(
-        self, group_id: str, partitions: Sequence[tuple[str, int]], reply: DeleteOffsetsReply
-    ) -> None:
-        """Answer an OffsetDelete request when its records are replicated."""
-        with self._actions:
-            try:
-                self._offsets.delete(group_id, partitions, reply)
-            except GroupError as error:
-                self._actions.add(partial(reply, RemovalResult(error.code)))
+        self.consumer.topics_changed(names, modern)
 
     def forget_topic(self, topic: str) -> None:
         with self._actions:
-            self._offsets.forget_topic(topic)
-            self._share_groups.forget_topics(self.groups)
-
-    # -- administration
-
-    def list_groups(
-        self, states: Collection[str], types: Collection[str]
-    ) -> tuple[GroupListing, ...]:
-        return self._administration.list_groups(states, types)
-
-    def describe_group(self, group_id: str) -> GroupDescription:
-        return self._administration.describe_group(group_id)
-
-    def describe_consumer_group(self, group_id: str) -> ConsumerGroupDescription:
-        return self._consumers.describe(group_id)
-
-    def delete_groups(self, group_ids: Iterable[str], reply: DeleteGroupsReply) -> None:
-        """Answer a DeleteGroups request when its records are replicated or have failed."""
-        wanted = list(group_ids)
-        with_states = [
-            group
-            for group in self.groups
-            if isinstance(group, ShareGroup) and group.is_empty and group.group_id in wanted
-        ]
-        pending = len(with_states)
-
-        def states_deleted() -> None:
-            nonlocal pending
-            pending -= 1
-            if pending <= 0:
-                with self._actions:
-                    self._administration.delete_groups(wanted, reply)
-
-        with self._actions:
-            for group in with_states:
-                self._share_groups.delete_states(group, states_deleted)
-            if not with_states:
-                states_deleted()
-
-    # -- share groups
-
-    def share_heartbeat(self, request: ShareHeartbeat, reply: ShareHeartbeatReply) -> None:
-        """Answer a ShareGroupHeartbeat request when its records are replicated."""
-        with self._actions:
-            self._share_groups.heartbeat(request, reply)
-
-    def describe_share_group(self, group_id: str) -> ShareGroupDescription:
-        return self._share_groups.describe(group_id)
-
-    def describe_share_offsets(
-        self, group_id: str, wanted: Mapping[str, Iterable[int]] | None, reply: OffsetsReply
-    ) -> None:
-        """Answer where a share group begins with partitions, by what their coordinators say."""
-        with self._actions:
-            self._share_groups.describe_offsets(group_id, wanted, reply)
-
-    def alter_share_offsets(self, group_id: str, given: NewOffsets, reply: OffsetsReply) -> None:
-        """Answer when the coordinators of the share partitions have stored the offsets."""
-        with self._actions:
-            self._share_groups.alter_offsets(group_id, given, reply)
-
-    def delete_share_offsets(
-        self, group_id: str, topics: Iterable[str], reply: OffsetsReply
-    ) -> None:
-        """Answer when the coordinators of the share partitions have deleted the states."""
-        with self._actions:
-            self._share_groups.delete_offsets(group_id, topics, reply)
+            self.offsets.forget_topic(topic)
+            self.share.forget_topics(self.groups)
 
     # -- inspection
 
@@ -448,7 +224,7 @@ class GroupCoordinator:
 
     def by_topic_name(self, partitions: Assignment) -> dict[str, list[int]]:
         """Return partitions by their topics' names, without those of deleted topics."""
-        return self._consumers.migration.by_name(partitions)
+        return self.consumer.migration.by_name(partitions)
 
     def check(self) -> None:
         for group in self.groups:

@@ -472,7 +472,7 @@ class CoordinatorHarness:
         """Write a producer's marker to every partition, as its coordinator does."""
         for partition, records in self.log.records.items():
             records.append(StoredMarker(producer_id, commit))
-            self.coordinator.end_transaction(partition, producer_id, commit)
+            self.coordinator.offsets.end_transaction(partition, producer_id, commit)
 
     def fetch(
         self,

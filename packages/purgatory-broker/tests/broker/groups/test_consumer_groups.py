@@ -224,7 +224,7 @@ def test_group_that_is_joined_while_it_is_deleted_stays() -> None:
         harness.log.is_held = False
         assert deleted.is_done
         assert joined.error is ErrorCode.NONE
-        listed = harness.coordinator.list_groups((), ())
+        listed = harness.coordinator.administration.list_groups((), ())
         assert [(group.group_id, group.state) for group in listed] == [(GROUP, "Stable")]
         harness.restart()
         assert set(consumer_group(harness).members) == {"b"}
@@ -245,7 +245,7 @@ def test_full_group_refuses_further_members() -> None:
 def test_most_members_choose_the_assignor() -> None:
     async def scenario(harness: CoordinatorHarness) -> None:
         harness.topics.create("t1", 2)
-        describe = harness.coordinator.describe_consumer_group
+        describe = harness.coordinator.consumer.describe
         join(harness, "a")
         assert describe(GROUP).assignor == "uniform"
         join(harness, "b", assignor="range")

@@ -208,7 +208,7 @@ def test_compacted_share_group_has_its_states_although_they_are_its_oldest_recor
                 rack_id=None,
                 topics=frozenset({"t"}),
             )
-            harness.coordinator.share_heartbeat(request, lambda _result: None)
+            harness.coordinator.share.heartbeat(request, lambda _result: None)
 
         heartbeat("first", 0)
         heartbeat("first", 1)

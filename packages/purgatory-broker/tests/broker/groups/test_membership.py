@@ -216,7 +216,7 @@ def test_reply_may_call_the_coordinator() -> None:
         def called(self: object, response: object) -> None:
             original(self, response)  # type: ignore[arg-type]
             harness.coordinator.check()
-            inner.append(harness.coordinator.heartbeat(heartbeat))
+            inner.append(harness.coordinator.classic.heartbeat(heartbeat))
 
         joined[0].__class__.__call__ = called  # type: ignore[method-assign]
         try:

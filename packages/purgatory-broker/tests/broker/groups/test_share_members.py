@@ -21,7 +21,7 @@ def beat(harness: CoordinatorHarness, member_id: str, epoch: int) -> ShareHeartb
         topics=frozenset({"t"}),
     )
     answers: list[ShareHeartbeatResult] = []
-    harness.coordinator.share_heartbeat(request, answers.append)
+    harness.coordinator.share.heartbeat(request, answers.append)
     (answer,) = answers
     return answer
 

@@ -414,12 +414,14 @@ def test_share_group_is_no_other_group() -> None:
     async def scenario(harness: ShareHarness) -> None:
         await GroupMember(harness, "m").join()
         node = harness.node(0)
-        listed = node.groups.list_groups((), ("share",))
+        listed = node.groups.administration.list_groups((), ("share",))
         assert [(each.group_id, each.state, each.protocol_type) for each in listed] == [
             (GROUP, "Stable", "share")
         ]
-        assert node.groups.list_groups((), ("classic",)) == ()
-        assert node.groups.describe_group(GROUP).error is ErrorCode.GROUP_ID_NOT_FOUND
+        assert node.groups.administration.list_groups((), ("classic",)) == ()
+        assert (
+            node.groups.administration.describe_group(GROUP).error is ErrorCode.GROUP_ID_NOT_FOUND
+        )
 
     run_groups(scenario)
 

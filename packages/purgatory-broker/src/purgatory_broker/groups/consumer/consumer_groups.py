@@ -104,11 +104,13 @@ class ConsumerGroups:
     # -- requests
 
     def heartbeat(self, request: ConsumerHeartbeat, reply: HeartbeatReply) -> None:
-        try:
-            self._heartbeat.heartbeat(request, reply)
-        except GroupError as error:
-            result = ConsumerHeartbeatResult(error.code, error.message)
-            self._actions.add(partial(reply, result))
+        """Answer a ConsumerGroupHeartbeat request when what it changes is replicated."""
+        with self._actions:
+            try:
+                self._heartbeat.heartbeat(request, reply)
+            except GroupError as error:
+                result = ConsumerHeartbeatResult(error.code, error.message)
+                self._actions.add(partial(reply, result))
 
     def describe(self, group_id: str) -> ConsumerGroupDescription:
         try:
