@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from purgatory_broker.patterns.characters import WORD
-from purgatory_broker.patterns.syntax import Instruction, parse
+from purgatory_broker.patterns.program import Instruction
+from purgatory_broker.patterns.syntax import parse
 
 #: The most places in all sets that are remembered.
 _MAX_CACHED = 100_000

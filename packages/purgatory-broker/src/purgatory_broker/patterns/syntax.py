@@ -10,13 +10,22 @@ Source: https://github.com/google/re2/wiki/Syntax
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
-from purgatory_broker.patterns.characters import (
-    PERL_CLASSES,
-    POSIX_CLASSES,
-    WORD,
-    CharacterSet,
+from purgatory_broker.patterns.character_syntax import (
+    read_bracket,
+    read_class_escape,
+    read_escape,
+)
+from purgatory_broker.patterns.characters import WORD, CharacterSet
+from purgatory_broker.patterns.cursor import Cursor, PatternError
+from purgatory_broker.patterns.program import (
+    Fragment,
+    Instruction,
+    any_number,
+    choice,
+    sequence,
+    up_to,
 )
 
 #: The most instructions of a program; matching takes as many steps for each character at most.
@@ -24,46 +33,8 @@ MAX_INSTRUCTIONS = 2_000
 #: As in RE2.
 _MAX_REPETITIONS = 1_000
 _MAX_NESTING = 100
-_ESCAPES: Final = {
-    "a": "\a",
-    "f": "\f",
-    "t": "\t",
-    "n": "\n",
-    "r": "\r",
-    "v": "\v",
-}
 _ANY: Final = CharacterSet(is_negated=True)
 _NOT_NEWLINE: Final = CharacterSet(frozenset("\n"), is_negated=True)
-
-
-class PatternError(ValueError):
-    """A regular expression that is not valid."""
-
-    def __init__(self, what: str, where: str) -> None:
-        super().__init__(f"error parsing regexp: {what}: `{where}`")
-        self.description = what
-
-
-class Instruction(NamedTuple):
-    """A step: to consume a character, to hold at a place, or to go on elsewhere, for nothing."""
-
-    #: Where the match goes on; two places for a choice.
-    targets: tuple[int, ...]
-    characters: CharacterSet | None = None
-    #: One of `^`, `$`, `A`, `z`, `b` and `B`.
-    assertion: str = ""
-
-
-class Fragment(NamedTuple):
-    """A part of a program whose targets count from its first instruction; its end is behind it."""
-
-    instructions: tuple[Instruction, ...]
-
-    def shifted(self, by: int) -> list[Instruction]:
-        return [
-            step._replace(targets=tuple(target + by for target in step.targets))
-            for step in self.instructions
-        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,137 +46,86 @@ class _Flags:
 
 def parse(pattern: str) -> tuple[Instruction, ...]:
     """Return the program of an expression; it matches where it ends behind its last step."""
-    return _Parser(pattern).parse().instructions
-
-
-def _sequence(fragments: list[Fragment]) -> Fragment:
-    steps: list[Instruction] = []
-    for fragment in fragments:
-        steps += fragment.shifted(len(steps))
-    return Fragment(tuple(steps))
-
-
-def _choice(fragments: list[Fragment]) -> Fragment:
-    result = fragments[-1]
-    for fragment in reversed(fragments[:-1]):
-        first = fragment.shifted(1)
-        second = result.shifted(len(first) + 2)
-        end = len(first) + len(second) + 2
-        steps = [Instruction((1, len(first) + 2)), *first, Instruction((end,)), *second]
-        result = Fragment(tuple(steps))
-    return result
-
-
-def _up_to(count: int, fragment: Fragment) -> Fragment:
-    steps: list[Instruction] = []
-    end = count * (len(fragment.instructions) + 1)
-    for _ in range(count):
-        steps.append(Instruction((len(steps) + 1, end)))
-        steps += fragment.shifted(len(steps))
-    return Fragment(tuple(steps))
-
-
-def _any_number(fragment: Fragment) -> Fragment:
-    steps = fragment.shifted(1)
-    end = len(steps) + 2
-    return Fragment((Instruction((1, end)), *steps, Instruction((0,))))
+    return _Parser(Cursor(pattern)).parse().instructions
 
 
 @dataclass(slots=True)
 class _Parser:
-    pattern: str
-    position: int = 0
+    cursor: Cursor
     flags: _Flags = field(default_factory=_Flags)
     _depth: int = 0
 
     def parse(self) -> Fragment:
         fragment = self._alternatives()
-        if self.position < len(self.pattern):
-            raise PatternError("unexpected )", self.pattern)
+        if self.cursor.position < len(self.cursor.text):
+            raise PatternError("unexpected )", self.cursor.text)
         return fragment
-
-    def _peek(self, text: str) -> bool:
-        return self.pattern.startswith(text, self.position)
-
-    def _take(self, text: str) -> bool:
-        found = self._peek(text)
-        self.position += len(text) * found
-        return found
-
-    def _next(self) -> str:
-        self.position += 1
-        return self.pattern[self.position - 1]
-
-    @property
-    def _is_at_end(self) -> bool:
-        return self.position >= len(self.pattern)
 
     def _alternatives(self) -> Fragment:
         self._depth += 1
         if self._depth > _MAX_NESTING:
-            raise PatternError("expression nests too deeply", self.pattern)
+            raise PatternError("expression nests too deeply", self.cursor.text)
         alternatives = [self._concatenation()]
-        while self._take("|"):
+        while self.cursor.take("|"):
             alternatives.append(self._concatenation())
         self._depth -= 1
-        return self._checked(_choice(alternatives))
+        return self._checked(choice(alternatives))
 
     def _checked(self, fragment: Fragment) -> Fragment:
         if len(fragment.instructions) > MAX_INSTRUCTIONS:
-            raise PatternError("expression is too large", self.pattern[:100])
+            raise PatternError("expression is too large", self.cursor.text[:100])
         return fragment
 
     def _concatenation(self) -> Fragment:
         fragments: list[Fragment] = []
-        while not (self._is_at_end or self._peek("|") or self._peek(")")):
-            start = self.position
-            if self._take("\\Q"):
-                end = self.pattern.find("\\E", self.position)
-                quoted = self.pattern[self.position : end if end >= 0 else None]
-                self.position = len(self.pattern) if end < 0 else end + 2
+        while not (self.cursor.is_at_end or self.cursor.peek("|") or self.cursor.peek(")")):
+            start = self.cursor.position
+            if self.cursor.take("\\Q"):
+                end = self.cursor.text.find("\\E", self.cursor.position)
+                quoted = self.cursor.text[self.cursor.position : end if end >= 0 else None]
+                self.cursor.position = len(self.cursor.text) if end < 0 else end + 2
                 if quoted:
                     fragments += map(self._literal, quoted)
                     fragments[-1] = self._repeated(fragments[-1], start)
                 continue
             fragment = self._atom()
             if fragment is None:  # Flags alone.
-                if not self._is_at_end and self.pattern[self.position] in "*+?":
+                if not self.cursor.is_at_end and self.cursor.text[self.cursor.position] in "*+?":
                     raise PatternError(
-                        "missing argument to repetition operator", self.pattern[self.position]
+                        "missing argument to repetition operator",
+                        self.cursor.text[self.cursor.position],
                     )
                 continue
             fragments.append(self._repeated(fragment, start))
-        return self._checked(_sequence(fragments))
+        return self._checked(sequence(fragments))
 
     def _repeated(self, fragment: Fragment, start: int) -> Fragment:
         bounds = self._bounds()
         if bounds is None:
             return fragment
         least, most = bounds
-        self._take("?")  # Lazy.
-        after = self.position
+        self.cursor.take("?")  # Lazy.
+        after = self.cursor.position
         if self._bounds() is not None:
-            raise PatternError(
-                "invalid nested repetition operator", self.pattern[start : self.position]
-            )
-        self.position = after
+            raise PatternError("invalid nested repetition operator", self.cursor.since(start))
+        self.cursor.position = after
         size = len(fragment.instructions) + 2
         if size * max(least + (most is None), most or 0) > MAX_INSTRUCTIONS:
-            raise PatternError("expression is too large", self.pattern[start:after][:100])
+            raise PatternError("expression is too large", self.cursor.text[start:after][:100])
         copies = [fragment] * least
         if most is None:
-            return _sequence([*copies, _any_number(fragment)])
-        return _sequence([*copies, _up_to(most - least, fragment)])
+            return sequence([*copies, any_number(fragment)])
+        return sequence([*copies, up_to(most - least, fragment)])
 
     def _bounds(self) -> tuple[int, int | None] | None:
         """Return how often the part before is to come; None if nothing says it."""
         for operator, bounds in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
-            if self._take(operator):
+            if self.cursor.take(operator):
                 return bounds
-        if not self._peek("{"):
+        if not self.cursor.peek("{"):
             return None
-        end = self.pattern.find("}", self.position)
-        shown = self.pattern[self.position : end + 1]
+        end = self.cursor.text.find("}", self.cursor.position)
+        shown = self.cursor.text[self.cursor.position : end + 1]
         least, comma, most = shown[1:-1].partition(",")
         is_count = least.isascii() and least.isdigit()
         if end < 0 or not is_count or (most and not (most.isascii() and most.isdigit())):
@@ -218,24 +138,22 @@ class _Parser:
             high = low
         if low > _MAX_REPETITIONS or (high is not None and not low <= high <= _MAX_REPETITIONS):
             raise PatternError("invalid repeat count", shown)
-        self.position = end + 1
+        self.cursor.position = end + 1
         return low, high
 
     # -- atoms
 
     def _atom(self) -> Fragment | None:
-        start = self.position
-        if self._peek("{") and self._bounds() is not None:
-            raise PatternError(
-                "missing argument to repetition operator", self.pattern[start : self.position]
-            )
-        character = self._next()
+        start = self.cursor.position
+        if self.cursor.peek("{") and self._bounds() is not None:
+            raise PatternError("missing argument to repetition operator", self.cursor.since(start))
+        character = self.cursor.next()
         if character in "*+?":
             raise PatternError("missing argument to repetition operator", character)
         if character == "(":
             return self._group(start)
         if character == "[":
-            return self._set(self._bracket(start))
+            return self._set(read_bracket(self.cursor, start, ignores_case=self.flags.ignores_case))
         if character == ".":
             return self._set(_ANY if self.flags.dot_is_any else _NOT_NEWLINE)
         if character == "^":
@@ -244,10 +162,10 @@ class _Parser:
             return self._assertion("$" if self.flags.is_multiline else "z")
         if character == "\\":
             for escape in "AzbB":
-                if self._take(escape):
+                if self.cursor.take(escape):
                     return self._assertion(escape)
-            found = self._class_escape()
-            return self._literal(self._escape()) if found is None else self._set(found)
+            found = read_class_escape(self.cursor)
+            return self._literal(read_escape(self.cursor)) if found is None else self._set(found)
         return self._literal(character)
 
     def _assertion(self, assertion: str) -> Fragment:
@@ -261,31 +179,31 @@ class _Parser:
 
     def _group(self, start: int) -> Fragment | None:
         flags = self.flags
-        if self._take("?"):
-            if self._take("P<") or self._take("<"):
+        if self.cursor.take("?"):
+            if self.cursor.take("P<") or self.cursor.take("<"):
                 self._group_name(start)
             elif self._set_flags(start):
                 return None
         fragment = self._alternatives()
-        if not self._take(")"):
-            raise PatternError("missing closing )", self.pattern)
+        if not self.cursor.take(")"):
+            raise PatternError("missing closing )", self.cursor.text)
         self.flags = flags
         return fragment
 
     def _group_name(self, start: int) -> None:
-        end = self.pattern.find(">", self.position)
-        name = self.pattern[self.position : end]
+        end = self.cursor.text.find(">", self.cursor.position)
+        name = self.cursor.text[self.cursor.position : end]
         if end < 0 or not name or not WORD.issuperset(name):
-            shown = self.pattern[start : end + 1] if end >= 0 else self.pattern[start:]
+            shown = self.cursor.text[start : end + 1] if end >= 0 else self.cursor.text[start:]
             raise PatternError("invalid named capture", shown)
-        self.position = end + 1
+        self.cursor.position = end + 1
 
     def _set_flags(self, start: int) -> bool:
         """Read flags such as `i` or `-s`; return whether they are for what follows the group."""
         value, seen = True, False
         changes: dict[str, bool] = {}
-        while not self._is_at_end:
-            flag = self._next()
+        while not self.cursor.is_at_end:
+            flag = self.cursor.next()
             if flag in "imsU":
                 seen = True
                 changes[flag] = value
@@ -300,128 +218,4 @@ class _Parser:
                 return flag == ")"
             else:
                 break
-        raise PatternError(
-            "invalid or unsupported Perl syntax", self.pattern[start : self.position]
-        )
-
-    # -- escapes and brackets
-
-    def _class_escape(self) -> CharacterSet | None:
-        """Read what follows a backslash if it is a class such as `d` or `pL`."""
-        if self._is_at_end:
-            raise PatternError("trailing backslash at end of expression", "")
-        letter = self.pattern[self.position]
-        if letter.lower() in PERL_CLASSES and letter.isascii():
-            self.position += 1
-            return CharacterSet(PERL_CLASSES[letter.lower()], is_negated=letter.isupper())
-        if letter not in "pP":
-            return None
-        start = self.position - 1
-        self.position += 1
-        name = self._next() if not self._is_at_end else ""
-        if name == "{":
-            end = self.pattern.find("}", self.position)
-            name = self.pattern[self.position : end] if end >= 0 else ""
-            self.position = len(self.pattern) if end < 0 else end + 1
-        is_negated = (letter == "P") is not name.startswith("^")
-        name = name.removeprefix("^")
-        is_category = name[:1] in set("CLMNPSZ") and len(name) <= 2 and name.isascii()
-        if not is_category and name != "Any":
-            raise PatternError("invalid character class range", self.pattern[start : self.position])
-        return CharacterSet(category="" if name == "Any" else name, is_negated=is_negated)
-
-    def _escape(self) -> str:
-        """Read what follows a backslash; return the character."""
-        start = self.position - 1
-        if self._is_at_end:
-            raise PatternError("trailing backslash at end of expression", "")
-        letter = self._next()
-        if letter in _ESCAPES:
-            return _ESCAPES[letter]
-        if letter == "x":
-            return self._hexadecimal(start)
-        if letter in "01234567":
-            digits = letter
-            while len(digits) < 3 and not self._is_at_end and self._peek_octal():
-                digits += self._next()
-            # A number that does not begin with 0 and has one digit is a back-reference.
-            if letter == "0" or len(digits) > 1:
-                return chr(int(digits, 8))
-        elif not letter.isalnum():
-            return letter
-        raise PatternError("invalid escape sequence", self.pattern[start : self.position])
-
-    def _peek_octal(self) -> bool:
-        return self.pattern[self.position] in "01234567"
-
-    def _hexadecimal(self, start: int) -> str:
-        if self._take("{"):
-            end = self.pattern.find("}", self.position)
-            digits = self.pattern[self.position : end] if end >= 0 else ""
-            self.position = len(self.pattern) if end < 0 else end + 1
-        else:
-            digits = self.pattern[self.position : self.position + 2]
-            self.position += len(digits)
-            digits = digits if len(digits) == 2 else ""
-        is_number = bool(digits) and POSIX_CLASSES["xdigit"].issuperset(digits)
-        code = int(digits, 16) if is_number and len(digits) <= 8 else -1
-        if not 0 <= code <= 0x10FFFF:
-            raise PatternError("invalid escape sequence", self.pattern[start : self.position])
-        return chr(code)
-
-    def _bracket(self, start: int) -> CharacterSet:
-        is_negated = self._take("^")
-        characters: set[str] = set()
-        ranges: list[tuple[str, str]] = []
-        parts: list[CharacterSet] = []
-        is_first = True
-        while is_first or not self._peek("]"):
-            if self._is_at_end:
-                raise PatternError("missing closing ]", self.pattern[start:])
-            is_first = False
-            if self._peek("[:") and ":]" in self.pattern[self.position + 2 :]:
-                parts.append(self._posix_class())
-                continue
-            range_start = self.position
-            character = self._next()
-            if character == "\\":
-                found = self._class_escape()
-                if found is not None:
-                    parts.append(found)
-                    continue
-                character = self._escape()
-            if not self._is_range():
-                characters.add(character)
-                continue
-            self.position += 1
-            last = self._next()
-            if last == "\\":
-                last = self._escape()
-            if last < character:
-                raise PatternError(
-                    "invalid character class range", self.pattern[range_start : self.position]
-                )
-            ranges.append((character, last))
-        self.position += 1
-        return CharacterSet(
-            frozenset(characters),
-            tuple(ranges),
-            tuple(parts),
-            is_negated=is_negated,
-            ignores_case=self.flags.ignores_case,
-        )
-
-    def _is_range(self) -> bool:
-        rest = self.pattern[self.position : self.position + 2]
-        return len(rest) == 2 and rest[0] == "-" and rest[1] != "]"
-
-    def _posix_class(self) -> CharacterSet:
-        end = self.pattern.index(":]", self.position + 2)
-        shown = self.pattern[self.position : end + 2]
-        name = shown[2:-2]
-        is_negated = name.startswith("^")
-        characters = POSIX_CLASSES.get(name.removeprefix("^"))
-        if characters is None:
-            raise PatternError("invalid character class range", shown)
-        self.position = end + 2
-        return CharacterSet(characters, is_negated=is_negated)
+        raise PatternError("invalid or unsupported Perl syntax", self.cursor.since(start))

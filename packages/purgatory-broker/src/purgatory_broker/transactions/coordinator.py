@@ -10,8 +10,8 @@ from functools import partial
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.metadata.topics import TopicPartition
+from purgatory_broker.patterns.cursor import PatternError
 from purgatory_broker.patterns.pattern import Pattern
-from purgatory_broker.patterns.syntax import PatternError
 from purgatory_broker.settings import ClusterSettings
 from purgatory_broker.transactions.deadlines import Deadlines
 from purgatory_broker.transactions.end_transaction import EndTransactionHandler

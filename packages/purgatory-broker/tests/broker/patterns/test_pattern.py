@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from purgatory_broker.patterns.cursor import PatternError
 from purgatory_broker.patterns.pattern import Pattern
-from purgatory_broker.patterns.syntax import MAX_INSTRUCTIONS, PatternError
+from purgatory_broker.patterns.syntax import MAX_INSTRUCTIONS
 
 _ATOMS = st.sampled_from(
     ["a", "b", "-", ".", "[ab]", "[^a]", "[a-c-]", r"\d", r"\W", r"\.", r"\b", r"\B", "^", "$"]

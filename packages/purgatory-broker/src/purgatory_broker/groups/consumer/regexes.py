@@ -14,8 +14,8 @@ from purgatory_broker.groups.modern.consumer_group import ConsumerGroup
 from purgatory_broker.groups.modern.group import ModernGroup
 from purgatory_broker.groups.modern.record_values import ConsumerMemberValue, ResolvedRegex
 from purgatory_broker.groups.modern.records import RecordKind
+from purgatory_broker.patterns.cursor import PatternError
 from purgatory_broker.patterns.pattern import Pattern
-from purgatory_broker.patterns.syntax import PatternError
 
 logger = logging.getLogger(__name__)
 
