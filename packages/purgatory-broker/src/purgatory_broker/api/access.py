@@ -55,10 +55,6 @@ _OPERATIONS = {
         AclOperation.IDEMPOTENT_WRITE,
     ),
 }
-#: Kafka's message to a client that describes a group whose members have other topics.
-UNDESCRIBABLE_TOPICS = (
-    "The group has described topic(s) that the client is not authorized to describe."
-)
 #: The authorized operations of a client that has not asked for them.
 NOT_ASKED = -(2**31)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.protocol import consumer_group_describe as describing
 from purgatory_broker._wire.protocol.consumer_group_describe import (
     CONSUMER_GROUP_DESCRIBE_MESSAGES,
@@ -22,16 +21,12 @@ from purgatory_broker._wire.protocol.consumer_group_heartbeat import (
 )
 from purgatory_broker.api.access import (
     DENIED,
-    NOT_ASKED,
-    UNDESCRIBABLE_TOPICS,
     allowed_topics,
-    authorized_operations,
-    is_allowed,
 )
 from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.described_groups import describe_groups
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.groups.consumer.heartbeat_messages import (
-    ConsumerGroupDescription,
     ConsumerHeartbeat,
     ConsumerHeartbeatResult,
     ConsumerMemberDescription,
@@ -111,54 +106,23 @@ _CLASSIC_MEMBER, _CONSUMER_MEMBER, _UNKNOWN_TYPE = 0, 1, -1
 def _describe(
     broker: BrokerApi, context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:
-    groups = []
-    for group_id in dict.fromkeys(request.group_ids):
-        if not is_allowed(broker, context, AclOperation.DESCRIBE, AclResource.GROUP, group_id):
-            groups.append(DescribedGroup(error_code=DENIED[AclResource.GROUP], group_id=group_id))
-            continue
-        operations = NOT_ASKED
-        if request.include_authorized_operations:
-            operations = authorized_operations(broker, context, AclResource.GROUP, group_id)
-        found = broker.groups.consumer.describe(group_id)
-        described = _described(broker, found, operations, context.version)
-        groups.append(_with_allowed_topics(broker, context, described))
-    return ConsumerGroupDescribeResponse(groups=groups)
+    def described(group_id: str) -> DescribedGroup:
+        group = broker.groups.consumer.describe(group_id)
+        return DescribedGroup(
+            error_code=group.error,
+            error_message=group.message,
+            group_id=group.group_id,
+            group_state=group.state,
+            group_epoch=group.epoch,
+            assignment_epoch=group.target_epoch,
+            assignor_name=group.assignor,
+            members=[_member(broker, member, context.version) for member in group.members],
+        )
 
-
-def _with_allowed_topics(
-    broker: BrokerApi, context: RequestContext, group: DescribedGroup
-) -> DescribedGroup:
-    """Return the group, or an error if a member has a topic that the client may not describe."""
-    names = {
-        topic.topic_name
-        for member in group.members
-        for assignment in (member.assignment, member.target_assignment)
-        if assignment is not None
-        for topic in assignment.topic_partitions
-    }
-    allowed = allowed_topics(broker, context, AclOperation.DESCRIBE, names)
-    if all(name in allowed for name in names):
-        return group
-    return DescribedGroup(
-        error_code=DENIED[AclResource.TOPIC],
-        error_message=UNDESCRIBABLE_TOPICS,
-        group_id=group.group_id,
-    )
-
-
-def _described(
-    broker: BrokerApi, group: ConsumerGroupDescription, operations: int, version: int
-) -> DescribedGroup:
-    return DescribedGroup(
-        error_code=group.error,
-        error_message=group.message,
-        group_id=group.group_id,
-        group_state=group.state,
-        group_epoch=group.epoch,
-        assignment_epoch=group.target_epoch,
-        assignor_name=group.assignor,
-        members=[_member(broker, member, version) for member in group.members],
-        authorized_operations=operations if group.error is ErrorCode.NONE else NOT_ASKED,
+    return ConsumerGroupDescribeResponse(
+        groups=describe_groups(
+            broker, context, request, DescribedGroup, described, "assignment", "target_assignment"
+        )
     )
 
 

@@ -18,20 +18,13 @@ from purgatory_broker._wire.protocol.share_group_heartbeat import (
     ShareGroupHeartbeatResponse,
     TopicPartitions,
 )
-from purgatory_broker.api.access import (
-    DENIED,
-    NOT_ASKED,
-    UNDESCRIBABLE_TOPICS,
-    allowed_topics,
-    authorized_operations,
-    is_allowed,
-)
+from purgatory_broker.api.access import DENIED, allowed_topics
 from purgatory_broker.api.broker_api import BrokerApi
+from purgatory_broker.api.described_groups import describe_groups
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.groups.modern.partitions import by_topic
 from purgatory_broker.groups.share.assignor import NAME
 from purgatory_broker.groups.share.messages import (
-    ShareGroupDescription,
     ShareHeartbeat,
     ShareHeartbeatResult,
     ShareMemberDescription,
@@ -92,51 +85,21 @@ SHARE_GROUP_HEARTBEAT = ServedApi(
 def _describe(
     broker: BrokerApi, context: RequestContext, request: ShareGroupDescribeRequest
 ) -> ShareGroupDescribeResponse:
-    groups = []
-    for group_id in dict.fromkeys(request.group_ids):
-        if not is_allowed(broker, context, AclOperation.DESCRIBE, AclResource.GROUP, group_id):
-            groups.append(DescribedGroup(error_code=DENIED[AclResource.GROUP], group_id=group_id))
-            continue
-        operations = NOT_ASKED
-        if request.include_authorized_operations:
-            operations = authorized_operations(broker, context, AclResource.GROUP, group_id)
-        found = broker.groups.share.describe(group_id)
-        groups.append(_with_allowed_topics(broker, context, _described(broker, found, operations)))
-    return ShareGroupDescribeResponse(groups=groups)
+    def described(group_id: str) -> DescribedGroup:
+        group = broker.groups.share.describe(group_id)
+        return DescribedGroup(
+            error_code=group.error,
+            error_message=group.message,
+            group_id=group.group_id,
+            group_state=group.state,
+            group_epoch=group.epoch,
+            assignment_epoch=group.target_epoch,
+            assignor_name=NAME if group.error is ErrorCode.NONE else "",
+            members=[_member(broker, member) for member in group.members],
+        )
 
-
-def _with_allowed_topics(
-    broker: BrokerApi, context: RequestContext, group: DescribedGroup
-) -> DescribedGroup:
-    """Return the group, or an error if a member has a topic that the client may not describe."""
-    names = {
-        topic.topic_name
-        for member in group.members
-        if member.assignment is not None
-        for topic in member.assignment.topic_partitions
-    }
-    allowed = allowed_topics(broker, context, AclOperation.DESCRIBE, names)
-    if all(name in allowed for name in names):
-        return group
-    return DescribedGroup(
-        error_code=DENIED[AclResource.TOPIC],
-        error_message=UNDESCRIBABLE_TOPICS,
-        group_id=group.group_id,
-    )
-
-
-def _described(broker: BrokerApi, group: ShareGroupDescription, operations: int) -> DescribedGroup:
-    is_known = group.error is ErrorCode.NONE
-    return DescribedGroup(
-        error_code=group.error,
-        error_message=group.message,
-        group_id=group.group_id,
-        group_state=group.state,
-        group_epoch=group.epoch,
-        assignment_epoch=group.target_epoch,
-        assignor_name=NAME if is_known else "",
-        members=[_member(broker, member) for member in group.members],
-        authorized_operations=operations if is_known else NOT_ASKED,
+    return ShareGroupDescribeResponse(
+        groups=describe_groups(broker, context, request, DescribedGroup, described, "assignment")
     )
 
 
