@@ -9,6 +9,7 @@ from typing import Any
 
 from purgatory_broker._wire.apis import Api
 from purgatory_broker.api.registry import APIS
+from purgatory_broker.cluster.async_cluster import AsyncCluster
 from tests.broker.raw_requests import records
 from tests.broker.wire.schemas import request_class
 
@@ -179,6 +180,10 @@ def frame(
     """Return the frame of `content`, or of the sample request, without its size."""
     raw = body(api, version, sample_request(api, version)) if content is None else content
     return header(api.key, version, flexible=api.is_flexible(version), client_id=client_id) + raw
+
+
+def leader_of(cluster: AsyncCluster, partition: int = 0) -> int:
+    return cluster.controller.topics[TOPIC].partitions[partition].leader
 
 
 def with_size(raw: bytes) -> bytes:
