@@ -9,7 +9,9 @@ from uuid import UUID
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.groups.consumer_protocol import assigned_partitions, encode_assignment
-from tests.broker.groups.harness import GROUP, CapturedResponse, CoordinatorHarness
+from tests.broker.groups.captured_response import CapturedResponse
+from tests.broker.groups.classic_requests import GROUP
+from tests.broker.groups.harness import CoordinatorHarness
 from tests.broker.wire.consumer_groups import ConsumerGroupHeartbeatRequest
 
 Owned = frozenset[tuple[str, int]]

@@ -21,13 +21,10 @@ from hypothesis.stateful import (
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.groups.group import Group
 from purgatory_broker.groups.modern.consumer_group import ConsumerGroup
+from tests.broker.groups.captured_response import CapturedResponse
+from tests.broker.groups.classic_requests import GROUP
 from tests.broker.groups.consumers import ModelClassic, ModelConsumer, beat
-from tests.broker.groups.harness import (
-    GROUP,
-    CapturedResponse,
-    CoordinatorHarness,
-    coordinator_harness,
-)
+from tests.broker.groups.harness import CoordinatorHarness, coordinator_harness
 from tests.support.profiles import examples
 from tests.unit.aio.virtual import VirtualLoop
 

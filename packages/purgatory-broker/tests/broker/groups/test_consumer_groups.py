@@ -18,8 +18,9 @@ from purgatory_broker.metadata.acls import (
     Acls,
 )
 from purgatory_broker.metadata.authorizer import Authorizer
+from tests.broker.groups.classic_requests import GROUP
 from tests.broker.groups.consumers import ModelClassic, Owned, beat, partitions_of
-from tests.broker.groups.harness import GROUP, CoordinatorHarness, run_scenario
+from tests.broker.groups.harness import CoordinatorHarness, run_scenario
 
 T1: list[str] = ["t1"]
 

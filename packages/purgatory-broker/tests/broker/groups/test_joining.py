@@ -6,12 +6,8 @@ import pytest
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.groups.group import GroupState
-from tests.broker.groups.harness import (
-    GROUP,
-    CoordinatorHarness,
-    run_scenario,
-    sleep_ms,
-)
+from tests.broker.groups.classic_requests import GROUP
+from tests.broker.groups.harness import CoordinatorHarness, run_scenario, sleep_ms
 
 BOTH = (("range", b"r"), ("roundrobin", b"rr"))
 

@@ -14,14 +14,9 @@ from purgatory_broker.groups.modern.share_group import ShareGroup
 from purgatory_broker.groups.shards import StoredRecord
 from purgatory_broker.groups.share.messages import ShareHeartbeat
 from purgatory_broker.metadata.topics import java_partition
+from tests.broker.groups.classic_requests import GROUP
 from tests.broker.groups.consumers import beat
-from tests.broker.groups.harness import (
-    CLIENT,
-    GROUP,
-    CoordinatorHarness,
-    run_scenario,
-    sleep_ms,
-)
+from tests.broker.groups.harness import CLIENT, CoordinatorHarness, run_scenario, sleep_ms
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,8 @@ import pytest
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.groups.group import GroupState
 from purgatory_broker.groups.group_messages import Heartbeat
-from tests.broker.groups.harness import (
-    GROUP,
-    CoordinatorHarness,
-    run_scenario,
-    sleep_ms,
-)
+from tests.broker.groups.classic_requests import GROUP
+from tests.broker.groups.harness import CoordinatorHarness, run_scenario, sleep_ms
 
 # -- SyncGroup
 

@@ -10,13 +10,9 @@ from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.groups.group import GroupState
 from purgatory_broker.groups.group_records import OffsetKey, decode_key, decode_offset
 from purgatory_broker.groups.shards import StoredRecord
-from tests.broker.groups.harness import (
-    GROUP,
-    CapturedResponse,
-    CoordinatorHarness,
-    run_scenario,
-    sleep_ms,
-)
+from tests.broker.groups.captured_response import CapturedResponse
+from tests.broker.groups.classic_requests import GROUP
+from tests.broker.groups.harness import CoordinatorHarness, run_scenario, sleep_ms
 
 OFFSETS = {("t", 0): 7, ("t", 3): 9, ("u", 1): 0}
 

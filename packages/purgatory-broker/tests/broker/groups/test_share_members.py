@@ -7,7 +7,8 @@ import asyncio
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.groups.modern.share_group import ShareGroup
 from purgatory_broker.groups.share.messages import ShareHeartbeat, ShareHeartbeatResult
-from tests.broker.groups.harness import CLIENT, GROUP, CoordinatorHarness, run_scenario
+from tests.broker.groups.classic_requests import GROUP
+from tests.broker.groups.harness import CLIENT, CoordinatorHarness, run_scenario
 
 
 def beat(harness: CoordinatorHarness, member_id: str, epoch: int) -> ShareHeartbeatResult:

@@ -6,12 +6,8 @@ import pytest
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.groups.group import GroupState
-from tests.broker.groups.harness import (
-    CapturedResponse,
-    CoordinatorHarness,
-    run_scenario,
-    sleep_ms,
-)
+from tests.broker.groups.captured_response import CapturedResponse
+from tests.broker.groups.harness import CoordinatorHarness, run_scenario, sleep_ms
 
 OTHER = (("sticky", b"s"),)
 

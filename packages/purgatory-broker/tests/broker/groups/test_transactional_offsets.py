@@ -5,12 +5,9 @@ from __future__ import annotations
 import pytest
 
 from purgatory_broker._wire.error_code import ErrorCode
-from tests.broker.groups.harness import (
-    GROUP,
-    CapturedResponse,
-    CoordinatorHarness,
-    run_scenario,
-)
+from tests.broker.groups.captured_response import CapturedResponse
+from tests.broker.groups.classic_requests import GROUP
+from tests.broker.groups.harness import CoordinatorHarness, run_scenario
 
 OFFSET = {("t", 0): 5}
 
