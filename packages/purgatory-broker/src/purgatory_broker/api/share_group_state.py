@@ -6,11 +6,11 @@ simulated network, without these messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
-from uuid import UUID
 
+from purgatory_broker._wire.api_messages import ApiMessages
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.protocol import (
     delete_share_group_state,
@@ -27,68 +27,57 @@ from purgatory_broker.sharing.records import RecordState, StateBatch
 from purgatory_broker.sharing.share_coordinator import ShareCoordinator, StateReply, StateResult
 from purgatory_broker.sharing.state import ShareKey, ShareState
 
-#: Asks the coordinator for one partition of a request.
-_Ask = Callable[[ShareCoordinator, ShareKey, Any, StateReply], None]
 _STATES = frozenset(int(state) for state in RecordState)
 T = TypeVar("T")
 
 
-def _handle(
-    ask: _Ask,
-    make: Callable[[list[tuple[UUID | None, list[tuple[int, StateResult]]]]], Any],
-    broker: BrokerApi,
-    context: RequestContext,
-    request: Any,
-) -> None:
-    """Ask for each partition of a request, and answer when all have their results."""
-    wanted = [
-        (position, topic.topic_id, partition)
-        for position, topic in enumerate(request.topics)
-        for partition in topic.partitions
-    ]
-    results: dict[int, StateResult] = {}
+def _api(
+    messages: ApiMessages[Any, Any],
+    ask: Callable[[ShareCoordinator, ShareKey, Any, StateReply], None],
+    topic_class: type[Any],
+    answer: Callable[[int, StateResult], Any],
+) -> ServedApi[Any, Any]:
+    """Return an API that asks the coordinator for each partition, and answers with all results."""
 
-    def respond() -> None:
-        if len(results) < len(wanted):
-            return
-        topics: list[tuple[UUID | None, list[tuple[int, StateResult]]]] = [
-            (topic.topic_id, []) for topic in request.topics
+    def handle(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+        wanted = [
+            (position, topic.topic_id, partition)
+            for position, topic in enumerate(request.topics)
+            for partition in topic.partitions
         ]
-        for number, (position, _, partition) in enumerate(wanted):
-            topics[position][1].append((partition.partition, results[number]))
-        context.reply(make(topics))
+        results: dict[int, StateResult] = {}
 
-    def ended(number: int, result: StateResult) -> None:
-        results[number] = result
-        respond()
+        def respond() -> None:
+            if len(results) < len(wanted):
+                return
+            topics = [topic_class(topic_id=topic.topic_id) for topic in request.topics]
+            for number, (position, _, partition) in enumerate(wanted):
+                part = answer(partition.partition, results[number])
+                topics[position].partitions.append(part)
+            context.reply(messages.response(results=topics))
 
-    if not wanted:
-        respond()
-    for number, (_, topic_id, partition) in enumerate(wanted):
-        reply = partial(ended, number)
-        if topic_id is None:
-            message = "The topic id cannot be null."
-            reply(StateResult(ErrorCode.INVALID_REQUEST, message))
-        else:
-            key = ShareKey(request.group_id, topic_id, partition.partition)
-            ask(broker.share_coordinator, key, partition, reply)
+        def ended(number: int, result: StateResult) -> None:
+            results[number] = result
+            respond()
 
+        if not wanted:
+            respond()
+        for number, (_, topic_id, partition) in enumerate(wanted):
+            reply = partial(ended, number)
+            if topic_id is None:
+                message = "The topic id cannot be null."
+                reply(StateResult(ErrorCode.INVALID_REQUEST, message))
+            else:
+                key = ShareKey(request.group_id, topic_id, partition.partition)
+                ask(broker.share_coordinator, key, partition, reply)
 
-def _results(
-    response: Callable[..., T], topic_class: type[Any], partition: Callable[[int, StateResult], Any]
-) -> Callable[[Sequence[tuple[UUID | None, list[tuple[int, StateResult]]]]], T]:
-    def make(topics: Sequence[tuple[UUID | None, list[tuple[int, StateResult]]]]) -> T:
-        return response(
-            results=[
-                topic_class(
-                    topic_id=topic_id,
-                    partitions=[partition(index, result) for index, result in partitions],
-                )
-                for topic_id, partitions in topics
-            ]
-        )
-
-    return make
+    return ServedApi(
+        messages=messages,
+        versions=(0, 0),
+        requires={AclResource.CLUSTER: AclOperation.CLUSTER_ACTION},
+        handle=handle,
+        more_groups=lambda request: [request.group_id],
+    )
 
 
 def _initialize(
@@ -174,82 +163,37 @@ def _error_only(kind: Callable[..., T]) -> Callable[[int, StateResult], T]:
     )
 
 
-INITIALIZE_SHARE_GROUP_STATE = ServedApi(
-    messages=initialize_share_group_state.INITIALIZE_SHARE_GROUP_STATE_MESSAGES,
-    versions=(0, 0),
-    requires={AclResource.CLUSTER: AclOperation.CLUSTER_ACTION},
-    handle=partial(
-        _handle,
-        _initialize,
-        _results(
-            initialize_share_group_state.InitializeShareGroupStateResponse,
-            initialize_share_group_state.InitializeStateResult,
-            _error_only(initialize_share_group_state.PartitionResult),
-        ),
-    ),
-    more_groups=lambda request: [request.group_id],
+INITIALIZE_SHARE_GROUP_STATE = _api(
+    initialize_share_group_state.INITIALIZE_SHARE_GROUP_STATE_MESSAGES,
+    _initialize,
+    initialize_share_group_state.InitializeStateResult,
+    _error_only(initialize_share_group_state.PartitionResult),
 )
 
-READ_SHARE_GROUP_STATE = ServedApi(
-    messages=read_share_group_state.READ_SHARE_GROUP_STATE_MESSAGES,
-    versions=(0, 0),
-    requires={AclResource.CLUSTER: AclOperation.CLUSTER_ACTION},
-    handle=partial(
-        _handle,
-        _read,
-        _results(
-            read_share_group_state.ReadShareGroupStateResponse,
-            read_share_group_state.ReadStateResult,
-            _read_result,
-        ),
-    ),
-    more_groups=lambda request: [request.group_id],
+READ_SHARE_GROUP_STATE = _api(
+    read_share_group_state.READ_SHARE_GROUP_STATE_MESSAGES,
+    _read,
+    read_share_group_state.ReadStateResult,
+    _read_result,
 )
 
-WRITE_SHARE_GROUP_STATE = ServedApi(
-    messages=write_share_group_state.WRITE_SHARE_GROUP_STATE_MESSAGES,
-    versions=(0, 0),
-    requires={AclResource.CLUSTER: AclOperation.CLUSTER_ACTION},
-    handle=partial(
-        _handle,
-        _write,
-        _results(
-            write_share_group_state.WriteShareGroupStateResponse,
-            write_share_group_state.WriteStateResult,
-            _error_only(write_share_group_state.PartitionResult),
-        ),
-    ),
-    more_groups=lambda request: [request.group_id],
+WRITE_SHARE_GROUP_STATE = _api(
+    write_share_group_state.WRITE_SHARE_GROUP_STATE_MESSAGES,
+    _write,
+    write_share_group_state.WriteStateResult,
+    _error_only(write_share_group_state.PartitionResult),
 )
 
-DELETE_SHARE_GROUP_STATE = ServedApi(
-    messages=delete_share_group_state.DELETE_SHARE_GROUP_STATE_MESSAGES,
-    versions=(0, 0),
-    requires={AclResource.CLUSTER: AclOperation.CLUSTER_ACTION},
-    handle=partial(
-        _handle,
-        lambda coordinator, key, _partition, reply: coordinator.delete(key, reply),
-        _results(
-            delete_share_group_state.DeleteShareGroupStateResponse,
-            delete_share_group_state.DeleteStateResult,
-            _error_only(delete_share_group_state.PartitionResult),
-        ),
-    ),
-    more_groups=lambda request: [request.group_id],
+DELETE_SHARE_GROUP_STATE = _api(
+    delete_share_group_state.DELETE_SHARE_GROUP_STATE_MESSAGES,
+    lambda coordinator, key, _partition, reply: coordinator.delete(key, reply),
+    delete_share_group_state.DeleteStateResult,
+    _error_only(delete_share_group_state.PartitionResult),
 )
 
-READ_SHARE_GROUP_STATE_SUMMARY = ServedApi(
-    messages=read_share_group_state_summary.READ_SHARE_GROUP_STATE_SUMMARY_MESSAGES,
-    versions=(0, 0),
-    requires={AclResource.CLUSTER: AclOperation.CLUSTER_ACTION},
-    handle=partial(
-        _handle,
-        lambda coordinator, key, _partition, reply: coordinator.read_summary(key, reply),
-        _results(
-            read_share_group_state_summary.ReadShareGroupStateSummaryResponse,
-            read_share_group_state_summary.ReadStateSummaryResult,
-            _summary,
-        ),
-    ),
-    more_groups=lambda request: [request.group_id],
+READ_SHARE_GROUP_STATE_SUMMARY = _api(
+    read_share_group_state_summary.READ_SHARE_GROUP_STATE_SUMMARY_MESSAGES,
+    lambda coordinator, key, _partition, reply: coordinator.read_summary(key, reply),
+    read_share_group_state_summary.ReadStateSummaryResult,
+    _summary,
 )
