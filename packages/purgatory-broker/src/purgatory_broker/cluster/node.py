@@ -23,6 +23,7 @@ from purgatory_broker.cluster.node_purgatories import (
 )
 from purgatory_broker.cluster.node_requests import NodeRequests
 from purgatory_broker.cluster.node_sharing import node_sharing
+from purgatory_broker.cluster.node_timers import NodeTimers
 from purgatory_broker.cluster.remote_leader import RemoteLeader
 from purgatory_broker.cluster.remote_share_states import RemoteShareStates
 from purgatory_broker.cluster.remote_transactions import (
@@ -152,7 +153,7 @@ class Node:
         self._clock: Clock
         #: Done once the node has stopped; from `start` on.
         self.halted: asyncio.Future[None]
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self.timers = NodeTimers(self.actions)
         self.fetch_sessions = FetchSessions()
         self.telemetry = ClientTelemetry()
         self._throttles = ClientThrottles(settings, self.metadata)
@@ -171,7 +172,6 @@ class Node:
             recorder=cluster.recorder,
         )
         self.appends = Appends(self.replicas, cluster.wall_ms)
-        self._partition_leaders = RemotePartitionLeaders(self, cluster.requests, self._find)
         self.verifications = TransactionVerifications(
             self.replicas,
             cluster.wall_ms,
@@ -226,7 +226,7 @@ class Node:
             actions=self.actions,
             purgatories=of_transactions(self.purgatories),
             store=ReplicatedTransactions(self.appends, self.actions, cluster.wall_ms),
-            channel=self._partition_leaders,
+            channel=RemotePartitionLeaders(self, cluster.requests, self._find),
             new_producer_id=self.producer_ids.next_id,
             now_ms=cluster.wall_ms,
             on_change=partial(cluster.waits.changed, "transaction"),
@@ -295,10 +295,10 @@ class Node:
         # Kafka too checks for lagging followers twice per `replica.lag.time.max.ms`.
         shrink_interval_ms = max(1, self.settings.replica_lag_time_max_ms // 2)
         retention_interval_ms = self.settings.log_retention_check_interval_ms
-        self._schedule("shrink", shrink_interval_ms, self.replicas.shrink_isr)
-        self._schedule("checkpoint", _CHECKPOINT_INTERVAL_MS, self.partitions.checkpoint)
-        self._schedule("retention", retention_interval_ms, self._delete_old_segments)
-        self._schedule("compaction", self.settings.log_cleaner_backoff_ms, self.cleaner.start)
+        self.timers.call_every(shrink_interval_ms, self.replicas.shrink_isr)
+        self.timers.call_every(_CHECKPOINT_INTERVAL_MS, self.partitions.checkpoint)
+        self.timers.call_every(retention_interval_ms, self._delete_old_segments)
+        self.timers.call_every(self.settings.log_cleaner_backoff_ms, self.cleaner.start)
 
     def kill(self) -> None:
         """Stop at once, as by `kill -9`: send and write nothing more."""
@@ -317,13 +317,10 @@ class Node:
         self.is_stopped = True
         if not self.halted.done():
             self.halted.set_result(None)
-        for timer in self._timers.values():
-            timer.cancel()
+        self.timers.close()
         self.fetchers.close()
         self.cleaner.close()
         self.replicas.is_closed = True
-        self._partition_leaders.close()
-        self.share_states.close()
         self._cluster.requests.disconnect(self.node_id)
         self.server.stop()
         for purgatory in self.purgatories.values():
@@ -346,15 +343,7 @@ class Node:
         del self.groups, self.fetchers, self.partitions, self.server
         del self.share_coordinator, self.share_states, self.share_partitions, self.share_members
         del self.share_settings, self._acquisition_locks
-        del self.transactions, self._partition_leaders, self.producer_ids
-
-    def _schedule(self, name: str, interval_ms: int, work: Callable[[], None]) -> None:
-        def run() -> None:
-            self._schedule(name, interval_ms, work)
-            with self.actions:
-                work()
-
-        self._timers[name] = asyncio.get_running_loop().call_later(interval_ms / 1_000, run)
+        del self.transactions, self.producer_ids
 
     def _offsets_changed(self) -> None:
         self._cluster.waits.changed("topic", OFFSETS_TOPIC)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeAlias
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.cluster.node_requests import NodeRequests
+from purgatory_broker.cluster.node_timers import NodeTimers
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.modern.partitions import TopicIdPartition
 from purgatory_broker.groups.share.messages import OffsetReply, ShareOffset
@@ -43,6 +43,7 @@ class ShareNode(Protocol):
     node_id: int
     is_stopped: bool
     actions: ActionQueue
+    timers: NodeTimers
     metadata: MetadataCache
     controller: Controller
     share_coordinator: ShareCoordinator
@@ -59,7 +60,6 @@ class RemoteShareStates:
     requests: NodeRequests
     #: Returns the node of a number, which is another one after a restart.
     find: Callable[[int], ShareNode]
-    _timers: set[asyncio.TimerHandle] = field(default_factory=set)
 
     def initialize(
         self, key: ShareKey, state_epoch: int, start_offset: int, reply: StateReply
@@ -97,7 +97,8 @@ class RemoteShareStates:
             if self.node.is_stopped:
                 return
             if result.error in _RETRIABLE and attempts > 1:
-                self._call_later(partial(self._send, key, ask, reply, attempts - 1))
+                again = partial(self._send, key, ask, reply, attempts - 1)
+                self.node.timers.call_later(_BACKOFF_MS, again)
             else:
                 with self.node.actions:
                     reply(result)
@@ -124,20 +125,6 @@ class RemoteShareStates:
                 self.node.controller.topic_changes.create_share_state_topic()
         leader, _ = self.node.metadata.leader_of(TopicPartition(SHARE_STATE_TOPIC, number))
         return leader
-
-    def _call_later(self, action: Callable[[], None]) -> None:
-        def run() -> None:
-            self._timers.discard(timer)
-            with self.node.actions:
-                action()
-
-        timer = asyncio.get_running_loop().call_later(_BACKOFF_MS / 1_000, run)
-        self._timers.add(timer)
-
-    def close(self) -> None:
-        for timer in self._timers:
-            timer.cancel()
-        self._timers.clear()
 
 
 @dataclass(slots=True, eq=False)

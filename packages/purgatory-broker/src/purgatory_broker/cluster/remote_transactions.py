@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.cluster.node_requests import NodeRequests
+from purgatory_broker.cluster.node_timers import NodeTimers
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.log.transaction_marker import TransactionMarker
 from purgatory_broker.metadata.metadata_cache import MetadataCache
@@ -26,6 +26,7 @@ class TransactionNode(Protocol):
     node_id: int
     is_stopped: bool
     actions: ActionQueue
+    timers: NodeTimers
     metadata: MetadataCache
     markers: TransactionMarkers
     transactions: TransactionCoordinator
@@ -39,7 +40,6 @@ class RemotePartitionLeaders:
     requests: NodeRequests
     #: Returns the node of a number, which is another one after a restart.
     find: Callable[[int], TransactionNode]
-    _timers: set[asyncio.TimerHandle] = field(default_factory=set)
 
     def leader_of(self, partition: TopicPartition) -> int | None:
         metadata = self.node.metadata
@@ -70,18 +70,7 @@ class RemotePartitionLeaders:
             reply(None)
 
     def call_later(self, delay_ms: int, action: Callable[[], None]) -> None:
-        def run() -> None:
-            self._timers.discard(timer)
-            with self.node.actions:
-                action()
-
-        timer = asyncio.get_running_loop().call_later(delay_ms / 1_000, run)
-        self._timers.add(timer)
-
-    def close(self) -> None:
-        for timer in self._timers:
-            timer.cancel()
-        self._timers.clear()
+        self.node.timers.call_later(delay_ms, action)
 
 
 @dataclass(slots=True, eq=False)

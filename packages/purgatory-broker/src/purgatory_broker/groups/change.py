@@ -89,3 +89,12 @@ class Change:
 
         self.shards.append_now(self.shard, self.records, appended)
         is_appending = False
+
+
+def refuse_waiting(group: ModernGroup, actions: ActionQueue) -> None:
+    """Answer what waits for a group's changes: another node coordinates the group now."""
+    for waiting in group.writes:
+        for reply in waiting:
+            actions.add(partial(reply, ErrorCode.NOT_COORDINATOR))
+        waiting.clear()
+    group.writes.clear()

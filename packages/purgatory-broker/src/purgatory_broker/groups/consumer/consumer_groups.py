@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
+from purgatory_broker.groups.change import refuse_waiting
 from purgatory_broker.groups.consumer.classic_members import ClassicMembers
 from purgatory_broker.groups.consumer.heartbeat import ConsumerHeartbeatHandler
 from purgatory_broker.groups.consumer.heartbeat_messages import (
@@ -143,11 +143,7 @@ class ConsumerGroups:
     def unload(self, group: ModernGroup) -> None:
         self.timers.cancel_group(group)
         self.regexes.forget(group)
-        for waiting in group.writes:
-            for reply in waiting:
-                self._actions.add(partial(reply, ErrorCode.NOT_COORDINATOR))
-            waiting.clear()
-        group.writes.clear()
+        refuse_waiting(group, self._actions)
 
     def topics_changed(self, names: Iterable[str], groups: Iterable[ModernGroup]) -> None:
         """Look at topics again, which have other partitions, were created or are deleted."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
-from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
+from purgatory_broker.groups.change import refuse_waiting
 from purgatory_broker.groups.group_messages import GroupError
 from purgatory_broker.groups.modern.group import ModernGroup
 from purgatory_broker.groups.modern.share_group import ShareGroup
@@ -122,11 +122,7 @@ class ShareGroups:
 
     def unload(self, group: ModernGroup) -> None:
         self.timers.cancel_group(group)
-        for waiting in group.writes:
-            for reply in waiting:
-                self._actions.add(partial(reply, ErrorCode.NOT_COORDINATOR))
-            waiting.clear()
-        group.writes.clear()
+        refuse_waiting(group, self._actions)
 
     def forget_topics(self, groups: Iterable[object]) -> None:
         for group in groups:
