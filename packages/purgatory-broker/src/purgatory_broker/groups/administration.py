@@ -78,33 +78,42 @@ class AdministrationHandler:
     # -- DeleteGroups
 
     def delete_groups(self, group_ids: Iterable[str], reply: DeleteGroupsReply) -> None:
-        """Answer a DeleteGroups request when its records are replicated or have failed."""
-        wanted = list(group_ids)
-        with_states = [
-            group
-            for shard in self.shards
-            for group in shard.groups.values()
-            if isinstance(group, ShareGroup) and group.is_empty and group.group_id in wanted
-        ]
-        pending = len(with_states)
+        """Answer a DeleteGroups request when its records are replicated or have failed.
 
-        def states_deleted() -> None:
-            nonlocal pending
-            pending -= 1
-            if pending <= 0:
+        As in Kafka, the states of share groups are deleted first. A group that has one which can't
+        be deleted stays, and its result is that error.
+        """
+        wanted = dict.fromkeys(group_ids)
+        refused: dict[str, ErrorCode] = {}
+        pending = {
+            group_id: group
+            for shard in self.shards
+            for group_id, group in shard.groups.items()
+            if group_id in wanted and isinstance(group, ShareGroup) and group.is_empty
+        }
+
+        def delete_rest() -> None:
+            rest = [group_id for group_id in wanted if group_id not in refused]
+            self._delete(rest, lambda results: reply(refused | results))
+
+        def states_deleted(group_id: str, error: ErrorCode) -> None:
+            if error is not ErrorCode.NONE:
+                refused[group_id] = error
+            del pending[group_id]
+            if not pending:
                 with self.actions:
-                    self._delete(wanted, reply)
+                    delete_rest()
 
         with self.actions:
-            for group in with_states:
-                self.share_groups.delete_states(group, states_deleted)
-            if not with_states:
-                states_deleted()
+            if not pending:
+                delete_rest()
+            for group_id, group in list(pending.items()):
+                self.share_groups.delete_states(group, partial(states_deleted, group_id))
 
     def _delete(self, group_ids: Iterable[str], reply: DeleteGroupsReply) -> None:
         results: dict[str, ErrorCode] = {}
         by_shard: dict[int, tuple[Shard, list[AnyGroup]]] = {}
-        for group_id in dict.fromkeys(group_ids):
+        for group_id in group_ids:
             try:
                 shard = self.shards.shard_of(group_id)
             except GroupError as error:

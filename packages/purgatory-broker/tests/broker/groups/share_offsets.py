@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.groups.modern.partitions import TopicIdPartition
 from purgatory_broker.groups.share.messages import OffsetReply, ShareOffset
 
 
 class HarnessShareOffsets:
-    """The start offsets of share partitions; tests may hold the answers."""
+    """The start offsets of share partitions.
+
+    Attributes:
+        error: The error with which deletions are answered.
+    """
 
     def __init__(self) -> None:
+        self.error = ErrorCode.NONE
         self.stored: dict[tuple[str, TopicIdPartition], tuple[int, int]] = {}
 
     def initialize(
@@ -31,5 +37,6 @@ class HarnessShareOffsets:
 
     def delete(self, group_id: str, partition: TopicIdPartition, reply: OffsetReply) -> None:
         """Delete a start offset."""
-        self.stored.pop((group_id, partition), None)
-        reply(ShareOffset())
+        if self.error is ErrorCode.NONE:
+            self.stored.pop((group_id, partition), None)
+        reply(ShareOffset(self.error))

@@ -63,3 +63,26 @@ def test_member_whose_joining_is_not_stored_leaves_nothing() -> None:
         assert harness.num_pending == (0, 0, 0)
 
     run_scenario(scenario)
+
+
+def test_group_stays_if_its_states_are_not_deleted() -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.topics.create("t", 1)
+        beat(harness, "a", 0)
+        beat(harness, "a", -1)
+        harness.commit({("t", 0): 5}, group_id="other")
+        harness.share_offsets.error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        results = harness.delete_groups(GROUP, "other", GROUP).response.results
+        assert [(each.group_id, ErrorCode(each.error_code)) for each in results] == [
+            (GROUP, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+            ("other", ErrorCode.NONE),
+        ]
+        assert [each.group_id for each in harness.coordinator.groups] == [GROUP]
+        assert harness.share_offsets.stored
+        harness.share_offsets.error = ErrorCode.NONE
+        (result,) = harness.delete_groups(GROUP).response.results
+        assert result.error_code == ErrorCode.NONE
+        assert not harness.coordinator.groups
+        assert not harness.share_offsets.stored
+
+    run_scenario(scenario)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
+from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.groups.change import refuse_waiting
 from purgatory_broker.groups.group_messages import GroupError
@@ -110,8 +111,8 @@ class ShareGroups:
             except GroupError as error:
                 self._actions.add(partial(reply, OffsetsResult(error.code, error.message)))
 
-    def delete_states(self, group: ShareGroup, done: Callable[[], object]) -> None:
-        """Delete all that is stored of a group's partitions, before the group is deleted."""
+    def delete_states(self, group: ShareGroup, done: Callable[[ErrorCode], object]) -> None:
+        """Delete all that is stored of a group's partitions; `done` gets an error of one."""
         self._starts.delete_all(group, done)
 
     # -- loading, time and topics

@@ -107,9 +107,14 @@ class StartOffsets:
 
         self.states.delete(group, known & by_id.keys(), done)
 
-    def delete_all(self, group: ShareGroup, done: Callable[[], object]) -> None:
-        """Delete all that is stored of a group's partitions, before the group is deleted."""
-        self.states.delete(group, _topics_with_states(group), lambda _offsets: done())
+    def delete_all(self, group: ShareGroup, done: Callable[[ErrorCode], object]) -> None:
+        """Delete all that is stored of a group's partitions; `done` gets an error of one."""
+
+        def deleted(results: Offsets) -> None:
+            errors = (offset.error for offset in results.values() if offset.error)
+            done(next(errors, ErrorCode.NONE))
+
+        self.states.delete(group, _topics_with_states(group), deleted)
 
     def _require_empty(self, group_id: str) -> ShareGroup:
         group = self.members.present_group(group_id)
